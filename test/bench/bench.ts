@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { createLab } from "../lab/lab.ts";
 import { kernelObstacle } from "../support/privilege.ts";
-import { PEER_VERSIONS, peerAdvice, peerDirectory, peerRefusal, peerVersion } from "../support/peer.ts";
+import { PEER_VERSIONS, peerAdvice, peerDirectory, peerRefusal, peerVersion } from "../support/cni/peer.ts";
 import { benchCli } from "./cli.ts";
 import { CLI_SUBJECTS } from "./cli/scenarios.ts";
 import { OURS, install, installShim, peerContestant } from "./contestant.ts";

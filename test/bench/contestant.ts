@@ -5,8 +5,8 @@ import { DRAWBRIDGE } from "../lab/cni.ts";
 import { enableForwarding, type Lab, type LabNode, type LabPod } from "../lab/lab.ts";
 import { type Program, startProgram, waitFor } from "../lab/posix_spawn.ts";
 import type { WiredNode } from "../lab/topology.ts";
-import { PluginServer } from "../support/plugin_server.ts";
-import { emitShim } from "../support/shim.ts";
+import { PluginServer } from "../support/cni/plugin_server.ts";
+import { emitShim } from "../support/cni/shim.ts";
 
 /** One of the two plugins, with its executable. */
 export interface Contestant {

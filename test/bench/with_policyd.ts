@@ -5,7 +5,7 @@ import path from "node:path";
 import process from "node:process";
 import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { BUNDLE } from "../support/policyd.ts";
+import { BUNDLE } from "../support/daemon/policyd.ts";
 import type { Side } from "./contestant.ts";
 import { imageStart } from "./daemon/image_start.ts";
 import type { Context } from "./scenario/context.ts";

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { CACHE as PROJECT_CACHE } from "../support/go.ts";
+import { CACHE as PROJECT_CACHE } from "../support/programs/go.ts";
 
 /** The project's root. */
 export const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");

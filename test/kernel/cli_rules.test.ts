@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createLab } from "../lab/lab.ts";
-import { memoryFiles, runCli } from "../support/cli.ts";
+import { memoryFiles, runCli } from "../support/cli/cli.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { requireKernel } from "../support/privilege.ts";
 

@@ -12,7 +12,7 @@ import { keptElement } from "../../policyd/protection/nat_exemption.ts";
 import type { ProtectedSocket } from "../../policyd/protection/refusal.ts";
 import { createLab } from "../lab/lab.ts";
 import { NODE_CONFIGURATION } from "../support/guard/guarded_node.ts";
-import { attachmentRecord } from "../support/attachment_record.ts";
+import { attachmentRecord } from "../support/cni/attachment_record.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { requireKernel } from "../support/privilege.ts";
 

@@ -6,7 +6,7 @@ import { createLab, type Lab } from "../lab/lab.ts";
 import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { until } from "../support/recording_sink.ts";
+import { until } from "../support/daemon/recording_sink.ts";
 import { PolicedNode, type PolicedPod } from "../support/policy/cuts/policed_node.ts";
 import { type FlowEnds, type FlowProtocol, PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { ALL, CLUSTER_IPS, CUTS_PODS, type CutsPod, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";

@@ -15,7 +15,7 @@ export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbrid
 
 /**
  * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge-plugin, so tests
- * build one for another directory (test/support/shim.ts).
+ * build one for another directory (test/support/cni/shim.ts).
  */
 export const SHIM: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));
 

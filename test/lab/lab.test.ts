@@ -6,7 +6,7 @@ import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 import { requireKernel } from "../support/privilege.ts";
-import { until } from "../support/recording_sink.ts";
+import { until } from "../support/daemon/recording_sink.ts";
 import { createLab } from "./lab.ts";
 import { labCalls } from "./libc.ts";
 import { currentOwner, isAlive, type Owner, processAt } from "./owner.ts";

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { CACHE, goEnvironment, hasGo } from "../support/go.ts";
+import { CACHE, goEnvironment, hasGo } from "../support/programs/go.ts";
 import { kernelObstacle } from "../support/privilege.ts";
 import { type Program, PROGRAMS } from "./programs.ts";
 
@@ -16,7 +16,7 @@ const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, 
 const HERE = path.join(PROJECT, "test/runtimes");
 const RUNTIMES = path.join(CACHE, "runtimes");
 const ENVIRONMENT = goEnvironment({ GOFLAGS: "-buildvcs=false -mod=readonly -trimpath" });
-const FILES = [path.join(HERE, "checks.ts"), path.join(PROJECT, "test/integration/podman.test.ts")];
+const FILES = [path.join(HERE, "checks.ts"), path.join(PROJECT, "test/integration/other_programs/podman.test.ts")];
 const CANNOT_RUN = 2;
 
 function say(text: string): void {

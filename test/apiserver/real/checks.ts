@@ -16,8 +16,8 @@ import { HttpConnection } from "../../../policyd/objects/api/http_connection.ts"
 import { member } from "../../../policyd/objects/api/json_member.ts";
 import { RESOURCES } from "../../../policyd/objects/api/resources.ts";
 import { ServiceAccount } from "../../../policyd/objects/api/service_account.ts";
-import { INSTALL, manifestObjects, overlayRules } from "../../support/manifest_grants.ts";
-import { RecordingSink, until } from "../../support/recording_sink.ts";
+import { INSTALL, manifestObjects, overlayRules } from "../../support/daemon/manifest_grants.ts";
+import { RecordingSink, until } from "../../support/daemon/recording_sink.ts";
 import { patchRefusal, withStatus } from "../node_status.ts";
 import { sample } from "../objects.ts";
 import { type RawObject, recordOf } from "../storage.ts";

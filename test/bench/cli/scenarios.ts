@@ -4,7 +4,7 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
-import { CLI_DIRECTORY } from "../../support/cli_program.ts";
+import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { interleave } from "../row.ts";
 import { median } from "../statistics.ts";
 import { BIG, bigConnections, bigLedger, bigPods, bigPolicies } from "./big_cluster.ts";

@@ -6,7 +6,7 @@ import { add, LAB_BRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import { BUNDLE, startDaemon } from "../../support/policyd.ts";
+import { BUNDLE, startDaemon } from "../../support/daemon/policyd.ts";
 import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
 import { FakeApiServer } from "../services/api_server.ts";
 import type { ConnectionKind, ConnectionProgram, Ends } from "./connection_program.ts";

@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/policyd.ts";
+import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { NODE } from "../policy/cluster.ts";
 import { imageStart } from "./image_start.ts";
 

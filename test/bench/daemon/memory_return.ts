@@ -5,7 +5,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { Lab } from "../../lab/lab.ts";
-import { ATTACK_PORTS, CrowdedNode } from "../../support/crowded_node.ts";
+import { ATTACK_PORTS, CrowdedNode } from "../../support/daemon/crowded_node.ts";
 import { benchPods } from "../policy/cluster.ts";
 import { found, type ServicesRow } from "../services/row.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";

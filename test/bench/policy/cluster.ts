@@ -4,7 +4,7 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
-import { attachmentRecord } from "../../support/attachment_record.ts";
+import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 
 /** The numbers of objects in a cluster of the benchmark. */
 export interface ClusterSize {

@@ -6,7 +6,7 @@ import { startEventThread } from "../../../kernel/events/thread.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
-import { BUNDLE, startDaemon } from "../../support/policyd.ts";
+import { BUNDLE, startDaemon } from "../../support/daemon/policyd.ts";
 import { imageStart } from "../daemon/image_start.ts";
 import { RunDirectory } from "../run_directory.ts";
 import { found, type ServicesRow } from "../services/row.ts";

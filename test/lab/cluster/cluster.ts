@@ -2,7 +2,7 @@ import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { type Certificate, makeCertificate } from "../../support/certificate.ts";
-import { manifestGrants } from "../../support/manifest_grants.ts";
+import { manifestGrants } from "../../support/daemon/manifest_grants.ts";
 import { createLab, type Lab, type LabPod } from "../lab.ts";
 import { ClusterNode } from "./cluster_node.ts";
 import { type EndpointPod, type SelectingService, slicesOf } from "./endpoints.ts";

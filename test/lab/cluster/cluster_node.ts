@@ -4,9 +4,9 @@ import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts"
 import { type Address, addressPlus, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
-import { PluginServer } from "../../support/plugin_server.ts";
-import { BUNDLE, type DaemonProcess, followDaemon } from "../../support/policyd.ts";
-import { type Scrape, scrapeWhen } from "../../support/scrape.ts";
+import { PluginServer } from "../../support/cni/plugin_server.ts";
+import { BUNDLE, type DaemonProcess, followDaemon } from "../../support/daemon/policyd.ts";
+import { type Scrape, scrapeWhen } from "../../support/daemon/scrape.ts";
 import { confined } from "../confined/confined.ts";
 import type { Lab, LabNode } from "../lab.ts";
 import { type ClusterAccess, DaemonFiles } from "./daemon_files.ts";

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parse } from "yaml";
-import { daemonSet, type PodTemplate } from "../../support/daemon_set.ts";
-import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
-import { SECCOMP_PROFILE } from "../../support/podman.ts";
-import { pluginSource } from "../../support/shim.ts";
+import { daemonSet, type PodTemplate } from "../../support/daemon/daemon_set.ts";
+import { INSTALL, manifestObjects } from "../../support/daemon/manifest_grants.ts";
+import { SECCOMP_PROFILE } from "../../support/programs/podman.ts";
+import { pluginSource } from "../../support/cni/shim.ts";
 import type { Confinement } from "../confined/confined.ts";
 
 /** The directory of a service account's token, which the kubelet mounts without an entry in the manifest. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { BUNDLE } from "../policyd.ts";
+import { BUNDLE } from "../daemon/policyd.ts";
 
 /** The code of the bundle that computes the version of a table's schema (policyd/ruleset/schema.ts). */
 const VERSION = 'update(text).digest("hex")';

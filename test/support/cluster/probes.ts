@@ -5,7 +5,7 @@ import type { Cluster, ClusterPod } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
-import type { DaemonProcess } from "../policyd.ts";
+import type { DaemonProcess } from "../daemon/policyd.ts";
 import { ours } from "../routes/route_lab.ts";
 
 export const FAMILIES = [4, 6] as const;

@@ -5,7 +5,7 @@ import type { Lab, LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { type Way, WAYS } from "../guard/ways.ts";
-import { PolicydNode } from "../policyd_node.ts";
+import { PolicydNode } from "../daemon/policyd_node.ts";
 import { addressesIn } from "./masquerade.ts";
 import { PORT, published } from "./published.ts";
 

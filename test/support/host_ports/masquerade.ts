@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { podResult } from "../../integration/add_result.ts";
+import { podResult } from "../cni/add_result.ts";
 import { add, type CallOutcome, type Configuration, del } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";

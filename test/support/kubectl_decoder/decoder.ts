@@ -3,7 +3,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import type Mocha from "mocha";
 import * as v from "valibot";
-import { CACHE, goEnvironment, hasGo } from "../go.ts";
+import { CACHE, goEnvironment, hasGo } from "../programs/go.ts";
 import { skip } from "../privilege.ts";
 
 const HERE = import.meta.dirname;

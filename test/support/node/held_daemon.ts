@@ -16,7 +16,7 @@ import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { LateFlowDeletion } from "../../../policyd/node/late_flow_deletion.ts";
 import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
-import { attachmentRecord } from "../attachment_record.ts";
+import { attachmentRecord } from "../cni/attachment_record.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 
 /** A ruleset that reports that its rules are in force only when the test allows it. */

@@ -4,8 +4,8 @@ import { type Removal, removalText } from "../../../cli/node/cleanup/removal.ts"
 import { bridgeMac, hostMac } from "../../../cni/names.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
-import { attachmentRecord } from "../attachment_record.ts";
-import { sha256 } from "../cni.ts";
+import { attachmentRecord } from "../cni/attachment_record.ts";
+import { sha256 } from "../cni/cni.ts";
 import { link, PLACE } from "./node_facts.ts";
 
 export const HOST = "dbv0123456789ab";

@@ -6,7 +6,7 @@ import { canonicalRangeSets } from "../../../ipam/range.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
 import { VERSION } from "../../../policyd/version.ts";
-import { attachmentRecord } from "../attachment_record.ts";
+import { attachmentRecord } from "../cni/attachment_record.ts";
 
 export const PLACE: NodePlace = {
   configurationDirectory: "/etc/cni/net.d",

@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import { attachmentRecord } from "../attachment_record.ts";
+import { attachmentRecord } from "../cni/attachment_record.ts";
 
 /**
  * Returns the record of a pod of the node with 10.244.1.0/24 and fd00:244:1::/64.

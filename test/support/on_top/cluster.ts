@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { podResult } from "../../integration/add_result.ts";
+import { podResult } from "../cni/add_result.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
@@ -10,8 +10,8 @@ import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { countKinds, untilInForce } from "../policy/lab/in_force.ts";
-import type { DaemonProcess } from "../policyd.ts";
-import { PolicydNode } from "../policyd_node.ts";
+import type { DaemonProcess } from "../daemon/policyd.ts";
+import { PolicydNode } from "../daemon/policyd_node.ts";
 import { FAMILIES, type Pair, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
 

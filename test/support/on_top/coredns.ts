@@ -4,7 +4,7 @@ import process from "node:process";
 import type Mocha from "mocha";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { CACHE } from "../go.ts";
+import { CACHE } from "../programs/go.ts";
 import { skip } from "../privilege.ts";
 import { Program } from "./program.ts";
 

@@ -10,8 +10,8 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
 import { connect, setBridgeNetfilter, UPLINK, type WiredNode } from "../../lab/topology.ts";
-import type { DaemonProcess } from "../policyd.ts";
-import { PolicydNode } from "../policyd_node.ts";
+import type { DaemonProcess } from "../daemon/policyd.ts";
+import { PolicydNode } from "../daemon/policyd_node.ts";
 import { bulkServer, exchangeBulk } from "../services/bulk.ts";
 
 export const FAMILIES = [4, 6] as const;

@@ -7,11 +7,11 @@ import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
-import { nodeState, nothingHeld } from "../../integration/kernel_state.ts";
-import { PluginServer } from "../plugin_server.ts";
-import type { DaemonProcess } from "../policyd.ts";
-import { PolicydNode } from "../policyd_node.ts";
-import { pluginSource } from "../shim.ts";
+import { nodeState, nothingHeld } from "../cni/kernel_state.ts";
+import { PluginServer } from "../cni/plugin_server.ts";
+import type { DaemonProcess } from "../daemon/policyd.ts";
+import { PolicydNode } from "../daemon/policyd_node.ts";
+import { pluginSource } from "../cni/shim.ts";
 import { recorderScript } from "./recorder.ts";
 
 const TIMEOUT_MILLISECONDS = 60_000;

@@ -4,7 +4,7 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
-import { attachmentRecord } from "../attachment_record.ts";
+import { attachmentRecord } from "../cni/attachment_record.ts";
 import { randomClusters, serviceManifests } from "../evaluate/arbitrary_cluster.ts";
 import { PLACES } from "../evaluate/arbitrary_world.ts";
 import { ipv6Twin } from "../evaluate/family_twin.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { processIo } from "../../../cli/process_io.ts";
-import { runCli } from "../../support/cli.ts";
+import { runCli } from "../../support/cli/cli.ts";
 
 const TERMINAL = { columns: 110, hasColour: false };
 const PROMPT = "$ drawbridge ";

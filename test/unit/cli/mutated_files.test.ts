@@ -5,8 +5,8 @@ import process from "node:process";
 import * as fc from "fast-check";
 import { parseAllDocuments } from "yaml";
 import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
-import { type Outcome, runCli } from "../../support/cli.ts";
-import { ALIAS_BOMB, mutatedFiles, pathsOf, replacedAt } from "../../support/cli_mutation.ts";
+import { type Outcome, runCli } from "../../support/cli/cli.ts";
+import { ALIAS_BOMB, mutatedFiles, pathsOf, replacedAt } from "../../support/cli/mutation.ts";
 
 const FILES = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 500;
 

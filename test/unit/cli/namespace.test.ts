@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseEndName } from "../../../cli/cluster/end_name.ts";
-import { memoryFiles, runCli } from "../../support/cli.ts";
-import { FakeCluster, type RawObject } from "../../support/fake_cluster.ts";
+import { memoryFiles, runCli } from "../../support/cli/cli.ts";
+import { FakeCluster, type RawObject } from "../../support/daemon/fake_cluster.ts";
 
 const pod = (name: string, namespace: string): RawObject => ({
   apiVersion: "v1",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { VERSION } from "../../../policyd/version.ts";
-import { memoryFiles, runCli } from "../../support/cli.ts";
+import { memoryFiles, runCli } from "../../support/cli/cli.ts";
 
 const run = (args: readonly string[], files: Readonly<Record<string, string>> = {}) => runCli(args, memoryFiles(files));
 const pod = (name: string): string =>

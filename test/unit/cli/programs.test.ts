@@ -6,7 +6,7 @@ import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ProgramResult, Programs } from "../../../cli/input/programs/programs.ts";
 import { systemPrograms } from "../../../cli/input/programs/system_programs.ts";
-import { memoryFiles, runCli } from "../../support/cli.ts";
+import { memoryFiles, runCli } from "../../support/cli/cli.ts";
 
 const POD = (name: string, namespace = ""): string => `apiVersion: v1
 kind: Pod

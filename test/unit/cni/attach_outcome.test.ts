@@ -5,9 +5,9 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { carryOut } from "../../../kernel/resumable_work.ts";
-import { useTemporaryDirectory } from "../../support/address_store.ts";
-import { configurationOf, networkInput } from "../../support/cni.ts";
-import { fakeNode } from "../../support/fake_node.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
+import { configurationOf, networkInput } from "../../support/cni/cni.ts";
+import { fakeNode } from "../../support/cni/fake_node.ts";
 
 describe("cni/status/attach_outcome", () => {
   const directory = useTemporaryDirectory();

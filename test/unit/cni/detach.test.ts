@@ -7,10 +7,10 @@ import { type Face, runVerb } from "../../../cni/plugin.ts";
 import { frame } from "../../../cni/attachment/message_frame.ts";
 import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_message.ts";
 import { type PolicydReply, replyToJson } from "../../../cni/attachment/policyd_messages.ts";
-import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
-import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
-import { callOn } from "../../support/fake_call.ts";
-import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
+import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
+import { assertRefusal, ipamInput, networkInput } from "../../support/cni/cni.ts";
+import { callOn } from "../../support/daemon/fake_call.ts";
+import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/daemon/fake_kernel.ts";
 import { refusedConfigurations } from "./configuration/refused_configurations.ts";
 
 /** Matches refusals of the fields without which a DEL cannot know where the files and links are. */

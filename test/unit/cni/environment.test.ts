@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { type Environment, readAttachment } from "../../../cni/environment.ts";
-import { assertRefusal } from "../../support/cni.ts";
+import { assertRefusal } from "../../support/cni/cni.ts";
 
 const complete = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1", CNI_IFNAME: "eth0" };
 

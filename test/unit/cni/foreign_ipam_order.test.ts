@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:
 import path from "node:path";
 import { toCniError } from "../../../cni/error.ts";
 import { runVerb } from "../../../cni/plugin.ts";
-import { useTemporaryDirectory } from "../../support/address_store.ts";
-import { networkInput } from "../../support/cni.ts";
-import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/fake_kernel.ts";
-import { FakePrograms } from "../../support/fake_programs.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
+import { networkInput } from "../../support/cni/cni.ts";
+import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/daemon/fake_kernel.ts";
+import { FakePrograms } from "../../support/programs/fake_programs.ts";
 
 const MOST_EVENTS = 200;
 const GIVEN = { cniVersion: "1.0.0", ips: [{ address: "10.99.0.5/24" }, { address: "fd00:99::5/64" }] };

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { hasEnded, isOlderThanBoot } from "../../../cni/gc/proof.ts";
 import { unknownAttachments, validAttachments } from "../../../cni/gc/valid_attachments.ts";
-import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
-import { assertRefusal } from "../../support/cni.ts";
-import { fakeNode } from "../../support/fake_node.ts";
+import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
+import { assertRefusal } from "../../support/cni/cni.ts";
+import { fakeNode } from "../../support/cni/fake_node.ts";
 
 describe("cni/gc: the runtime's list of valid attachments", () => {
   it("contains an interface by container and name, and every interface of a container listed without one (I11)", () => {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { bridgeMac, hostInterfaceName, hostMac, podMac } from "../../../cni/names.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import { sha256 } from "../../support/cni.ts";
+import { sha256 } from "../../support/cni/cni.ts";
 
 const anyName = fc.string({ unit: fc.constantFrom("a", "Z", "0", "_", ".", "-"), minLength: 1, maxLength: 200 });
 const anyAddress = fc

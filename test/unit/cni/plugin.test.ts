@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { type Face, faceOf, runVerb } from "../../../cni/plugin.ts";
 import type { Environment } from "../../../cni/environment.ts";
-import { useTemporaryDirectory, writeForeign } from "../../support/address_store.ts";
-import { assertRefusal, ipamInput, networkInput } from "../../support/cni.ts";
-import { fakeNode } from "../../support/fake_node.ts";
+import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
+import { assertRefusal, ipamInput, networkInput } from "../../support/cni/cni.ts";
+import { fakeNode } from "../../support/cni/fake_node.ts";
 
 describe("cni/plugin face", () => {
   const faces: readonly (readonly [string, Face])[] = [

@@ -3,7 +3,7 @@ import { type AddResult, defaultRoute, resultObject } from "../../../cni/result.
 import type { CniVersion } from "../../../cni/version.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { assertRefusal } from "../../support/cni.ts";
+import { assertRefusal } from "../../support/cni/cni.ts";
 
 const dualStack: AddResult = {
   interfaces: [

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { toCniError } from "../../../cni/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import { useTemporaryDirectory } from "../../support/address_store.ts";
-import { callOn } from "../../support/fake_call.ts";
-import { FakeKernel, type Fault } from "../../support/fake_kernel.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
+import { callOn } from "../../support/daemon/fake_call.ts";
+import { FakeKernel, type Fault } from "../../support/daemon/fake_kernel.ts";
 
 /** More events than any ADD has. */
 const MOST_EVENTS = 200;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { negotiateVersion, supportedVersions, versionResult } from "../../../cni/version.ts";
-import { assertRefusal } from "../../support/cni.ts";
+import { assertRefusal } from "../../support/cni/cni.ts";
 
 describe("cni/version", () => {
   it("prints 1.1.0 and every released version, oldest first (P1)", () => {

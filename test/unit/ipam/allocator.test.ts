@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { assignRequested, candidates, isOffered } from "../../../ipam/allocator.ts";
 import type { RangeInput } from "../../../ipam/range.ts";
 import { formatAddress, parseAddress, tryParseAddress } from "../../../kernel/ip/address.ts";
-import { addresses, rangeSet, rangeSets, texts } from "../../support/address_store.ts";
+import { addresses, rangeSet, rangeSets, texts } from "../../support/ipam/address_store.ts";
 
 /** Cases of host-local's allocator_test.go, v1.9.1: subnets, taken addresses, last reserved, expected. */
 const UPSTREAM: readonly (readonly [string, readonly string[], readonly string[], string, string])[] = [

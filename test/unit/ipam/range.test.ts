@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { canonicalRange, canonicalRangeSets, formatRangeSet, rangeFor, type RangeInput } from "../../../ipam/range.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { addresses, rangeSet, rangeSets } from "../../support/address_store.ts";
+import { addresses, rangeSet, rangeSets } from "../../support/ipam/address_store.ts";
 
 function shown(input: RangeInput) {
   const range = canonicalRange(input, "ipam");

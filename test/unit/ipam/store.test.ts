@@ -16,7 +16,7 @@ import {
   texts,
   useAddressStore,
   writeForeign,
-} from "../../support/address_store.ts";
+} from "../../support/ipam/address_store.ts";
 
 const NETWORK = "podnet";
 const DUAL_STACK = dualStack();

@@ -13,7 +13,7 @@ import {
   recordingFileSystem,
   useAddressStore,
   writeForeign,
-} from "../../support/address_store.ts";
+} from "../../support/ipam/address_store.ts";
 
 const DUAL_STACK = dualStack();
 const POD: Owner = { containerId: "c0ffee", ifname: "eth0" };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { runProgram } from "../../../kernel/program.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
-import { FakePrograms } from "../../support/fake_programs.ts";
+import { FakePrograms } from "../../support/programs/fake_programs.ts";
 
 const PROGRAM = {
   file: "/plugins/other-ipam",

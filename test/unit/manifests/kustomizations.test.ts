@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { type Fields, fieldsOf, listOf, onlyObject, renderedByUs } from "../../support/base_rendering.ts";
-import { KUSTOMIZATIONS } from "../../support/kustomize.ts";
-import { INSTALL, manifestGrants, manifestObjects, overlayGrants } from "../../support/manifest_grants.ts";
+import { type Fields, fieldsOf, listOf, onlyObject, renderedByUs } from "../../support/programs/base_rendering.ts";
+import { KUSTOMIZATIONS } from "../../support/programs/kustomize.ts";
+import { INSTALL, manifestGrants, manifestObjects, overlayGrants } from "../../support/daemon/manifest_grants.ts";
 
 const BASE = renderedByUs("manifests/base");
 

@@ -7,10 +7,10 @@ import { type Configuration, readConfiguration } from "../../../policyd/configur
 import { KUBELET_KUBECONFIGS } from "../../../policyd/objects/api/api_address.ts";
 import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/objects/api/resources.ts";
 import { VERSION } from "../../../policyd/version.ts";
-import { daemonSet } from "../../support/daemon_set.ts";
-import { KUSTOMIZATIONS, rendered, requireKubectl } from "../../support/kustomize.ts";
-import { INSTALL, manifestGrants, manifestObjects } from "../../support/manifest_grants.ts";
-import { schemaProblems } from "../../support/openapi.ts";
+import { daemonSet } from "../../support/daemon/daemon_set.ts";
+import { KUSTOMIZATIONS, rendered, requireKubectl } from "../../support/programs/kustomize.ts";
+import { INSTALL, manifestGrants, manifestObjects } from "../../support/daemon/manifest_grants.ts";
+import { schemaProblems } from "../../support/programs/openapi.ts";
 
 const install = readFileSync(INSTALL, "utf8");
 

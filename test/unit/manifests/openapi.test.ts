@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { INSTALL, manifestObjects } from "../../support/manifest_grants.ts";
-import { schemaProblems } from "../../support/openapi.ts";
+import { INSTALL, manifestObjects } from "../../support/daemon/manifest_grants.ts";
+import { schemaProblems } from "../../support/programs/openapi.ts";
 
 const DAEMON_SET = "kind: DaemonSet\nmetadata:\n";
 

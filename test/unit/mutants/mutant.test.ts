@@ -91,7 +91,7 @@ describe("mutants: a breakage", () => {
 
   it("needs a new executable unless its test is a unit test", () => {
     assert.equal(runsExecutable(mutant), false);
-    assert.equal(runsExecutable({ test: "test/integration/wiring.test.ts" }), true);
+    assert.equal(runsExecutable({ test: "test/integration/wiring/wiring.test.ts" }), true);
   });
 });
 

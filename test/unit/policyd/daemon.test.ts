@@ -12,7 +12,7 @@ import type { Lifecycle, ObjectConsumer, PodGate } from "../../../policyd/compon
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/objects/object_source.ts";
-import { attachmentRecord } from "../../support/attachment_record.ts";
+import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { manifest } from "./objects/gate/objects.ts";
 
 /** A source that reports what the test says. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import fc from "fast-check";
-import { buildInformation, peerRefusal, peerVersion } from "../../support/peer.ts";
+import { buildInformation, peerRefusal, peerVersion } from "../../support/cni/peer.ts";
 
 const MODULES =
   "path\texample.org/plugins/bridge\nmod\texample.org/plugins\tv1.9.1\th1:abc=\ndep\texample.org/x\tv9.9.9\th1:d=\n";

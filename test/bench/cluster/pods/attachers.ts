@@ -7,8 +7,8 @@ import { askPolicyd } from "../../../../cni/attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { DRAWBRIDGE } from "../../../lab/cni.ts";
 import type { Lab } from "../../../lab/lab.ts";
-import { BUNDLE } from "../../../support/policyd.ts";
-import { emitShim } from "../../../support/shim.ts";
+import { BUNDLE } from "../../../support/daemon/policyd.ts";
+import { emitShim } from "../../../support/cni/shim.ts";
 import { imageStart } from "../../daemon/image_start.ts";
 import type { ContainerdNode } from "./containerd_node.ts";
 

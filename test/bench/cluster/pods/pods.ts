@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { writeArchive } from "../../../cluster/images/archive.ts";
 import { run } from "../../../cluster/run.ts";
 import type { Lab } from "../../../lab/lab.ts";
-import { peerAdvice, peerPlugins, peerVersion } from "../../../support/peer.ts";
+import { peerAdvice, peerPlugins, peerVersion } from "../../../support/cni/peer.ts";
 import { compared, type ServicesRow } from "../../services/row.ts";
 import { median } from "../../statistics.ts";
 import type { Plan } from "../plan.ts";

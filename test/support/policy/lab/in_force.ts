@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
-import type { DaemonProcess } from "../../policyd.ts";
+import type { DaemonProcess } from "../../daemon/policyd.ts";
 
 const METRICS = { address: parseAddress("127.0.0.1"), port: 9873 };
 const REQUEST = new TextEncoder().encode("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -17,7 +17,7 @@ import {
   UPLINK,
   type WiredNode,
 } from "../../../lab/topology.ts";
-import { PolicydNode } from "../../policyd_node.ts";
+import { PolicydNode } from "../../daemon/policyd_node.ts";
 import { complaintsOf, countKinds, untilInForce, type WatchedDaemon } from "./in_force.ts";
 import { PacketCounter } from "./packet_count.ts";
 import {

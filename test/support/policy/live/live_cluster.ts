@@ -5,7 +5,7 @@ import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts"
 import type { ClusterObject, Pod } from "../../../../policyd/objects/model.ts";
 import type { ClusterStore } from "../../../../policyd/objects/store.ts";
 import type { PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
-import { attachmentRecord } from "../../attachment_record.ts";
+import { attachmentRecord } from "../../cni/attachment_record.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
 import { type LiveEvent, LiveNode, set } from "./live_node.ts";
 import { TickingClock } from "./ticking_clock.ts";

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { ClusterObject, Pod } from "../../../../policyd/objects/model.ts";
-import { attachmentRecord } from "../../attachment_record.ts";
+import { attachmentRecord } from "../../cni/attachment_record.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { policyCases } from "../arbitrary_cluster.ts";
 import { NAMESPACES } from "../arbitrary_words.ts";

@@ -11,7 +11,7 @@ import { createLab, type Lab } from "../../../lab/lab.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { Prober } from "../../../lab/probe/prober.ts";
 import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../../../lab/topology.ts";
-import { PolicydNode } from "../../policyd_node.ts";
+import { PolicydNode } from "../../daemon/policyd_node.ts";
 import { type NodePlace, NODES, type Place, PLACES, PODS } from "./places.ts";
 import { ALL } from "./row.ts";
 import { AcceptanceWorld, documentText } from "./world.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { GROUPINGS } from "../../../../cli/cluster/group.ts";
 import { MATRIX_FORMATS } from "../../../../cli/policy/matrix/command.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 /** Returns the completions of a line's last word, and the directive: `files` or `words`. */
 async function completions(

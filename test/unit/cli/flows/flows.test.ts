@@ -11,7 +11,7 @@ import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
 import { endText, type FlowEnd, type FlowRow } from "../../../../policyd/flows/row.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const NOON = Date.UTC(2026, 0, 2, 12);
 const HOUR = 3_600_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAllDocuments } from "yaml";
 import { asClusterNetworkPolicies } from "../../../../cli/input/admin_policy.ts";
-import { findingsOf, manifest } from "../../../support/lint_case.ts";
+import { findingsOf, manifest } from "../../../support/cli/lint_case.ts";
 
 const admin = (spec: object, kind = "AdminNetworkPolicy"): object => ({
   apiVersion: "policy.networking.k8s.io/v1alpha1",

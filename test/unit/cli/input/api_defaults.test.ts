@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readManifests } from "../../../../cli/input/manifests.ts";
-import { memoryFiles } from "../../../support/cli.ts";
+import { memoryFiles } from "../../../support/cli/cli.ts";
 
 const read = (text: string) => readManifests(memoryFiles({ "wl.yaml": text }), ["wl.yaml"], false);
 const problemsOf = (text: string): readonly string[] =>

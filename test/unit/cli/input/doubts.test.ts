@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, type Outcome, runCli } from "../../../support/cli.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
 
 const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: a, labels: { app: p } }\n";
 const NODE = "apiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n";

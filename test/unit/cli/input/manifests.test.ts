@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { manifestFiles, type ManifestFileSystem } from "../../../../cli/input/manifest_files.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
-import { memoryFiles } from "../../../support/cli.ts";
+import { memoryFiles } from "../../../support/cli/cli.ts";
 
 const POLICY = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

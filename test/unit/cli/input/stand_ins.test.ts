@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const workload = (kind: string, name: string, fields = ""): string => `apiVersion: ${
   kind.endsWith("Job") ? "batch/v1" : kind === "ReplicationController" ? "v1" : "apps/v1"

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { excludes } from "../../../../cli/input/reading.ts";
-import { memoryFiles, type Outcome, runCliWhole } from "../../../support/cli.ts";
+import { memoryFiles, type Outcome, runCliWhole } from "../../../support/cli/cli.ts";
 
 const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: a, labels: { app: p } }\n";
 const CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c }\n";

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import * as v from "valibot";
 import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/silence.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
-import { assertGolden } from "../../../support/cli_golden.ts";
-import { manifest, policy } from "../../../support/lint_case.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { assertGolden } from "../../../support/cli/golden.ts";
+import { manifest, policy } from "../../../support/cli/lint_case.ts";
 
 const FIXTURES = "test/fixtures/cli/lint";
 const SHOP = Object.fromEntries(

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 import fc from "fast-check";
 import { parseAllDocuments } from "yaml";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 500;
 

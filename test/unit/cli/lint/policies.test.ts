@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../policyd/policies/policy_size.ts";
-import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/lint_case.ts";
+import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/cli/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
 const serving = (ips = ""): string =>

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/lint_case.ts";
+import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/cli/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
 

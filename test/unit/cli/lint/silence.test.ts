@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { EXPLANATIONS } from "../../../../cli/policy/lint/explanations.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const POD = `apiVersion: v1
 kind: Pod

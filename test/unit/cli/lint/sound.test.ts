@@ -13,7 +13,7 @@ import { matchRule } from "../../../../policyd/semantics/policies/match.ts";
 import { resolveFlow } from "../../../../policyd/semantics/policies/party.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
-import { memoryFiles } from "../../../support/cli.ts";
+import { memoryFiles } from "../../../support/cli/cli.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { NUMBERS } from "../../../support/policy/arbitrary_words.ts";
 import { manifestsOf, type RawCluster } from "../../../support/policy/raw_cluster.ts";

@@ -14,7 +14,7 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import type { Reservation } from "../../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 import { PLACE } from "../../../support/node/node_facts.ts";
 

@@ -13,9 +13,9 @@ import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";
 import { isDetachConfiguration } from "../../../../policyd/installation/network_configuration.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
-import { assertGolden } from "../../../support/cli_golden.ts";
-import { sha256 } from "../../../support/cni.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { assertGolden } from "../../../support/cli/golden.ts";
+import { sha256 } from "../../../support/cni/cni.ts";
 import { BRIDGE, HOST, inventory, LIST, listOf, texts, VETH } from "../../../support/node/inventory.ts";
 import { link, PLACE } from "../../../support/node/node_facts.ts";
 

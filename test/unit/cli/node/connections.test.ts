@@ -4,7 +4,7 @@ import { conntrackLine } from "../../../../cli/node/connections/conntrack_line.t
 import { readConntrack } from "../../../../cli/policy/live/conntrack_text.ts";
 import { type ConntrackEntry, ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { udpEntry } from "../../../support/services/udp_entry.ts";
 
 const TRANSLATED = udpEntry(["10.96.0.10", 53], ["10.244.0.3", 5353]);

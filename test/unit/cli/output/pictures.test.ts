@@ -4,8 +4,8 @@ import type { Graph } from "../../../../cli/output/graph.ts";
 import { markdownCode, markdownTable, markupText } from "../../../../cli/output/markup.ts";
 import { formatPage } from "../../../../cli/output/page/page.ts";
 import { formatSvg } from "../../../../cli/output/svg.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
-import { assertGolden, fixtureFiles } from "../../../support/cli_golden.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
 
 const EVIL = `a/<b>"x'&\`|\n\u202e${"n".repeat(60)}`;
 const GRAPH: Graph = {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
-import { assertGolden } from "../../../support/cli_golden.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { assertGolden } from "../../../support/cli/golden.ts";
 
 const CLUSTER = readFileSync("test/fixtures/cli/rules/cluster.yaml", "utf8");
 const POLICIES = readFileSync("test/fixtures/cli/rules/policies.yaml", "utf8");

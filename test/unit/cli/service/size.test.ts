@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { MOST_FRONTENDS } from "../../../../policyd/services/elements/service_size.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const CLUSTER = `apiVersion: v1
 kind: Node

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Explanation, WayInReport } from "../../../../cli/policy/explain/explanation.ts";
-import { memoryFiles, runCli } from "../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import {
   ask,
   FROM_EDGE,
@@ -13,7 +13,7 @@ import {
   pod,
   waysInOf,
   WEB,
-} from "../../../support/ways_in.ts";
+} from "../../../support/cli/ways_in.ts";
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
 const BASE = NGINX + WEB + INGRESS;

@@ -12,7 +12,7 @@ import {
   service,
   waysInOf,
   WEB,
-} from "../../../support/ways_in.ts";
+} from "../../../support/cli/ways_in.ts";
 
 const GATEWAY_API = "gateway.networking.k8s.io/v1";
 

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { readdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { toCniError } from "../../../../cni/error.ts";
-import { useTemporaryDirectory } from "../../../support/address_store.ts";
-import { callOn } from "../../../support/fake_call.ts";
-import { FakeKernel, type Fault, Killed } from "../../../support/fake_kernel.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
+import { callOn } from "../../../support/daemon/fake_call.ts";
+import { FakeKernel, type Fault, Killed } from "../../../support/daemon/fake_kernel.ts";
 
 /** More events than any ADD or DEL has. */
 const MOST_EVENTS = 200;

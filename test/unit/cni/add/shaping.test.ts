@@ -4,10 +4,10 @@ import path from "node:path";
 import { toCniError } from "../../../../cni/error.ts";
 import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../cni/names.ts";
 import { decideShaping, shapingSteps } from "../../../../cni/add/shaping.ts";
-import { useTemporaryDirectory } from "../../../support/address_store.ts";
-import { attachment, sha256 } from "../../../support/cni.ts";
-import { callOn } from "../../../support/fake_call.ts";
-import { FakeKernel, type Fault, Killed } from "../../../support/fake_kernel.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
+import { attachment, sha256 } from "../../../support/cni/cni.ts";
+import { callOn } from "../../../support/daemon/fake_call.ts";
+import { FakeKernel, type Fault, Killed } from "../../../support/daemon/fake_kernel.ts";
 
 const limit = { rate: 20e6, burst: 2 ** 32 };
 const both = { IngressRate: 20e6, IngressBurst: 2 ** 32, EgressRate: 20e6, EgressBurst: 2 ** 32 };

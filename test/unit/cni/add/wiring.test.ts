@@ -19,7 +19,7 @@ import { Writer } from "../../../../kernel/netlink/writer.ts";
 import { parseLink } from "../../../../kernel/route/link.ts";
 import { parseNeighbour } from "../../../../kernel/route/neighbour.ts";
 import { parseRoute } from "../../../../kernel/route/route.ts";
-import { attachment, configurationOf, ipamInput, networkInput, noArguments, sha256 } from "../../../support/cni.ts";
+import { attachment, configurationOf, ipamInput, networkInput, noArguments, sha256 } from "../../../support/cni/cni.ts";
 import { type FlatMessage, readMessage } from "../../kernel/attribute_reader.ts";
 
 const ipv4: Allocation = { address: parseCidr("10.244.1.7/24"), gateway: parseAddress("10.244.1.1"), set: 0 };

@@ -21,7 +21,7 @@ import {
   recordingFileSystem,
   useTemporaryDirectory,
   writeForeign,
-} from "../../../support/address_store.ts";
+} from "../../../support/ipam/address_store.ts";
 
 const NETWORK = "podnet";
 

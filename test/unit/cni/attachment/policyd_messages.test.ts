@@ -9,7 +9,7 @@ import {
   requestToJson,
 } from "../../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 
 const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
 

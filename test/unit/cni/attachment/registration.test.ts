@@ -16,8 +16,8 @@ import { frame } from "../../../../cni/attachment/message_frame.ts";
 import { parseRequest, type PolicydReply, replyToJson } from "../../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
 import { type ReceiveStep, ScriptedSyscalls } from "../../kernel/scripted_syscalls.ts";
 
 const SOCKET = "/run/drawbridge/policyd.sock";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { limitsOf, tokenBucket } from "../../../../cni/configuration/bandwidth.ts";
-import { configurationOf, networkInput } from "../../../support/cni.ts";
+import { configurationOf, networkInput } from "../../../support/cni/cni.ts";
 
 const KUBELET_BURST = 2 ** 32 - 1;
 const MTU = 1500;

@@ -4,7 +4,7 @@ import { networkShape } from "../../../../cni/configuration/network_input.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { assertRefusal, configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni.ts";
+import { assertRefusal, configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni/cni.ts";
 
 describe("cni/configuration accepts", () => {
   it("the smallest configuration, with the documented defaults", () => {

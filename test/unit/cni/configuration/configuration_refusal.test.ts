@@ -1,7 +1,7 @@
 import { decodeConfiguration } from "../../../../cni/configuration/configuration.ts";
 import type { CniArguments } from "../../../../cni/environment.ts";
 import { networkShape } from "../../../../cni/configuration/network_input.ts";
-import { assertRefusal, configurationOf, networkInput, noArguments } from "../../../support/cni.ts";
+import { assertRefusal, configurationOf, networkInput, noArguments } from "../../../support/cni/cni.ts";
 import { refusedConfigurations } from "./refused_configurations.ts";
 
 describe("cni/configuration refuses", () => {

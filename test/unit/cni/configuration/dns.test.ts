@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { dnsOf, parseResolvConf } from "../../../../cni/configuration/dns.ts";
-import { assertRefusal, configurationOf, ipamInput } from "../../../support/cni.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
-import { useTemporaryDirectory, writeForeign } from "../../../support/address_store.ts";
+import { assertRefusal, configurationOf, ipamInput } from "../../../support/cni/cni.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
+import { useTemporaryDirectory, writeForeign } from "../../../support/ipam/address_store.ts";
 
 describe("cni/dns", () => {
   it("every keyword is read, with comments, blanks and tabs", () => {

@@ -6,9 +6,9 @@ import process from "node:process";
 import fc from "fast-check";
 import { toCniError } from "../../../../cni/error.ts";
 import { type Face, runVerb } from "../../../../cni/plugin.ts";
-import { ipamInput, networkInput } from "../../../support/cni.ts";
-import { type MutatedCall, mutatedCalls } from "../../../support/cni_mutation.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
+import { ipamInput, networkInput } from "../../../support/cni/cni.ts";
+import { type MutatedCall, mutatedCalls } from "../../../support/cni/mutation.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
 
 const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 2000;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);

@@ -5,7 +5,7 @@ import type { AddResult } from "../../../../cni/result.ts";
 import { supportedVersions } from "../../../../cni/version.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { assertRefusal } from "../../../support/cni.ts";
+import { assertRefusal } from "../../../support/cni/cni.ts";
 
 const OURS: AddResult = {
   interfaces: [

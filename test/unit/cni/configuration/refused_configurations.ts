@@ -1,4 +1,4 @@
-import { ipamInput, networkInput } from "../../../support/cni.ts";
+import { ipamInput, networkInput } from "../../../support/cni/cni.ts";
 
 /**
  * The error code of the specification, the configuration, and texts that the refusal contains: the field, the value,

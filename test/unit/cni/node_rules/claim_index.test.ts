@@ -6,7 +6,7 @@ import { portMappingsOf } from "../../../../cni/configuration/port_mappings.ts";
 import type { PortMapping } from "../../../../cni/attachment/attachment.ts";
 import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
-import { assertRefusal, configurationOf, networkInput } from "../../../support/cni.ts";
+import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";
 
 const hostIps = ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) =>
   parseAddress(text),

@@ -17,7 +17,7 @@ import {
 } from "../../../../kernel/ip/cidr.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
-import { configurationOf, networkInput } from "../../../support/cni.ts";
+import { configurationOf, networkInput } from "../../../support/cni/cni.ts";
 
 const pod = ["10.244.1.7", "fd00:244:1::7", "10.244.1.8"].map((text) => parseAddress(text));
 const nodeAddresses = ["192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) => parseAddress(text));

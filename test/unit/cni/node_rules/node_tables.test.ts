@@ -20,10 +20,10 @@ import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { tableChanges } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import { formatChanges, formatTable } from "../../../../kernel/nftables/text/text.ts";
-import { useTemporaryDirectory } from "../../../support/address_store.ts";
-import { assertRefusal, configurationOf, networkInput } from "../../../support/cni.ts";
-import { callOn } from "../../../support/fake_call.ts";
-import { FakeKernel } from "../../../support/fake_kernel.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
+import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";
+import { callOn } from "../../../support/daemon/fake_call.ts";
+import { FakeKernel } from "../../../support/daemon/fake_kernel.ts";
 
 const NETLINK_NETFILTER = 12;
 

@@ -14,7 +14,7 @@ import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { nodeTables } from "../../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../../policyd/policies/compile/policy_table.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
 import { NODE_CONFIGURATION } from "../../../support/guard/guarded_node.ts";
 import { kernelAnswer } from "../../kernel/scripted_syscalls.ts";
 

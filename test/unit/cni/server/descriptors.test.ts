@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { trackDescriptors } from "../../../../cni/server/descriptors.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
 
 /** Returns system calls that give the lowest free number, as the kernel does, and the set of open numbers. */
 function numbering(): { readonly open: Set<number>; readonly tracked: ReturnType<typeof trackDescriptors> } {

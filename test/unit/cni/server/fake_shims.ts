@@ -6,7 +6,7 @@ import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { MachineCalls } from "../../../../kernel/syscall/machine_calls.ts";
 import { POLLFD_SIZE } from "../../../../kernel/syscall/poll_calls.ts";
 import type { ServerCalls } from "../../../../kernel/syscall/server_calls.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
 
 const LISTENER = 50;
 const FIRST_DESCRIPTOR = 100;

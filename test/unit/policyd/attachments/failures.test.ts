@@ -10,8 +10,8 @@ import {
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { useTemporaryDirectory } from "../../../support/address_store.ts";
-import { fakeNode } from "../../../support/fake_node.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
+import { fakeNode } from "../../../support/cni/fake_node.ts";
 
 const failing = (network: string, cause: FailureCause, seconds = 7): RecordedFailure => ({
   network,

@@ -8,7 +8,7 @@ import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { getLink, RTM_NEWLINK } from "../../../../kernel/route/link.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { LinkRemoval, type LinkWriter, type RemovedLink } from "../../../../policyd/attachments/link_removal.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 
 const BRIDGE_INDEX = 7;
 

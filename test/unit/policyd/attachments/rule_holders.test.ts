@@ -3,7 +3,7 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { RuleHolders, supersededBy } from "../../../../policyd/attachments/rule_holders.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 
 const RULES = { serviceCidrs: [], nonMasqueradeCidrs: [parseCidr("10.244.0.0/16")] };
 

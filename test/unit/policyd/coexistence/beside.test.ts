@@ -13,7 +13,7 @@ import {
   neighbouringBridges,
 } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 
 const FLANNEL: NeighbouringBridge = {
   index: 7,

@@ -7,7 +7,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { readConfiguration, type Written } from "../../../../policyd/configuration/configuration.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
-import { noArguments } from "../../../support/cni.ts";
+import { noArguments } from "../../../support/cni/cni.ts";
 
 const HEAD = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
 const file = (text: string) => ({ path: "/etc/policyd.yaml", text: HEAD + text });

@@ -16,8 +16,8 @@ import { tmpdir } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Removal } from "../../../../cli/node/cleanup/removal.ts";
-import { daemonSet } from "../../../support/daemon_set.ts";
-import { rendered } from "../../../support/kustomize.ts";
+import { daemonSet } from "../../../support/daemon/daemon_set.ts";
+import { rendered } from "../../../support/programs/kustomize.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/installation/confined_main.ts", import.meta.url));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { supportedVersions } from "../../../../cni/version.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { namesBeforeOurs, networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
-import { configurationOf } from "../../../support/cni.ts";
+import { configurationOf } from "../../../support/cni/cni.ts";
 
 const PARTS = {
   ranges: ["fd00:244:1::/64", "10.244.1.0/24"].map((text) => parseCidr(text)),

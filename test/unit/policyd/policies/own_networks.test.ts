@@ -8,7 +8,7 @@ import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import type { Node } from "../../../../policyd/objects/model.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 
 describe("policyd/policies: this node's own networks", () => {

@@ -6,7 +6,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../policyd/objects/model.ts";
 import type { AffectedAddresses } from "../../../../policyd/policies/live/pods/affected_addresses.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { FaultyNftables } from "../../../support/dataplane/faulty_nftables.ts";
 import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../support/policy/live/objects.ts";

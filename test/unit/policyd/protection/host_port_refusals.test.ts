@@ -4,7 +4,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { HostPortRefusals } from "../../../../policyd/protection/host_port_refusals.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 
 const PORTS = [
   { protocol: "TCP", port: 10_250, owner: "the kubelet" },

@@ -13,9 +13,9 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { serveConnection } from "../../../../policyd/socket/connection.ts";
 import type { RequestHandlers } from "../../../../policyd/socket/handlers.ts";
 import { type ServedSocket, serveSocket } from "../../../../policyd/socket/server.ts";
-import { useTemporaryDirectory } from "../../../support/address_store.ts";
-import { attachmentRecord } from "../../../support/attachment_record.ts";
-import { until } from "../../../support/recording_sink.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
+import { until } from "../../../support/daemon/recording_sink.ts";
 
 const STATUS = '{"version":1,"type":"status"}\n';
 const syscalls = nodeSyscalls();

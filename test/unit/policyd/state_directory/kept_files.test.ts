@@ -9,7 +9,7 @@ import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { KeptTree } from "../../../../policyd/state_directory/directory_repair.ts";
 import { RecordRepair } from "../../../../policyd/state_directory/record_repair.ts";
 import { DirectoryChanges } from "../../../../policyd/state_directory/directory_changes.ts";
-import { useTemporaryDirectory } from "../../../support/address_store.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 
 const syscalls = nodeSyscalls();

@@ -12,7 +12,7 @@ import { connect } from "../../../../../cli/input/cluster/api_server.ts";
 import { readCluster } from "../../../../../cli/input/cluster/read_cluster.ts";
 import type { Manifests } from "../../../../../cli/input/manifests.ts";
 import { type Certificate, makeCertificate } from "../../../../support/certificate.ts";
-import { FakeCluster, listOf, objectsIn, SERVER } from "../../../../support/fake_cluster.ts";
+import { FakeCluster, listOf, objectsIn, SERVER } from "../../../../support/daemon/fake_cluster.ts";
 
 // Importing nock replaces Node's HTTP client; other tests need the original one.
 nock.restore();

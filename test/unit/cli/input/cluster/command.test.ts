@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
 import { type ClusterAccess, parseRequestTimeout } from "../../../../../cli/input/cluster/access.ts";
-import { memoryFiles, type Outcome, runCli } from "../../../../support/cli.ts";
-import { fixtureFiles } from "../../../../support/cli_golden.ts";
-import { FakeCluster, type Fault, objectsIn, type RawObject, statusOf } from "../../../../support/fake_cluster.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+import { fixtureFiles } from "../../../../support/cli/golden.ts";
+import {
+  FakeCluster,
+  type Fault,
+  objectsIn,
+  type RawObject,
+  statusOf,
+} from "../../../../support/daemon/fake_cluster.ts";
 
 const SHOP = objectsIn("test/fixtures/cli/shop");
 const OPEN_POLICY: RawObject = {

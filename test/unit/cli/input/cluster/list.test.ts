@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { type ApiResponse, NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
 import { listAll } from "../../../../../cli/input/cluster/list.ts";
 import { type Resource, RESOURCES } from "../../../../../cli/input/cluster/resources.ts";
-import { answer, FakeCluster, type Fault, listOf, SERVER, statusOf } from "../../../../support/fake_cluster.ts";
+import { answer, FakeCluster, type Fault, listOf, SERVER, statusOf } from "../../../../support/daemon/fake_cluster.ts";
 
 const POLICIES = resourceOf("NetworkPolicy");
 const CLUSTER_POLICIES = resourceOf("ClusterNetworkPolicy");

@@ -3,8 +3,8 @@ import { stripVTControlCharacters } from "node:util";
 import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { styleOf } from "../../../../../cli/style.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 
 const TENANTS = fixtureFiles("tenants");
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 
 const TENANTS = fixtureFiles("tenants");
 const CHANGE = ["policy", "dry-run", "-f", "tenants/change.yaml", "--against", "tenants/before"];

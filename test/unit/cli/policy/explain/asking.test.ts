@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 
 const OBJECTS = `apiVersion: v1
 kind: Pod

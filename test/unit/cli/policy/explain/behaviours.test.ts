@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 
 const pod = (name: string, labels: string, more = ""): string => `apiVersion: v1
 kind: Pod

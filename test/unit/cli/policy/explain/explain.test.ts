@@ -9,8 +9,8 @@ import { explain } from "../../../../../cli/policy/explain/explain.ts";
 import type { Explanation } from "../../../../../cli/policy/explain/explanation.ts";
 import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import type { Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import { fixtureFiles } from "../../../../support/cli_golden.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { fixtureFiles } from "../../../../support/cli/golden.ts";
 
 function contextOf(fixture: string): ExplainContext {
   return new ExplainContext(clusterOf(readManifests(fixtureFiles(fixture), [fixture], false).manifests));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { stripVTControlCharacters } from "node:util";
-import { runCli } from "../../../../support/cli.ts";
-import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
+import { runCli } from "../../../../support/cli/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 
 interface Question {
   readonly name: string;

@@ -10,7 +10,7 @@ import { Ledger } from "../../../../../policyd/flows/ledger.ts";
 import type { FlowRow } from "../../../../../policyd/flows/row.ts";
 import { isAllowed } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
 

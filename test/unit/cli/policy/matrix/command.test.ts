@@ -3,8 +3,8 @@ import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
-import { assertGolden, fixtureFiles } from "../../../../support/cli_golden.ts";
-import { memoryFiles, type Outcome, runCli } from "../../../../support/cli.ts";
+import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";
 
 const entriesSchema = v.array(v.object({ from: v.string(), to: v.string(), allowed: v.boolean() }));

@@ -11,8 +11,8 @@ import type {
 import { isFinished } from "../../../../../policyd/semantics/policies/address_owner.ts";
 import { selects } from "../../../../../policyd/semantics/policies/selector.ts";
 import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import { fixtureFiles } from "../../../../support/cli_golden.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { fixtureFiles } from "../../../../support/cli/golden.ts";
 import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";

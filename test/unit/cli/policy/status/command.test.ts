@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Programs } from "../../../../../cli/input/programs/programs.ts";
 import { type ReportedPolicy, reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import { FakeCluster, type RawObject } from "../../../../support/fake_cluster.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { FakeCluster, type RawObject } from "../../../../support/daemon/fake_cluster.ts";
 
 const NODES = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
 const SINCE = Date.UTC(2026, 0, 2, 3, 4, 5);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli } from "../../../../support/cli.ts";
-import { pod } from "../../../../support/live_shop.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { pod } from "../../../../support/cli/live_shop.ts";
 
 const SHOP = `
 apiVersion: v1

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, type Outcome, runCli } from "../../../../support/cli.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 
 const OBJECTS = `apiVersion: v1

@@ -6,8 +6,8 @@ import { readConfiguration } from "../../../../../policyd/configuration/configur
 import { apiCredentials, openSource } from "../../../../../policyd/objects/open.ts";
 import type { FileReadCalls } from "../../../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../../../kernel/syscall/koffi.ts";
-import { useTemporaryDirectory } from "../../../../support/address_store.ts";
-import { RecordingSink, until } from "../../../../support/recording_sink.ts";
+import { useTemporaryDirectory } from "../../../../support/ipam/address_store.ts";
+import { RecordingSink, until } from "../../../../support/daemon/recording_sink.ts";
 
 const syscalls = nodeSyscalls();
 

@@ -3,7 +3,7 @@ import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
 import { CLUSTER_POLICY_PATHS, type Definition } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import { Storm } from "../../../../apiserver/storm.ts";
-import type { Grants } from "../../../../support/manifest_grants.ts";
+import type { Grants } from "../../../../support/daemon/manifest_grants.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
 

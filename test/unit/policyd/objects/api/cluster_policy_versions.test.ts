@@ -3,7 +3,7 @@ import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
 import { CLUSTER_POLICY_PATHS, type Definition, DEFINITIONS_PATH } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";
-import { type Grants, manifestGrants } from "../../../../support/manifest_grants.ts";
+import { type Grants, manifestGrants } from "../../../../support/daemon/manifest_grants.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { isProbe, World } from "./world.ts";
 

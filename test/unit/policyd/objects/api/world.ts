@@ -9,7 +9,7 @@ import { MemoryConnection } from "../../../../apiserver/memory_connection.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import type { RawObject } from "../../../../apiserver/storage.ts";
 import { randomFrom } from "../../../../support/random.ts";
-import { RecordingSink } from "../../../../support/recording_sink.ts";
+import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
 
 /** The number of lists that a source follows: every kind, and the definition of one. */
 export const FOLLOWED = RESOURCES.length + 1;

@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import { DirectorySource } from "../../../../../policyd/objects/directory/directory_source.ts";
 import { MemoryDirectory } from "../../../../../policyd/objects/directory/memory_directory.ts";
-import { RecordingSink } from "../../../../support/recording_sink.ts";
+import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
 import { manifest } from "../gate/objects.ts";
 
 const WHOLE = JSON.stringify(manifest("Pod", { status: { podIP: "10.0.0.2" } }));

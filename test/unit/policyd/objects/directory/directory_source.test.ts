@@ -6,8 +6,8 @@ import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { realClock } from "../../../../../policyd/lib/clock.ts";
 import { DirectorySource } from "../../../../../policyd/objects/directory/directory_source.ts";
 import { RealDirectory } from "../../../../../policyd/objects/directory/watched_directory.ts";
-import { useTemporaryDirectory } from "../../../../support/address_store.ts";
-import { RecordingSink, until } from "../../../../support/recording_sink.ts";
+import { useTemporaryDirectory } from "../../../../support/ipam/address_store.ts";
+import { RecordingSink, until } from "../../../../support/daemon/recording_sink.ts";
 import { manifest } from "../gate/objects.ts";
 
 const pod = (ip: string, name = "web") => JSON.stringify(manifest("Pod", { status: { podIP: ip } }, { name }));

@@ -7,7 +7,7 @@ import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../../policyd/policies/cuts/cuts.ts";
-import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { FakeFlows, LABELLED } from "../../../../support/policy/cuts/fake_flows.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

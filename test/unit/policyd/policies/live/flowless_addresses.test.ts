@@ -9,7 +9,7 @@ import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/
 import { policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
 import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { FlowlessAddresses } from "../../../../../policyd/policies/live/pods/flowless_addresses.ts";
-import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";

@@ -5,7 +5,7 @@ import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
-import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

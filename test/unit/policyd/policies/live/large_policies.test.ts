@@ -5,7 +5,7 @@ import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
-import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";

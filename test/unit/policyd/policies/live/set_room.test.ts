@@ -3,7 +3,7 @@ import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
 import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
-import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";

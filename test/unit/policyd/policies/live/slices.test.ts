@@ -8,7 +8,7 @@ import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_table.ts";
 import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
-import { attachmentRecord } from "../../../../support/attachment_record.ts";
+import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { emptyTargets } from "../../../../support/dataplane/empty_targets.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

@@ -16,7 +16,7 @@ import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
 import { retainedFiles } from "../../../../../policyd/policies/retained/retained_files.ts";
-import { realFileSystem } from "../../../../support/address_store.ts";
+import { realFileSystem } from "../../../../support/ipam/address_store.ts";
 import { networkPolicies } from "../../../../support/policy/arbitrary_network_policy.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";

@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Address, addressToBytes, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
+import { encodeArp, encodeFrame, encodeIcmpv6, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { FAMILIES, ip, linkLayer } from "../../support/guard/attack.ts";
+import { eventually, type GuardedNode, type Party } from "../../support/guard/guarded_node.ts";
+import { newToken } from "../../support/guard/token.ts";
+import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
+import { WAYS } from "../../support/guard/ways.ts";
+import { generalQuery, groupMac, GROUPS, join, report } from "../../support/ends/membership.ts";
+
+const PORT = 9117;
+const NEIGHBOUR_ADVERTISEMENT = 136;
+/** The flags "solicited" and "override", which replaces what is known (RFC 4861 section 4.4). */
+const SOLICITED_OVERRIDE = 0x60;
+/** Addresses of the pods' networks that no pod has. */
+const NOBODY = { 4: parseAddress("10.244.1.240"), 6: parseAddress("fd00:244:1::f0") } as const;
+/** The most groups that a bridge remembers by default (BR_MULTICAST_DEFAULT_HASH_MAX). */
+const MOST_GROUPS = 4096;
+/** A second, in hundredths of a second. */
+const SHORT = "100";
+
+for (const way of WAYS) {
+  const { title: state } = way;
+  describe(`attacks with messages between hosts of a link, ${state}`, function () {
+    this.timeout(60_000);
+    let on: GuardedNode;
+
+    useGuardedNode("link", way, (made) => void (on = made));
+
+    afterEach(() => on.unload());
+
+    const send = (from: Party, frame: Frame): void => from.link.send(encodeFrame(frame));
+
+    const advertisement = (from: Party, source: Address, target: Address): Frame => {
+      const body = [SOLICITED_OVERRIDE, 0, 0, 0, ...addressToBytes(target), ...linkLayer(2, from.mac)];
+      const packet = encodeIcmpv6(source, on.bridge.addresses[6], NEIGHBOUR_ADVERTISEMENT, body);
+      return ip(from.mac, from.gatewayMac, packet);
+    };
+
+    const arpReply = (from: Party, sender: Address): Frame => {
+      const target = { targetMac: on.bridge.mac, target: on.bridge.addresses[4] };
+      const arp = encodeArp({ operation: "reply", senderMac: from.mac, sender, ...target });
+      return { from: from.mac, to: on.bridge.mac, ...arp };
+    };
+
+    /** Sends a datagram from the node to an address without a known neighbour, and sends answers. @returns its token */
+    const askFor = (address: Address, answers: readonly (() => void)[]): Uint8Array => {
+      const { node } = on.wired;
+      const family = typeof address === "number" ? 4 : 6;
+      node.exec("ip", [`-${family}`, "neigh", "flush", "to", formatAddress(address)]);
+      const token = newToken();
+      const socket = ProbeSocket.open(node, family, SocketType.DATAGRAM);
+      socket.sendTo(token, { address, port: PORT });
+      for (const answer of answers) answer();
+      socket.close();
+      return token;
+    };
+
+    const knownMac = (address: Address): string | undefined => {
+      const family = typeof address === "number" ? "-4" : "-6";
+      const text = on.wired.node.exec("ip", [family, "neigh", "show", "to", formatAddress(address)]);
+      return / lladdr (\S+)/.exec(text)?.[1];
+    };
+
+    /** Returns whether the victim receives a datagram of the node to the group. */
+    const isHeard = async (family: Family): Promise<boolean> => {
+      const { victim } = on;
+      const group = GROUPS[family];
+      const token = newToken();
+      const packet = encodeUdp(on.bridge.addresses[family], group, PORT, token);
+      send(on.bridge, ip(on.bridge.mac, groupMac(family, group), packet));
+      const fence = newToken();
+      send(
+        on.bridge,
+        ip(on.bridge.mac, victim.mac, encodeUdp(on.bridge.addresses[family], victim.addresses[family], PORT, fence)),
+      );
+      const seen: Uint8Array[] = [];
+      assert.ok(
+        await eventually(() => {
+          seen.push(...victim.link.received());
+          return seen.some((frame) => Buffer.from(frame).includes(Buffer.from(fence)));
+        }),
+      );
+      return seen.some((frame) => Buffer.from(frame).includes(Buffer.from(token)));
+    };
+
+    for (const from of ["its own address", "its link-local address"] as const) {
+      it(`ENDS-04: a pod that advertises an address nobody has, from ${from}, gets no packet for it`, async () => {
+        const { attacker } = on;
+        const source = attacker.addresses[from === "its own address" ? 6 : "link-local"];
+        const attack = (): void => send(attacker, advertisement(attacker, source, NOBODY[6]));
+        const exposed = askFor(NOBODY[6], [attack]);
+        assert.ok(await on.arrives(exposed, attacker), "without the rules it arrives");
+        on.load();
+        askFor(NOBODY[6], [attack]);
+        assert.ok(await eventually(() => on.dropped(EndsDropReason.ADVERTISED) === 1), "it is dropped");
+        assert.equal(knownMac(NOBODY[6]), undefined);
+      });
+    }
+
+    it("ENDS-04: a pod that answers ARP for an address nobody has gets no packet for it", async () => {
+      const { attacker } = on;
+      const attack = (): void => send(attacker, arpReply(attacker, NOBODY[4]));
+      const exposed = askFor(NOBODY[4], [attack]);
+      assert.ok(await on.arrives(exposed, attacker), "without the rules it arrives");
+      on.load();
+      askFor(NOBODY[4], [attack]);
+      assert.ok(await eventually(() => on.dropped(DropReason.SOURCE) === 1), "it is dropped");
+      assert.equal(knownMac(NOBODY[4]), undefined);
+    });
+
+    for (const family of FAMILIES) {
+      it(`ENDS-04: when the node has lost a neighbour, a pod answers for its own IPv${family} address, and so does a foreign port of the bridge`, async () => {
+        on.load();
+        for (const party of [on.victim, on.stranger]) {
+          const address = party.addresses[family];
+          on.wired.node.exec("ip", [`-${family}`, "neigh", "flush", "to", formatAddress(address), "nud", "all"]);
+          assert.ok(await on.arrives(askFor(address, []), party));
+          assert.equal(knownMac(address), party.mac);
+        }
+        const { mac, addresses } = on.victim;
+        const to = formatAddress(addresses[family]);
+        on.wired.node.exec("ip", [
+          `-${family}`,
+          "neigh",
+          "replace",
+          to,
+          "lladdr",
+          mac,
+          "dev",
+          "cni0",
+          "nud",
+          "permanent",
+        ]);
+      });
+
+      it(`ENDS-05: a pod that queries multicast listeners of IPv${family} does not keep other pods from the node's multicast`, async () => {
+        const bridge = (...words: readonly string[]) =>
+          on.wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", ...words]);
+        bridge("mcast_membership_interval", SHORT, "mcast_querier_interval", SHORT);
+        const { attacker, victim } = on;
+        const member = join(victim.namespace, family, GROUPS[family]);
+        /** Waits until the bridge has forgotten what it has heard so far. */
+        const forget = (): Promise<void> => pause(1500);
+        // A host reports a second time within a second or so (RFC 3376 section 8.11, RFC 3810 section 9.11).
+        await pause(1500);
+        // The guard's other rules keep the query from the victim, which would answer it.
+        on.load();
+        on.wired.node.exec("nft", ["flush", "chain", "bridge", "drawbridge", "multicast"]);
+        await forget();
+        assert.ok(await isHeard(family), "while nobody asks, the bridge sends everything to everybody");
+        send(attacker, generalQuery(attacker, family));
+        await pause(250);
+        assert.ok(!(await isHeard(family)), "without this rule the bridge takes the attacker for a querier");
+
+        await forget();
+        on.load();
+        send(attacker, generalQuery(attacker, family));
+        assert.ok(await eventually(() => on.dropped(DropReason.QUERY) === 1), "it is dropped");
+        await pause(250);
+        assert.ok(await isHeard(family));
+        member.close();
+      });
+    }
+
+    // These tests are the last, because the bridge forgets the groups only later.
+    for (const family of FAMILIES) {
+      it(`ENDS-05: a pod that reports more groups of IPv${family} than the bridge remembers does not keep other pods from the node's multicast`, async () => {
+        const { attacker, victim, wired } = on;
+        on.load();
+        const member = join(victim.namespace, family, GROUPS[family]);
+        await pause(200);
+        assert.ok(await isHeard(family));
+        for (let number = 0; number < MOST_GROUPS + 100; number++) send(attacker, report(attacker, family, number));
+        const isFull = (): boolean => / mcast_snooping 0 /.test(wired.node.exec("ip", ["-d", "link", "show", "cni0"]));
+        assert.ok(await eventually(isFull), "the bridge gives up and sends everything to everybody");
+        assert.ok(await isHeard(family));
+        const remembered = wired.node.exec("bridge", ["mdb", "show", "dev", "cni0"]).split("\n").length;
+        assert.ok(remembered <= MOST_GROUPS + 10, `${remembered} groups`);
+        wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", "mcast_snooping", "1"]);
+        member.close();
+      });
+    }
+  });
+}

@@ -1,0 +1,381 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { encodeFrame, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
+import { FrameSocket } from "../../lab/probe/frame_socket.ts";
+import type { Token } from "../../lab/probe/protocol.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { ip } from "../../support/guard/attack.ts";
+import { attach, eventually, type GuardedNode, type Party } from "../../support/guard/guarded_node.ts";
+import { NEIGHBOUR_ATTACKS } from "../../support/guard/neighbour_attacks.ts";
+import { PACKET_ATTACKS } from "../../support/guard/packet_attacks.ts";
+import { carries, newToken } from "../../support/guard/token.ts";
+import { loadVirtualAddresses, PORT } from "../../support/guard/virtual_addresses.ts";
+import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
+import { WAYS } from "../../support/guard/ways.ts";
+import {
+  type Attacked,
+  FRAGMENT_ATTACKS,
+  HOST_PORT,
+  OPEN_PORT,
+  POLICY_ATTACKS,
+  type PolicyAttack,
+  routerAdvertisement,
+} from "../../support/policy/attacks/attacks.ts";
+import { fillConnections } from "../../support/policy/attacks/full_table.ts";
+import { attackedWorld } from "../../support/policy/attacks/world.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { skip } from "../../support/privilege.ts";
+import { serviceManifest } from "../../support/services/manifest.ts";
+import { encodeError, ERRORS } from "../../support/ends/icmp_error.ts";
+import { Query } from "../../support/ends/query.ts";
+import type { WiredNode } from "../../lab/topology.ts";
+import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
+
+/** The sources from which the guard's own attacks are known, by the attacks' titles. */
+const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
+  [/VLAN|two tags/, "CVE-2021-27853"],
+  [/spoofed source/, "RFC 2827"],
+  [/router advertisement/, "CVE-2020-10749"],
+  [/redirect/, "RFC 4861 section 11.1"],
+  [/ARP/, "CVE-1999-0667"],
+  [/DHCP/, "RFC 2131 section 7"],
+  [/neighbour|duplicate/, "RFC 3756"],
+  [/broadcast|ff02/, "CVE-1999-0513"],
+  [/on the link|link-local/, "GUARD-02"],
+];
+
+/** An attack whose packet any party of the lab may see. */
+type Attack = Omit<PolicyAttack, "seenBy"> & { readonly seenBy: PolicyAttack["seenBy"] | "third" | "bridge" };
+
+const GUARD_ATTACKS = [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS].map((attack) => ({
+  ...attack,
+  source: SOURCES.find(([title]) => title.test(attack.title))?.[1] ?? assert.fail(attack.title),
+  frames: ({ on }: Attacked, token: Token) => attack.frames(on, token),
+}));
+
+const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
+const LARGEST_TABLE = 600_000;
+const METADATA = parseAddress("169.254.169.254");
+const METADATA_SERVICE = parseAddress("10.96.7.7");
+
+for (const way of WAYS) {
+  const { title: state, bypassBridge } = way;
+  describe(`attacks on pods under policies, ${state}`, function () {
+    this.timeout(120_000);
+    let lab: Lab;
+    let on: GuardedNode;
+    let attacked: Attacked;
+    let policyd: PolicydNode;
+
+    after(async () => {
+      attacked?.published.link.close();
+      await policyd?.kill();
+    });
+    useGuardedNode("attacks", way, (made, madeIn) => {
+      [on, lab] = [made, madeIn];
+    });
+
+    const send = (frames: readonly Frame[], from: Party = on.attacker): void => {
+      for (const frame of frames) from.link.send(encodeFrame(frame));
+    };
+
+    const partyOf = (name: Attack["seenBy"]): Party => (name === "published" ? attacked.published : on[name]);
+
+    /** Has each party send to the bridge, which then knows the party's port again, wherever an attack has moved it. */
+    const introduce = (): void => {
+      for (const party of [on.attacker, on.victim, on.third, on.fourth]) {
+        const packet = encodeUdp(party.addresses[4], on.bridge.addresses[4], PORT, new Uint8Array(16));
+        send([ip(party.mac, on.bridge.mac, packet)], party);
+        party.link.received();
+      }
+    };
+
+    /** Asserts that each attack arrives while none of our tables is loaded. */
+    const expectAll = async (attacks: readonly Attack[]) => {
+      const lost: string[] = [];
+      for (const { title, seenBy, frames } of attacks) {
+        introduce();
+        const token = newToken();
+        partyOf(seenBy).link.received();
+        send(frames(attacked, token));
+        if (!(await on.arrives(token, partyOf(seenBy)))) lost.push(title);
+      }
+      assert.deepEqual(lost, []);
+    };
+
+    it("without our tables packets in fragments get through", async () => {
+      attacked = { on, published: on.fourth };
+      await expectAll(FRAGMENT_ATTACKS);
+    });
+
+    /** Makes the kernel track connections, and prepares the node to do what it should not. */
+    const openUp = (): void => {
+      loadVirtualAddresses(on);
+      const portMappings = [{ hostPort: HOST_PORT, containerPort: PORT, protocol: "udp" }];
+      const published = attach(lab, on.wired, "published", {
+        bypassBridge,
+        capabilities: { portMappings: true },
+        runtimeConfig: { portMappings },
+      });
+      attacked = { on, published };
+      const { node } = on.wired;
+      for (const device of ["all", "cni0"]) {
+        node.writeSysctl(`net/ipv4/conf/${device}/route_localnet`, "1");
+        node.writeSysctl(`net/ipv6/conf/${device}/accept_ra`, "2");
+      }
+    };
+
+    describe("with Services and host ports", () => {
+      before(openUp);
+
+      it("without our tables all attacks on policies and the guard get through", async () => {
+        await expectAll([...POLICY_ATTACKS, ...GUARD_ATTACKS]);
+      });
+
+      it("without our tables an attacker reaches localhost, the node's routes and a neighbour on the link", async () => {
+        const { node } = on.wired;
+        assert.ok(await reachesLocalhost(), "127.0.0.1");
+        advertise();
+        assert.ok(await eventually(() => advertised().length > 0), "a default route");
+        node.exec("ip", ["-6", "route", "flush", "proto", "ra"]);
+        for (const family of [4, 6] as const) assert.ok(await reachesOnLink(family), `on-link route, IPv${family}`);
+        assert.ok(await reachesRouter(METADATA), "169.254.169.254, by way of the router");
+      });
+
+      describe("with our tables", () => {
+        before(async () => {
+          policyd = new PolicydNode(lab, on.wired);
+          policyd.put("world.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: attackedWorld(attacked) }));
+          const endpoints = [METADATA, parseAddress("127.0.0.1")].map((address) => ({
+            address,
+            nodeName: "node1",
+            conditions: { ready: true, serving: true, terminating: false },
+          }));
+          policyd.put("service.yaml", serviceManifest("metadata", [formatAddress(METADATA_SERVICE)], endpoints));
+          await on.withoutStranger(() => policyd.start());
+          const isDenied = async (port: number): Promise<boolean> => {
+            const token = newToken();
+            const { attacker, victim } = on;
+            const packet = encodeUdp(attacker.addresses[4], victim.addresses[4], port, token);
+            send([ip(attacker.mac, attacker.gatewayMac, packet)]);
+            return !(await arrivedBefore(victim)).some((frame) => carries(frame, token));
+          };
+          // The daemon has read all objects; its tables follow a moment later. Until then every new flow may begin.
+          for (let left = 1000; !(await isDenied(20_000 + left)); left--) {
+            assert.ok(left > 0, "the policies come into force");
+            await pause(20);
+          }
+          // A flow that began before the policies is a connection like others. The second pass over flows that began
+          // meanwhile cuts it half a second later. The test of each attack checks that it is cut.
+          for (const attack of POLICY_ATTACKS)
+            for (let left = 500; left > 0 && (await passes(attack)); left--) await pause(5);
+        });
+
+        const passes = async ({ seenBy, frames }: Attack): Promise<boolean> => {
+          const token = newToken();
+          partyOf(seenBy).link.received();
+          send(frames(attacked, token));
+          return (await arrivedBefore(partyOf(seenBy))).some((frame) => carries(frame, token));
+        };
+
+        /** Returns the frames that arrive at a party up to a later datagram, which the policies allow. */
+        const arrivedBefore = async (at: Party): Promise<readonly Uint8Array[]> => {
+          const from = at === on.third ? on.attacker : on.third;
+          const fence = newToken();
+          const packet = encodeUdp(from.addresses[4], at.addresses[4], PORT, fence);
+          const arrived: Uint8Array[] = [];
+          const isThere = (): boolean => {
+            send([ip(from.mac, from.gatewayMac, packet)], from);
+            arrived.push(...at.link.received());
+            return arrived.some((frame) => carries(frame, fence));
+          };
+          assert.ok(await eventually(isThere), "what is allowed arrives");
+          return arrived;
+        };
+
+        for (const attack of [...POLICY_ATTACKS, ...FRAGMENT_ATTACKS, ...GUARD_ATTACKS]) {
+          it(`GUARD-07: ${attack.source}: ${attack.title}`, async () => {
+            assert.ok(!(await passes(attack)));
+          });
+        }
+
+        it("GUARD-07: a datagram to the port that the policy opens passes", async () => {
+          const token = newToken();
+          const { attacker, victim } = on;
+          const packet = encodeUdp(attacker.addresses[4], victim.addresses[4], OPEN_PORT, token);
+          send([ip(attacker.mac, attacker.gatewayMac, packet)]);
+          assert.ok(await on.arrives(token, victim));
+        });
+
+        it("GUARD-07: CVE-2020-8558: a neighbour does not reach localhost of the node, though route_localnet is on", async () => {
+          assert.equal(on.wired.node.readSysctl("net/ipv4/conf/all/route_localnet")?.trim(), "1");
+          assert.ok(!(await reachesLocalhost()));
+        });
+
+        it("GUARD-07: CVE-2020-13401: a router advertisement adds no route to the node, though accept_ra is on", async () => {
+          advertise();
+          await arrivedBefore(on.bridge);
+          assert.deepEqual(advertised(), []);
+        });
+
+        for (const family of [4, 6] as const) {
+          it(`GUARD-07 GUARD-02: the attacker's own kernel does not reach a neighbour by an on-link route, IPv${family}`, async () => {
+            assert.ok(!(await reachesOnLink(family)));
+          });
+        }
+
+        for (const family of [4, 6] as const) {
+          it(`ENDS-01: a pod that may send nothing ends no query of IPv${family} of another pod or of its node`, async () => {
+            const { victim: silent, third, wired, nodes } = on;
+            const of = ([v4, v6]: readonly [Address, Address]): Address => (family === 4 ? v4 : v6);
+            const to = { namespace: nodes.router, address: of(wired.routerAddresses) };
+            const [kind] = ERRORS[family];
+            assert.ok(kind !== undefined);
+            for (const from of [
+              { namespace: third.namespace, address: third.addresses[family] },
+              { namespace: wired.node, address: of(wired.addresses) },
+            ]) {
+              using query = new Query({ from, to, port: PORT });
+              const attack = (): void => {
+                const packet = encodeError(silent.addresses[family], from.address, kind, query.packet);
+                send([ip(silent.mac, silent.gatewayMac, packet)], silent);
+              };
+              const refused = (): number => {
+                const text = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge", "related"]);
+                const counters = text.matchAll(new RegExp(`packets (\\d+) .*"${EndsDropReason.ERROR}"`, "g"));
+                return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
+              };
+              await query.send();
+              const before = refused();
+              attack();
+              assert.ok(await eventually(() => refused() === before + 1), "dropped");
+              assert.equal(query.failure(), undefined);
+              // The daemon restores the rules within milliseconds.
+              const ends = (): boolean => {
+                wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", "related"]);
+                attack();
+                return query.failure() === kind.errno;
+              };
+              assert.ok(await eventually(ends), "without the rules the query ends, whatever policies say");
+              assert.ok(
+                await eventually(() => refused() === 0 && lists(wired, EndsDropReason.ERROR)),
+                "the rules are back",
+              );
+            }
+          });
+        }
+
+        it("GUARD-07: CVE-2021-25737: endpoints at 169.254.169.254 and 127.0.0.1 lead nowhere", async () => {
+          assert.ok(await reachesRouter(METADATA), "directly, since the attacker's egress is open");
+          assert.ok(!(await reachesRouter(METADATA_SERVICE)));
+          assert.ok(!(await reachesLocalhost(METADATA_SERVICE)));
+        });
+
+        // This test takes half a minute.
+        if (IS_FULL && bypassBridge)
+          it("GUARD-07 GUARD-08: a pod that fills the connection table by way of an accomplice keeps no other pod from connecting", async function () {
+            this.timeout(300_000);
+            const most = Number(on.wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
+            if (most > LARGEST_TABLE) skip(this, `nf_conntrack_max is ${most}, which takes too much memory to fill`);
+            const { third, fourth, wired } = on;
+            const fullest = await fillConnections(on, most);
+            assert.ok(fullest > most * 0.7, `it was filled to ${fullest} of ${most}`);
+            using prober = new Prober(lab.calls);
+            const at = { namespace: fourth.namespace, address: fourth.addresses[4], port: PORT };
+            for (const protocol of ["tcp", "udp"] as const) prober.listen(protocol, at);
+            const flows = Array.from({ length: 200 }, (_, i) => ({
+              protocol: i % 2 === 0 ? ("tcp" as const) : ("udp" as const),
+              from: third.namespace,
+              to: at,
+            }));
+            const results = await prober.run(flows, { timeoutMilliseconds: 5000 });
+            assert.ok(results.filter(({ reached }) => reached).length > 180, "more than 90 % of others' connections");
+            const left = () => Number(wired.node.readSysctl("net/netfilter/nf_conntrack_count"));
+            for (let tries = 600; left() > most / 2; tries--) {
+              assert.ok(tries > 0, `${left()} connections stay`);
+              await pause(100);
+            }
+          });
+      });
+    });
+
+    /** Returns whether a datagram to an address arrives at a socket of the node's localhost. */
+    const reachesLocalhost = async (to: Address = parseAddress("127.0.0.1")): Promise<boolean> => {
+      const socket = ProbeSocket.open(on.wired.node, 4, SocketType.DATAGRAM);
+      try {
+        socket.bind({ address: parseAddress("127.0.0.1"), port: PORT });
+        const token = newToken();
+        send([ip(on.attacker.mac, on.attacker.gatewayMac, encodeUdp(on.attacker.addresses[4], to, PORT, token))]);
+        return await arrivesUntil(() =>
+          [...socket.drain()].some((next) => next.kind === "data" && carries(next.data, token)),
+        );
+      } finally {
+        socket.close();
+      }
+    };
+
+    const advertise = (): void => {
+      const packet = routerAdvertisement(on, newToken());
+      send([ip(on.attacker.mac, on.attacker.gatewayMac, packet)]);
+    };
+
+    const advertised = (): readonly string[] =>
+      on.wired.node
+        .exec("ip", ["-6", "route", "show", "proto", "ra"])
+        .split("\n")
+        .filter((line) => line !== "");
+
+    /** Returns whether the victim gets a datagram that the attacker's own kernel sends by an on-link route. */
+    const reachesOnLink = async (family: Family): Promise<boolean> => {
+      const { attacker, victim } = on;
+      const to = formatAddress(victim.addresses[family]);
+      const run = (...words: readonly string[]): string => attacker.namespace.exec("ip", [`-${family}`, ...words]);
+      run("route", "add", `${to}/${family === 4 ? 32 : 128}`, "dev", "eth0");
+      run("neigh", "replace", to, "lladdr", victim.mac, "dev", "eth0", "nud", "permanent");
+      const socket = ProbeSocket.open(attacker.namespace, family, SocketType.DATAGRAM);
+      try {
+        const token = newToken();
+        socket.sendTo(token, { address: victim.addresses[family], port: PORT });
+        return await arrivesUntil(() => victim.link.received().some((frame) => carries(frame, token)));
+      } finally {
+        socket.close();
+        run("route", "del", to);
+        run("neigh", "flush", "to", to);
+      }
+    };
+
+    /** Returns whether a datagram to an address leaves the node. */
+    const reachesRouter = async (to: Address): Promise<boolean> => {
+      using link = new FrameSocket(on.nodes.router, `to-${on.wired.node.name}`);
+      const token = newToken();
+      send([ip(on.attacker.mac, on.attacker.gatewayMac, encodeUdp(on.attacker.addresses[4], to, PORT, token))]);
+      return await arrivesUntil(() => link.received().some((frame) => carries(frame, token)));
+    };
+
+    /** Polls until something has arrived, or a later datagram to the bridge's address has come all the way. */
+    const arrivesUntil = async (hasArrived: () => boolean): Promise<boolean> => {
+      const fence = newToken();
+      on.bridge.link.received();
+      send(
+        [ip(on.third.mac, on.third.gatewayMac, encodeUdp(on.third.addresses[4], on.bridge.addresses[4], PORT, fence))],
+        on.third,
+      );
+      let isFenced = false;
+      let isThere = false;
+      await eventually(() => {
+        isThere ||= hasArrived();
+        isFenced ||= on.bridge.link.received().some((frame) => carries(frame, fence));
+        return isThere || isFenced;
+      });
+      return isThere || hasArrived();
+    };
+  });
+}
+
+/** Returns whether rules with this comment are in force on a node. */
+function lists({ node }: WiredNode, reason: string): boolean {
+  return node.exec("nft", ["list", "table", "inet", "drawbridge"]).includes(reason);
+}

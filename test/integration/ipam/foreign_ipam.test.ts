@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { add, check, type Configuration, configurationOf, del, podCall } from "../../lab/cni.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
+import type { WiredNode } from "../../lab/topology.ts";
+import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
+import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { ServedPlugin } from "../../support/cni/served_plugin.ts";
+import { addressesOf } from "../../support/cni/kernel_state.ts";
+import { rawCall } from "../../support/cni/raw_call.ts";
+
+describe("an IPAM plugin of others", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let node: ForeignIpamNode;
+  let wired: WiredNode;
+  let ipam: FakeIpam;
+  let executable: string;
+  let counter = 0;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab(`ipam${++counter}`);
+    node = new ForeignIpamNode(lab);
+    ({ wired, ipam, executable } = node);
+  });
+  afterEach(() => lab?.destroy());
+
+  it("P16: the IPAM plugin gets exactly the environment and the text of each ADD, CHECK and DEL, and gives the pod its addresses", () => {
+    const pod = lab.pod("exact");
+    // We do not write JSON like this: with spaces, a number beyond 2^53 and an unknown key.
+    const text = JSON.stringify(configurationOf(wired, node.changes())).replace(
+      /}$/,
+      ', "x-unknown" : {"id": 12345678901234567890123, "f": 1.0e2 } }',
+    );
+    const { environment } = podCall("ADD", wired, pod, node.changes());
+    const given = {
+      ...environment,
+      CNI_PATH: `/nowhere:${ipam.directory}`,
+      TRACEPARENT: "00-ab=cd",
+      PATH: "/usr/bin:/bin",
+    };
+    const added = rawCall(wired.node, { ...given, CNI_COMMAND: "ADD" }, text, executable);
+    assert.equal(added.exitCode, 0, added.stdout);
+    assert.equal(added.stderr, "ADD of fake IPAM\n");
+    const result: unknown = JSON.parse(added.stdout);
+    assert.deepEqual(addressesOf(pod, "eth0"), ["10.99.0.5/32", "fd00:99::5/128"]);
+    assert.partialDeepStrictEqual(result, {
+      ips: [
+        { interface: 2, address: "10.99.0.5/32", gateway: "10.99.0.1" },
+        { interface: 2, address: "fd00:99::5/128", gateway: "fd00:99::1" },
+      ],
+      dns: BOTH.dns,
+    });
+    const withPrevious = text.replace(/}$/, `, "prevResult": ${added.stdout.trim()}}`);
+    const checked = rawCall(wired.node, { ...given, CNI_COMMAND: "CHECK" }, withPrevious, executable);
+    assert.deepEqual(checked, { exitCode: 0, stdout: "", stderr: "CHECK of fake IPAM\n" });
+    const removed = rawCall(wired.node, { ...given, CNI_COMMAND: "DEL" }, withPrevious, executable);
+    assert.deepEqual(removed, { exitCode: 0, stdout: "", stderr: "DEL of fake IPAM\n" });
+    assert.deepEqual(ipam.verbs, ["ADD", "CHECK", "DEL"]);
+    for (const { verb, environment: seen, stdin, descriptors, workingDirectory, network } of ipam.calls) {
+      assert.equal(stdin, verb === "ADD" ? text : withPrevious);
+      assert.deepEqual(seen, { ...given, CNI_COMMAND: verb });
+      assert.equal(workingDirectory, process.cwd());
+      assert.equal(network, wired.node.exec("readlink", ["/proc/self/ns/net"]).trim());
+      const numbers = Object.keys(descriptors).filter((number) => Number(number) < 10);
+      assert.deepEqual(
+        numbers.sort(),
+        ["0", "1", "2", ...(verb === "CHECK" ? [] : ["3"])],
+        JSON.stringify(descriptors),
+      );
+      if (verb !== "CHECK") assert.match(descriptors["3"] ?? "", /\/delegations\/drawbridge\//, "the lock");
+    }
+    assert.deepEqual(ipam.held, []);
+    node.assertNothingLeft(pod);
+  });
+
+  it("P16: through the plugin server the IPAM plugin gets the caller's environment, and no descriptor of the server", () => {
+    const served = new ServedPlugin(lab);
+    served.warm();
+    const { pid } = served.server;
+    const pod = lab.pod("served");
+    const { environment } = podCall("ADD", wired, pod, node.changes());
+    const given = { ...environment, CNI_PATH: ipam.directory, MARK: "of this call" };
+    const text = JSON.stringify(configurationOf(wired, node.changes()));
+    for (const verb of ["ADD", "DEL"]) {
+      const outcome = rawCall(wired.node, { ...given, CNI_COMMAND: verb }, text, served.executable);
+      assert.deepEqual([outcome.exitCode, outcome.stderr], [0, `${verb} of fake IPAM\n`], outcome.stdout);
+      assert.deepEqual(ipam.calls.at(-1)?.environment, { ...given, CNI_COMMAND: verb });
+      assert.deepEqual(Object.keys(ipam.calls.at(-1)?.descriptors ?? {}).filter((fd) => Number(fd) < 10).length, 4);
+    }
+    assert.equal(served.server.pid, pid);
+    node.assertNothingLeft(pod);
+  });
+
+  const reachable: readonly (readonly [
+    what: string,
+    ips: readonly object[],
+    routes: readonly string[],
+    bridge: readonly string[],
+  ])[] = [
+    ["gateways in its subnet", BOTH.ips, [], ["10.99.0.1/24", "fd00:99::1/64"]],
+    ["no gateway", [{ address: "10.99.0.5/24" }, { address: "fd00:99::5/64" }], [], ["10.99.0.1/24", "fd00:99::1/64"]],
+    [
+      "single addresses without a gateway",
+      [{ address: "10.99.0.5/32" }, { address: "fd00:99::5/128" }],
+      ["10.99.0.5", "fd00:99::5"],
+      [],
+    ],
+    [
+      "a gateway outside of its subnet",
+      [
+        { address: "10.99.0.5/32", gateway: "10.98.0.1" },
+        { address: "fd00:99::5/128", gateway: "fd00:98::1" },
+      ],
+      ["10.99.0.5", "fd00:99::5"],
+      ["10.98.0.1/32", "fd00:98::1/128"],
+    ],
+    [
+      "a link-local gateway",
+      [
+        { address: "10.99.0.5/24", gateway: "169.254.1.1" },
+        { address: "fd00:99::5/64", gateway: "fe80::1" },
+      ],
+      ["10.99.0.5", "fd00:99::5"],
+      [],
+    ],
+  ];
+  for (const [what, ips, routes, bridge] of reachable) {
+    it(`IPAM-01: a pod with ${what} reaches the node and another pod, and both reach the pod`, async () => {
+      const [pod, other] = [lab.pod("given"), lab.pod("other")];
+      ipam.gives({ cniVersion: "1.0.0", ips });
+      const { exitCode, stdout } = node.attach(pod);
+      assert.equal(exitCode, 0, stdout);
+      assert.deepEqual([...node.hostRoutes].sort(), [...routes].sort());
+      const global = addressesOf(wired.node, "cni0");
+      assert.deepEqual([...global].sort(), [...bridge].sort());
+      // The other pod is in another network on the same bridge, with addresses of host-local.
+      assert.equal(add(wired, other, { name: "other" }).exitCode, 0);
+      const [four, six] = wired.addresses.map(formatAddress);
+      await node.assertReached([
+        [wired.node, pod, "10.99.0.5"],
+        [wired.node, pod, "fd00:99::5"],
+        [pod, wired.node, four ?? ""],
+        [pod, wired.node, six ?? ""],
+        [other, pod, "10.99.0.5"],
+        [other, pod, "fd00:99::5"],
+        [pod, other, "10.244.1.2"],
+        [pod, other, "fd00:244:1::2"],
+      ]);
+      const prevResult: unknown = JSON.parse(stdout);
+      const checked = check(wired, pod, prevResult, node.changes(), { executable });
+      assert.equal(checked.exitCode, 0, checked.stdout);
+      assert.equal(del(wired, other, { name: "other" }).exitCode, 0);
+      assert.equal(node.detach(pod).exitCode, 0);
+      node.assertNothingLeft(pod);
+    });
+  }
+
+  it("P16: an ADD that fails after the IPAM plugin's ADD calls the plugin's DEL, and one that fails before does not", () => {
+    const pod = lab.pod("fails");
+    const late: readonly (readonly [Configuration, unknown, string])[] = [
+      [{ mtu: 1000 }, BOTH, "IPv6 needs 1280"],
+      [
+        { cniVersion: "0.2.0" },
+        { ...BOTH, ips: [{ address: "10.99.0.5/24" }, { address: "10.99.0.6/24" }] },
+        "1 address per family",
+      ],
+      [{ bridge: "uplink" }, BOTH, "is not a bridge"],
+      [{ policyd: { socket: `${lab.scratch}/none.sock`, wait: "20ms" } }, BOTH, "none.sock"],
+    ];
+    for (const [overrides, result, words] of late) {
+      ipam.gives(result);
+      const before = ipam.verbs.length;
+      const { exitCode, error } = node.attach(pod, overrides);
+      assert.equal(exitCode, 1);
+      assert.ok(error?.msg.includes(words), error?.msg);
+      assert.deepEqual([ipam.verbs.slice(before), ipam.held], [["ADD", "DEL"], []], words);
+      node.assertNothingLeft(pod);
+    }
+    ipam.gives(BOTH);
+    assert.equal(node.attach(pod).exitCode, 0);
+    const before = ipam.verbs.length;
+    assert.equal(node.attach(pod).error?.code, 104);
+    assert.deepEqual(
+      [ipam.verbs.length, ipam.held.length],
+      [before, 1],
+      "the pod that is attached keeps its addresses",
+    );
+    assert.equal(node.detach(pod).exitCode, 0);
+    node.assertNothingLeft(pod);
+  });
+});

@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
+import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
+import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
+import { add } from "../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import { twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { Flood, type FloodTurn, HANDSHAKE } from "../../support/daemon/flood.ts";
+import { addressesOf } from "../../support/host_ports/localhost_node.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
+
+const CONFIGURATION = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", minSyncPeriod: "0s" };
+/** The port at which the resolver outside answers. */
+const PORT = 5353;
+const NODE_PORT = 30_080;
+const PORTS = 65_535;
+const ROUNDS = 4;
+const FAMILIES = [0, 1] as const;
+
+/** A node whose pods leave with its address, a resolver outside, and a Service with node port and an endpoint here. */
+class LeavingNode {
+  readonly lab: Lab;
+  readonly wired: WiredNode;
+  readonly router: LabNamespace;
+  readonly policyd: PolicydNode;
+  readonly prober: Prober;
+  readonly pods = new Map<string, LabPod>();
+
+  constructor(name: string, bridgeNetfilter: boolean) {
+    this.lab = createLab(name);
+    ({ node1: this.wired, router: this.router } = twoNodes(this.lab, { bridgeNetfilter }));
+    this.policyd = new PolicydNode(this.lab, this.wired);
+    this.prober = new Prober(this.lab.calls);
+  }
+
+  async start(): Promise<void> {
+    const path = `${this.lab.scratch}/policyd.json`;
+    writeFileSync(path, JSON.stringify({ ...CONFIGURATION, masquerade: true, connectionLimit: 0 }));
+    this.policyd.put("node.json", nodeObject(this.wired));
+    await this.policyd.start([`--config=${path}`]);
+    // A busy machine needs long for all rounds.
+    this.wired.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "120");
+    for (const name of ["hostile", "other", "server"]) {
+      const pod = this.lab.pod(name);
+      assert.equal(add(this.wired, pod, this.policyd.overrides).error, undefined);
+      this.pods.set(name, pod);
+    }
+    const server = this.pod("server");
+    const endpoints = addressesOf(server).map((address) => ({ address, nodeName: "node1" }));
+    this.policyd.put(
+      "service.yaml",
+      serviceManifest("web", ["10.96.0.10", "fd00:96::a"], endpoints, { type: "NodePort" }, NODE_PORT),
+    );
+    for (const address of this.wired.routerAddresses) {
+      for (const protocol of ["udp", "tcp"] as const) {
+        this.prober.listen(protocol, { namespace: this.router, address, port: PORT });
+      }
+    }
+    for (const address of addressesOf(server)) {
+      this.prober.listen("udp", { namespace: server, address, port: TARGET_PORT });
+    }
+  }
+
+  pod(name: string): LabPod {
+    return this.pods.get(name) ?? assert.fail(name);
+  }
+
+  /** Sends datagrams from all ports of the hostile pod to one destination. */
+  async attack(to: Address, port: number): Promise<void> {
+    const pod = this.pod("hostile");
+    const from = addressesOf(pod).find((own) => familyOf(own) === familyOf(to)) ?? assert.fail();
+    using flood = new Flood(pod, "eth0", gatewayMac(pod));
+    // A flow that found no port in one round may find one in the next.
+    for (let round = 0; round < ROUNDS; round++) await flood.send({ from, to }, turns(port, PORTS));
+    await this.#drained(to, port);
+  }
+
+  /** Settles when the responder has read all datagrams of the attack: until then its buffer has no room for others. */
+  async #drained(to: Address, port: number): Promise<void> {
+    const server = this.pod("server");
+    const ownAddress = addressesOf(server).find((own) => familyOf(own) === familyOf(to)) ?? assert.fail();
+    const [from, at] =
+      port === NODE_PORT ? [server, { address: ownAddress, port: TARGET_PORT }] : [this.router, { address: to, port }];
+    const [result] = await this.prober.run([{ protocol: "udp", from, to: at }], { timeoutMilliseconds: 20_000 });
+    assert.equal(result?.reached, true, result?.why);
+  }
+
+  /** Returns the number of answered queries out of `count`. */
+  async answered(from: LabNamespace, address: Address, port: number, count: number): Promise<number> {
+    const flows = Array.from({ length: count }, () => ({ protocol: "udp" as const, from, to: { address, port } }));
+    return (await this.prober.run(flows, { timeoutMilliseconds: 1500, repeats: false })).filter(
+      ({ reached }) => reached,
+    ).length;
+  }
+
+  /** Lets pods leave with any port that the kernel chooses. It kills the daemon, which would restore the shares. */
+  async withoutShares(): Promise<void> {
+    await this.policyd.kill();
+    const { node } = this.wired;
+    for (const family of [4, 6]) {
+      const chain = `inet drawbridge masquerade_cluster${family}`;
+      const rules = node.exec("nft", ["list", "chain", ...chain.split(" ")]);
+      const unbounded = rules.replaceAll(/^.*@port_shares.*\n/gm, "").replaceAll(/ to :32768-65535/g, "");
+      node.exec("nft", ["-f", "-"], `flush chain ${chain}\n${unbounded}`);
+    }
+  }
+
+  /** Returns the ports of the node with which a pod's connections to a port leave. */
+  async portsOf(name: string, destinationPort: number): Promise<readonly number[]> {
+    const own = new Set(addressesOf(this.pod(name)));
+    const found = new Set<number>();
+    const sockets = this.wired.node.inside(() => new ConntrackSockets(this.lab.calls));
+    const see = ({ original, reply }: FlowTuples): boolean => {
+      const isMeant = own.has(original.source) && original.destinationPort === destinationPort;
+      if (isMeant) found.add(reply.destinationPort ?? 0);
+      return false;
+    };
+    await this.wired.node.inside(() => deleteFlows(sockets, EVERY_FLOW, see));
+    return [...found].toSorted((a, b) => a - b);
+  }
+
+  async close(): Promise<void> {
+    this.prober.close();
+    await this.policyd.kill();
+    this.lab.destroy();
+  }
+}
+
+function nodeObject({ node, podCidrs, addresses }: WiredNode): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: { name: node.name },
+    spec: { podCIDRs: podCidrs.map(formatCidr) },
+    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) })) },
+  });
+}
+
+function* turns(destinationPort: number, count: number): Generator<FloodTurn> {
+  for (let sourcePort = 1; sourcePort <= count; sourcePort++) yield { sourcePort, destinationPort };
+}
+
+/** Returns the MAC address to which a pod sends packets that are to be routed. */
+function gatewayMac(pod: LabPod): MacAddress {
+  const [, text = ""] = /lladdr (\S+)/.exec(pod.exec("ip", ["-4", "neighbour", "show", "dev", "eth0"])) ?? [];
+  return parseMac(text);
+}
+
+async function on(name: string, bridgeNetfilter: boolean, steps: (node: LeavingNode) => Promise<void>): Promise<void> {
+  const node = new LeavingNode(name, bridgeNetfilter);
+  try {
+    await node.start();
+    await steps(node);
+  } finally {
+    await node.close();
+  }
+}
+
+describe("ports of the node with which pods leave", function () {
+  this.timeout(240_000);
+
+  before(function () {
+    requireKernel(this);
+  });
+
+  it("POD-25: without shares one pod keeps other pods and the node from a resolver outside, in both families", async () => {
+    await on("ports-open", false, async (node) => {
+      await node.withoutShares();
+      for (const family of FAMILIES) {
+        const resolver = node.wired.routerAddresses[family];
+        assert.equal(await node.answered(node.pod("other"), resolver, PORT, 20), 20);
+        await node.attack(resolver, PORT);
+        const others = await node.answered(node.pod("other"), resolver, PORT, 40);
+        const nodes = await node.answered(node.wired.node, resolver, PORT, 10);
+        assert.ok(others < 20, `${others} of 40 queries of another pod were answered`);
+        assert.ok(nodes < 10, `${nodes} of 10 queries of the node were answered`);
+      }
+    });
+  });
+
+  for (const bridgeNetfilter of [false, true]) {
+    const state = bridgeNetfilter ? "on" : "off";
+    it(`POD-25: with shares one pod keeps neither other pods nor the node from a destination, br_netfilter ${state}`, async () => {
+      await on(`ports-${state}`, bridgeNetfilter, async (node) => {
+        for (const family of FAMILIES) {
+          const resolver = node.wired.routerAddresses[family];
+          await node.attack(resolver, PORT);
+          assert.equal(await node.answered(node.pod("other"), resolver, PORT, 40), 40);
+          assert.equal(await node.answered(node.wired.node, resolver, PORT, 40), 40);
+          const hostile = await node.portsOf("hostile", PORT);
+          const [first = 0, last = 0] = [hostile[0], hostile.at(-1)];
+          assert.ok(hostile.length > 1000 && last - first < 65_536 / 16, `${first}-${last}, ${hostile.length} ports`);
+          assert.ok(last < 30_000 || first > 60_999, `${first}-${last} are ports of the node`);
+        }
+      });
+    });
+
+    it(`POD-25: a pod that connects by a node port does not use up the ports to the Service's endpoint, br_netfilter ${state}`, async () => {
+      await on(`ports-service-${state}`, bridgeNetfilter, async (node) => {
+        for (const family of FAMILIES) {
+          const address = node.wired.addresses[family];
+          for (let left = 100; (await node.answered(node.pod("other"), address, NODE_PORT, 1)) === 0; left--) {
+            assert.ok(left > 0, "the node port is not served");
+          }
+          await node.attack(address, NODE_PORT);
+          assert.equal(await node.answered(node.pod("other"), address, NODE_PORT, 40), 40, formatAddress(address));
+          assert.equal(await node.answered(node.wired.node, address, NODE_PORT, 20), 20);
+          const hostile = await node.portsOf("hostile", NODE_PORT);
+          assert.ok(hostile.length > 1000 && (hostile.at(-1) ?? 0) - (hostile[0] ?? 0) < 65_536 / 16);
+        }
+      });
+    });
+  }
+
+  it("POD-25: within the cluster 100,000 connections of one pod and 100,000 datagrams of few sockets all arrive", async () => {
+    await on("ports-honest", false, async (node) => {
+      const [client, server] = [node.pod("hostile"), node.pod("server")];
+      const rules = ["tcp flags syn tcp dport 9000-9001 counter drop", "udp dport 9000 counter drop"].join("\n");
+      server.exec(
+        "nft",
+        ["-f", "-"],
+        `table inet seen {\n chain in {\n type filter hook input priority 0;\n ${rules}\n }\n}\n`,
+      );
+      using flood = new Flood(client, "eth0", gatewayMac(client));
+      for (const family of FAMILIES) {
+        const [from, to] = [addressesOf(client)[family], addressesOf(server)[family]];
+        for (const port of [9000, 9001]) await flood.send({ from, to, tcp: HANDSHAKE.syn }, turns(port, 25_000));
+        for (let round = 0; round < 500; round++) await flood.send({ from, to }, turns(9000, 100));
+      }
+      const seen = [...server.exec("nft", ["list", "table", "inet", "seen"]).matchAll(/counter packets (\d+)/g)];
+      assert.deepEqual(
+        seen.map(([, packets]) => Number(packets)),
+        [100_000, 100_000],
+      );
+    });
+  });
+});

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { Cluster, type ClusterPod } from "../../lab/cluster/cluster.ts";
+import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
+import type { LabPod } from "../../lab/lab.ts";
+import type { Flow } from "../../lab/probe/prober.ts";
+import { Churn, type ChurnCounts } from "../../support/cluster/churn.ts";
+import { nextBuild } from "../../support/cluster/next_build.ts";
+import { ClusterProbes, describeNodes, FAMILIES, flowTo } from "../../support/cluster/probes.ts";
+import { Restarts } from "../../support/cluster/restarts.ts";
+import { countAt, receivedBy, startAnew } from "../../support/cluster/witness.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { randomFrom } from "../../support/random.ts";
+import { evidenceText, keepResetFlows } from "../../support/services/gap_evidence.ts";
+import {
+  type Knocks,
+  type LoadReport,
+  readKnocks,
+  readReport,
+  SteadyProcess,
+} from "../../support/services/steady_load.ts";
+
+const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
+/** How often a daemon is ended, not counting the upgrade and the downgrade. */
+const KILLS = IS_FULL ? 30 : 4;
+const FLOWS = 100;
+const CONNECTIONS_PER_SECOND = IS_FULL ? 1000 : 200;
+const CHANGES_PER_SECOND = 20;
+const KNOCKS_PER_SECOND = 20;
+const PORT = 8080;
+const SERVICE_PORT = 80;
+const VIPS = ["10.96.0.20", "fd00:96::20"];
+const NO_GAP = JSON.stringify({ failures: {}, unanswered: 0, stuck: 0 });
+
+describe("a cluster while its daemons are killed, upgraded and downgraded", function () {
+  this.timeout(IS_FULL ? 600_000 : 180_000);
+  let cluster: Cluster;
+  let probes: ClusterProbes;
+  let nodes: readonly [ClusterNode, ClusterNode];
+  let servers: readonly ClusterPod[] = [];
+  let clients: readonly ClusterPod[] = [];
+  let strangers: readonly ClusterPod[] = [];
+  const processes: SteadyProcess[] = [];
+  const seed = Date.now() >>> 0;
+  const random = randomFrom(seed);
+
+  before(async function () {
+    requireKernel(this);
+    cluster = await Cluster.start("no-gap");
+    probes = new ClusterProbes(cluster);
+    nodes = [await cluster.addNode("node1"), await cluster.addNode("node2")];
+    await cluster.untilReady();
+    servers = [...(await podsOf("near", { app: "server" })), ...(await podsOf("far", { app: "server" }))];
+    clients = await podsOf("client", { app: "client" });
+    strangers = await podsOf("stranger", { app: "stranger" });
+    for (const { pod } of servers) await begin(pod, ["serve", String(PORT)]);
+    for (const { namespace } of nodes) {
+      keepResetFlows(namespace);
+      // A thousand connections a second for two minutes would be more than a pod may have.
+      namespace.writeSysctl("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "10");
+    }
+  });
+  after(async () => {
+    for (const one of processes) one.kill();
+    probes?.close();
+    await cluster?.stop();
+  });
+
+  async function begin(...[namespace, args]: Parameters<typeof SteadyProcess.start>): Promise<SteadyProcess> {
+    const started = await SteadyProcess.start(namespace, args);
+    processes.push(started);
+    return started;
+  }
+
+  /** Creates a pod on each node. */
+  async function podsOf(name: string, labels: Readonly<Record<string, string>>): Promise<readonly ClusterPod[]> {
+    return await Promise.all(
+      nodes.map(({ name: node }) => cluster.createPod({ name: `${name}-${node}`, labels, node })),
+    );
+  }
+
+  /** Applies the policy that keeps strangers out of the servers, after showing that strangers get in without it. */
+  async function isolate(): Promise<void> {
+    for (const server of servers) countAt(server, clients, strangers);
+    const entries = strangers.flatMap((from) =>
+      servers.flatMap((to) => FAMILIES.map((family) => flowTo(from, to, family))),
+    );
+    await probes.untilReached(entries);
+    for (const server of servers)
+      assert.ok(receivedBy(server).forbidden > 0, "the count of forbidden packets includes strangers that get in");
+    await cluster.apply(POLICY);
+    await probes.untilRefused(entries);
+    for (const server of servers) startAnew(server);
+  }
+
+  function assertNoGap(reports: readonly LoadReport[], events: Restarts["events"]): void {
+    const [first, second] = nodes;
+    const others = [second.namespace, ...[...servers, ...clients].map(({ pod }) => pod)];
+    for (const { failures, failed, unanswered, stuck, opened, perSecond, answered, exchanges } of reports) {
+      console.log(`      ${JSON.stringify({ opened, perSecond, answered, leastExchanges: Math.min(...exchanges) })}`);
+      const gaps = JSON.stringify({ failures, unanswered, stuck });
+      const evidence = { node: first.namespace, others, events };
+      if (gaps !== NO_GAP) assert.fail(`${gaps}\n${evidenceText(failed, evidence)}\n${describeNodes(cluster)}`);
+      assert.equal(answered, opened);
+      assert.ok(opened > KILLS * 50 && Math.min(...exchanges) > KILLS, `${opened} connections`);
+    }
+  }
+
+  function assertNothingForbidden(knocks: readonly Knocks[]): void {
+    for (const server of servers) {
+      const { allowed, forbidden } = receivedBy(server);
+      assert.equal(forbidden, 0, `packets of strangers at ${server.name}`);
+      assert.ok(allowed > KILLS * 50, `${allowed} packets of clients at ${server.name}`);
+    }
+    for (const { attempts, answered } of knocks) {
+      assert.equal(answered, 0);
+      assert.ok(attempts > KILLS * 10, `${attempts} attempts`);
+    }
+    assert.equal(cluster.fabric.droppedPackets(), 0, "the router drops no packet");
+  }
+
+  function assertChanged(counts: ChurnCounts): void {
+    console.log(`      ${JSON.stringify(counts)}`);
+    const least = Math.min(...Object.values({ ...counts }));
+    assert.ok(least > KILLS, JSON.stringify(counts));
+  }
+
+  it(`FLEET-03 SVC-12: in ${KILLS} ends of daemons, an upgrade and a downgrade none of ${FLOWS} flows and ${CONNECTIONS_PER_SECOND} connections a second is reset or refused and no forbidden packet passes, at ${CHANGES_PER_SECOND} changes a second`, async () => {
+    console.log(`      seed ${seed}`);
+    await cluster.apply(SERVICE);
+    await isolate();
+    const service = { name: "web", port: "http", targetPort: PORT };
+    const names = nodes.map(({ name }) => name);
+    const changes = new Churn({ cluster, service, servers, nodes: names, random, perSecond: CHANGES_PER_SECOND });
+    const restarts = new Restarts(nodes, random);
+    try {
+      // The load begins once the Service has endpoints: before, connections to it are refused.
+      await probes.untilReached(clients.flatMap(({ pod: from }) => VIPS.map((host) => flowToService(from, host))));
+      const targets = VIPS.flatMap((host) => [host, String(SERVICE_PORT)]);
+      const load = ["load", String(FLOWS / 2), String(CONNECTIONS_PER_SECOND / 2), ...targets];
+      const loads = await Promise.all(clients.map(({ pod }) => begin(pod, load)));
+      const doors = servers.flatMap(({ addresses }) => addresses.flatMap((one) => [formatAddress(one), String(PORT)]));
+      const knock = ["knock", String(KNOCKS_PER_SECOND), ...doors, ...targets];
+      const knockers = await Promise.all(strangers.map(({ pod }) => begin(pod, knock)));
+
+      const next = nextBuild(`${cluster.lab.scratch}/next`);
+      for (let kill = 0; kill < KILLS; kill++) {
+        const node = nodes[kill % 2 === 0 ? 0 : 1];
+        await restarts.replace(node, kill % 4 < 2 ? "SIGKILL" : "SIGTERM", kill % 4 !== 3);
+        if (kill === Math.floor(KILLS / 2)) await restarts.upgradeAndDowngrade(node, next);
+      }
+      await restarts.untilChanged();
+
+      const knocks = await Promise.all(knockers.map(async (one) => readKnocks(await one.end())));
+      const reports = await Promise.all(loads.map(async (one) => readReport(await one.end())));
+      assertChanged(await changes.end());
+      assertNoGap(reports, restarts.events);
+      assertNothingForbidden(knocks);
+      assert.deepEqual(await cluster.refused(), []);
+    } finally {
+      restarts.close();
+      await changes.end();
+    }
+  });
+});
+
+function flowToService(from: LabPod, host: string): Flow {
+  return { protocol: "tcp", from, to: { address: parseAddress(host), port: SERVICE_PORT } };
+}
+
+const SERVICE = {
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name: "web", namespace: "default" },
+  spec: {
+    clusterIP: VIPS[0],
+    clusterIPs: VIPS,
+    ipFamilies: ["IPv4", "IPv6"],
+    ports: [{ name: "http", protocol: "TCP", port: SERVICE_PORT }],
+  },
+};
+
+const POLICY = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "servers", namespace: "default" },
+  spec: {
+    podSelector: { matchLabels: { app: "server" } },
+    policyTypes: ["Ingress"],
+    ingress: [{ from: [{ podSelector: { matchLabels: { app: "client" } } }] }],
+  },
+};

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { deleteAddress } from "../../../kernel/route/interface_address.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
+import { until } from "../../support/daemon/recording_sink.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { HarmedNode } from "../../support/node_state/harmed_node.ts";
+import { BRIDGE, HARMS } from "../../support/node_state/harms.ts";
+
+/** How long a program keeps removing an address, and how long it pauses between attempts. */
+const INSISTING_MILLISECONDS = 6000;
+const INSISTING_PAUSE = 10;
+
+describe("the node's network state, harmed by other programs", function () {
+  this.timeout(240_000);
+  let lab: Lab;
+  let harmed: HarmedNode;
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("node-state");
+    harmed = new HarmedNode(lab);
+    await harmed.start();
+  });
+  after(async () => {
+    await harmed?.end();
+    lab?.destroy();
+  });
+
+  it("the lab's pods reach each other, the node and the outside, and the daemon reports no problem", async () => {
+    assert.deepEqual(await harmed.lost(), []);
+    assert.deepEqual(harmed.daemon.status().problems, []);
+  });
+
+  it("a bridge that is set down cuts pods off in both families where no daemon runs", async () => {
+    await harmed.policyd.kill();
+    harmed.wired.node.exec("ip", ["link", "set", BRIDGE, "down"]);
+    assert.ok((await harmed.lost()).length >= 8);
+    await harmed.restart();
+    await harmed.demandRepair("the daemon is started", () => {});
+  });
+
+  it("each harm to the tunnel, our routes and the plugin's files lasts where no daemon runs", async () => {
+    const whole = harmed.state();
+    await harmed.policyd.kill();
+    const first = HARMS.findIndex(({ name }) => name === "the tunnel is deleted");
+    const harms = HARMS.slice(first).filter(({ needsDaemon }) => needsDaemon !== true);
+    assert.equal(harms.length, 12);
+    // Harm to links and directories comes last, because what is in them goes with them.
+    for (const { name, commit } of harms.toReversed()) {
+      const before = harmed.state();
+      commit(harmed.wired.node, harmed.portOf(1), harmed.files);
+      assert.notDeepEqual(harmed.state(), before, name);
+    }
+    const lost = await harmed.lost();
+    assert.ok(
+      lost.some((flow) => flow.includes("a to 10.244.2.2")),
+      lost.join(),
+    );
+    await harmed.restart();
+    await until(() => JSON.stringify(harmed.state()) === JSON.stringify(whole), "the next daemon repairs all of it");
+  });
+
+  for (const { name, commit } of HARMS) {
+    it(`STATE-01 STATE-02: when ${name}, all pods work again within a second and foreign links stay as they are`, async () => {
+      await harmed.demandRepair(name, () => commit(harmed.wired.node, harmed.portOf(1), harmed.files));
+      // One harm after another may look like a program that keeps changing things.
+      assert.deepEqual(
+        harmed.daemon.status().problems.filter((problem) => !problem.includes("keeps changing")),
+        [],
+      );
+    });
+  }
+
+  it("STATE-03: the daemon reports forwarding that is switched off, and leaves it off until an administrator switches it on", async () => {
+    const { node } = harmed.wired;
+    node.writeSysctl("net/ipv4/ip_forward", "0");
+    const { problems } = await harmed.daemon.statusWhen(
+      (status) => status.problems.join().includes("ip_forward"),
+      "reported",
+    );
+    assert.match(problems.join(), /node: net\.ipv4\.ip_forward is 0: .*run sysctl -w net\.ipv4\.ip_forward=1/);
+    assert.equal(node.readSysctl("net/ipv4/ip_forward"), "0");
+    node.writeSysctl("net/ipv4/ip_forward", "1");
+    await harmed.daemon.statusWhen(({ problems: left }) => !left.join().includes("ip_forward"), "it is over");
+  });
+
+  it("STATE-04: against a program that keeps removing an address, the daemon restores it at most twice a second and reports it once", async () => {
+    // The harms before have already looked like such a program.
+    await harmed.policyd.kill();
+    await harmed.restart();
+    const { node } = harmed.wired;
+    const { index } = node.link(BRIDGE);
+    let removed = 0;
+    const end = performance.now() + INSISTING_MILLISECONDS;
+    while (performance.now() < end) {
+      const [reply] = node.route.batch([deleteAddress(index, parseCidr("10.244.1.1/24"))]);
+      if (reply?.error === undefined) removed++;
+      await pause(INSISTING_PAUSE);
+    }
+    // The daemon repairs five times at once, and then twice a second.
+    assert.ok(
+      removed >= 8 && removed <= 5 + 8 + (INSISTING_MILLISECONDS / 1000) * 2,
+      `${removed} repairs in 6 s: ${harmed.daemon.log().slice(-6000)}`,
+    );
+    const { problems } = harmed.daemon.status();
+    assert.equal(problems.filter((problem) => problem.includes(`keeps changing bridge ${BRIDGE}`)).length, 1);
+    assert.equal(harmed.daemon.log().match(/error +the node's network state .*keeps changing bridge/g)?.length, 1);
+    const since = performance.now();
+    while ((await harmed.lost()).length > 0)
+      assert.ok(performance.now() - since < 2000, "all pods work after the program has ended");
+  });
+});

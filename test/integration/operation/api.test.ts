@@ -1,0 +1,315 @@
+import assert from "node:assert/strict";
+import { renameSync, writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import type { RawObject } from "../../apiserver/storage.ts";
+import { Storm } from "../../apiserver/storm.ts";
+import { createLab } from "../../lab/lab.ts";
+import { ApiNode, PORT, SERVICE, slice, VIP } from "../../support/daemon/api_node.ts";
+import { makeCertificate } from "../../support/certificate.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { randomFrom } from "../../support/random.ts";
+import { until } from "../../support/daemon/recording_sink.ts";
+import { scrapeWhen } from "../../support/daemon/scrape.ts";
+
+const EVIL_IP = "10.96.255.66";
+const POLICY: RawObject = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "web", namespace: "default" },
+  spec: {
+    podSelector: { matchLabels: { app: "web" } },
+    policyTypes: ["Ingress"],
+    ingress: [{ from: [{ podSelector: { matchLabels: { app: "client" } } }] }],
+  },
+};
+
+describe("a node whose objects come from an API server", function () {
+  this.timeout(180_000);
+  let node: ApiNode;
+  let counter = 0;
+
+  beforeEach(async function () {
+    requireKernel(this);
+    node = new ApiNode(createLab(`policyd-api${++counter}`));
+    await node.prepare();
+  });
+  afterEach(async () => {
+    await node?.stop();
+    node?.lab.destroy();
+  });
+
+  it("API-03 SVC-26: a daemon waits for an API server that is away, reports it, and programs nothing until it has everything", async () => {
+    await node.server.apply(SERVICE, slice("10.244.1.3"));
+    await node.server.tell({
+      type: "plan",
+      faults: [{ on: "any", path: "/api/v1/services", count: 2, fault: { type: "status", status: 503 } }],
+    });
+    node.start();
+    const away = await node.daemon.statusWhen(({ problemCount }) => problemCount > 0, "a problem");
+    assert.equal(away.isSynced, false);
+    assert.match(away.problems.join("\n"), /^https:\/\/192\.0\.2\.9:6443: connect ECONNREFUSED .*it is tried again/m);
+    const empty = node.wired.node.exec("nft", ["list", "ruleset"]);
+    await node.listen();
+    await node.daemon.statusWhen(
+      ({ problems }) => problems.some((text) => /services: 503/.test(text)),
+      "services are missing",
+    );
+    assert.equal(node.wired.node.exec("nft", ["list", "ruleset"]), empty);
+    const synced = await node.daemon.statusWhen(({ isSynced }) => isSynced, "synced");
+    assert.deepEqual([synced.objects["Service"], synced.objects["EndpointSlice"]], [1, 1]);
+    for (let left = 500; !node.wired.node.exec("nft", ["list", "ruleset"]).includes(VIP); left--) {
+      assert.ok(left > 0, "the Service is programmed");
+      await pause(20);
+    }
+  });
+
+  it("CLAIM-01 CLAIM-04: a daemon reads everything where rules of an earlier one lead the API server's address to a pod", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    const evil = { ...SERVICE, metadata: { name: "evil", namespace: "shop" } };
+    const spec = { clusterIP: EVIL_IP, clusterIPs: [EVIL_IP], externalIPs: [node.serverAddress] };
+    const object = { ...evil, spec: { ...spec, ports: [{ name: "http", protocol: "TCP", port: PORT }] } };
+    const endpoints = slice("10.244.1.3");
+    const labels = { "kubernetes.io/service-name": "evil" };
+    const of = { ...endpoints, metadata: { name: "evil-1", namespace: "shop", labels } };
+    await node.server.apply(object, of);
+    const refused = 'drawbridge_refused_sockets{claimed_by="Service"}';
+    await scrapeWhen(node.wired.node, (values) => values.get(refused) === 1, "the claim is refused");
+    // The rest of the Service is served.
+    for (let left = 500; !node.ruleset().includes(EVIL_IP); left--) {
+      assert.ok(left > 0, "its own address is programmed");
+      await pause(20);
+    }
+    const reported = /evil: spec\.externalIPs: 192\.0\.2\.9 TCP 6443 is protected for the API server/;
+    await until(() => reported.test(node.daemon.log()), "the claim is in the log");
+    assert.equal(await node.asksAPod(), false);
+    await node.daemon.kill("SIGKILL");
+    // A daemon without protection has a rule that translates the address, and none that keeps it.
+    for (const hook of ["output", "prerouting"]) {
+      const rule = `ip daddr ${node.serverAddress} tcp dport ${PORT} dnat ip to 10.244.1.3:8080`;
+      node.wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", `kept_${hook}`]);
+      node.wired.node.exec("nft", ["insert", "rule", "inet", "drawbridge", `nat_${hook}`, ...rule.split(" ")]);
+    }
+    assert.equal(await node.asksAPod(), true, "without our defence the attack works");
+    // The Service is deleted, and no daemon can learn of it.
+    await node.server.apply({ ...object, isGone: true }, { ...of, isGone: true });
+    assert.equal(await node.asksAPod(), true);
+    node.start();
+    await node.untilSynced();
+    await node.daemon.statusWhen(({ objects }) => objects["Service"] === 1, "the Service is gone");
+    for (let left = 500; /drawbridge-kept|dnat ip to 10\.244/.test(node.ruleset()); left--) {
+      assert.ok(left > 0, `neither the earlier rule nor the early table is left: ${node.ruleset()}`);
+      await pause(20);
+    }
+    assert.equal(await node.asksAPod(), false);
+    await until(
+      () => node.daemon.log().includes("led elsewhere and are forgotten"),
+      "earlier connections are forgotten",
+    );
+  });
+
+  it("API-13: a Service and a policy follow the API server, stay while it is away, also over a restart, and catch up", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await node.server.apply({
+      ...POLICY,
+      spec: { podSelector: { matchLabels: { app: "first" } }, policyTypes: ["Ingress"] },
+    });
+    await node.untilAnswered("");
+    await node.server.apply(slice("10.244.1.4"));
+    await node.untilAnswered("second");
+    await node.server.tell({ type: "down" });
+    await node.daemon.statusWhen(({ problems }) => problems.some((text) => /ECONNREFUSED/.test(text)), "away");
+    const { objects } = node.daemon.status();
+    await node.server.apply(slice("10.244.1.3"), { ...POLICY, isGone: true });
+    assert.equal(await node.answer(), "second");
+    assert.deepEqual(node.daemon.status().objects, objects);
+    const stale = 'drawbridge_api_staleness_seconds{resource="endpointslices.discovery.k8s.io"}';
+    await scrapeWhen(node.wired.node, (values) => (values.get(stale) ?? 0) > 0, "the metric says how old it is");
+    await node.daemon.kill("SIGKILL");
+    node.start();
+    await node.daemon.statusWhen(({ problemCount }) => problemCount > 0, "away");
+    assert.equal(await node.answer(), "second");
+    await node.listen();
+    await node.untilAnswered("first");
+  });
+
+  it("POL-58 API-13: pods of a terminating namespace stay isolated over a restart, with no policy in the list (CVE-2024-7598)", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } };
+    const policy = { ...POLICY, spec: { podSelector: {}, policyTypes: ["Ingress"] } };
+    await node.server.apply(namespace);
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await node.server.apply(policy);
+    await node.untilAnswered("");
+    await node.server.apply({ ...namespace, metadata: { name: "default", deletionTimestamp: "2026-01-01T00:00:00Z" } });
+    await node.server.apply({ ...policy, isGone: true });
+    await node.daemon.statusWhen(({ objects }) => objects["NetworkPolicy"] === 0, "the policy is gone");
+    assert.equal(await node.answer(), "");
+    await node.daemon.kill("SIGKILL");
+    node.start();
+    await node.untilSynced();
+    for (let left = 5; left > 0; left--) assert.equal(await node.answer(), "");
+    assert.deepEqual(node.daemon.status().problems, []);
+  });
+
+  it("API-15: a daemon gives up a connection whose other end has silently gone, and catches up with what it missed", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    const drop = `table inet cut { chain input { type filter hook input priority 0; tcp dport ${PORT} drop; }; }`;
+    node.router.exec("nft", ["-f", "-"], drop);
+    await node.server.apply(slice("10.244.1.4"));
+    for (let left = 600; !/ETIMEDOUT|no answer in time/.test(node.daemon.status().problems.join("\n")); left--) {
+      assert.ok(left > 0, `given up: ${node.daemon.log()}`);
+      await pause(200);
+    }
+    assert.equal(node.daemon.status().objects["EndpointSlice"], 1);
+    node.router.exec("nft", ["delete", "table", "inet", "cut"]);
+    await node.untilAnswered("second");
+    await node.daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
+  });
+
+  it("API-09: after many faults the daemon has the objects that the server has", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const storm = new Storm(randomFrom(seed));
+    for (let step = 0; step < 200; step++) {
+      const { objects, strike, plan, others } = storm.next();
+      await node.server.apply(...objects);
+      // A daemon notices a silent or hanging server after minutes: the same test on a faster clock covers it.
+      if (strike !== undefined && strike.type !== "silence") await node.server.tell({ type: "strike", fault: strike });
+      if (plan !== undefined && plan.fault.type !== "hang") {
+        await node.server.tell({ type: "plan", faults: [{ ...plan, count: 1 }] });
+      }
+      if (others === "compact" || others === "bookmark") await node.server.tell({ type: others });
+      if (others === "down") {
+        await node.server.tell({ type: "down" });
+        await node.listen();
+      }
+      await pause(20);
+    }
+    await node.server.tell({ type: "heal" });
+    await node.server.apply(slice("10.244.1.4"));
+    const expected: Record<string, number> = {};
+    for (const { kind } of (await node.server.model()).values()) expected[kind] = (expected[kind] ?? 0) + 1;
+    const isEqual = (objects: Readonly<Record<string, number>>): boolean =>
+      Object.entries(objects).every(([kind, count]) => count === (expected[kind] ?? 0));
+    // The daemon asks a minute later for a kind that was missing three times in a row.
+    for (const deadline = performance.now() + 75_000; !isEqual(node.daemon.status().objects); await pause(500)) {
+      assert.ok(
+        performance.now() < deadline,
+        `seed ${seed}: ${JSON.stringify(node.daemon.status())}; expected ${JSON.stringify(expected)}`,
+      );
+    }
+    await node.untilAnswered("second");
+    assert.doesNotMatch(node.daemon.log(), /unexpected error/);
+  });
+
+  it("SVC-25: a daemon finds the API server by the kubelet's kubeconfig, needs no rules of Services, and reads its token from files", async () => {
+    await node.listen();
+    const config = { clusters: [{ name: "k", cluster: { server: `https://${node.serverAddress}:${PORT}` } }] };
+    writeFileSync(`${node.directory}/kubelet.conf`, JSON.stringify({ apiVersion: "v1", kind: "Config", ...config }));
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      kubeletKubeconfig: `${node.directory}/kubelet.conf`,
+      serviceAccountDirectory: `${node.directory}/account`,
+    };
+    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
+    assert.doesNotMatch(node.wired.node.exec("nft", ["list", "ruleset"]), /table/);
+    node.start([`--config=${node.directory}/policyd.json`]);
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    assert.deepEqual(node.daemon.status().problems, []);
+  });
+
+  it("API-22: the daemon follows the API server to the address of a kubelet's kubeconfig that was replaced by a rename", async () => {
+    const replace = (port: number): void => {
+      const config = { clusters: [{ name: "k", cluster: { server: `https://${node.serverAddress}:${port}` } }] };
+      writeFileSync(`${node.directory}/.new`, JSON.stringify({ apiVersion: "v1", kind: "Config", ...config }));
+      renameSync(`${node.directory}/.new`, `${node.directory}/kubelet.conf`);
+    };
+    await node.listen();
+    replace(PORT);
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      kubeletKubeconfig: `${node.directory}/kubelet.conf`,
+      serviceAccountDirectory: `${node.directory}/account`,
+    };
+    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
+    node.start([`--config=${node.directory}/policyd.json`]);
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await node.server.tell({ type: "down" });
+    await node.daemon.statusWhen(({ problems }) => problems.some((text) => /ECONNREFUSED/.test(text)), "away");
+    const certificate = makeCertificate("server", node.authority, node.serverAddress);
+    await node.server.tell({ type: "listen", address: node.serverAddress, port: PORT + 1, certificate });
+    await node.server.apply(slice("10.244.1.4"));
+    replace(PORT + 1);
+    await node.untilAnswered("second");
+    const reports = node.daemon.log().match(/https:\S+, read from \S+kubelet\.conf/g) ?? [];
+    const of = (port: number): string =>
+      `https://${node.serverAddress}:${port}, read from ${node.directory}/kubelet.conf`;
+    assert.deepEqual(reports, [of(PORT), of(PORT + 1)]);
+  });
+
+  it("CNP-14 CNP-15 CNP-17: a ClusterNetworkPolicy denies within 5 s of its CRD, through changes of the version, until its CRD is gone", async () => {
+    const policy = (version: string): RawObject => ({
+      apiVersion: `policy.networking.k8s.io/${version}`,
+      kind: "ClusterNetworkPolicy",
+      metadata: { name: "closed" },
+      spec: {
+        tier: "Admin",
+        priority: 1,
+        subject: { pods: { namespaceSelector: {}, podSelector: { matchLabels: { app: "first" } } } },
+        ingress: [{ action: "Deny", from: [{ namespaces: {} }] }],
+      },
+    });
+    const define = (versions: readonly string[], lag?: number): Promise<unknown> =>
+      node.server.tell({ type: "define", definition: { versions, ...(lag === undefined ? {} : { lag }) } });
+    await define([]);
+    await node.listen();
+    await node.server.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } });
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await define(["v1alpha2"], 1000);
+    await node.server.apply(policy("v1alpha2"));
+    const installed = performance.now();
+    await node.untilAnswered("");
+    const took = performance.now() - installed;
+    assert.ok(took < 5000, `${took.toFixed(0)} ms`);
+    for (const versions of [["v1beta1", "v1alpha2"], ["v1beta1"], ["v1alpha2"], ["v1"]]) {
+      await define(versions, 200);
+      for (const end = performance.now() + 1500; performance.now() < end;) {
+        assert.equal(await node.answer(), "", `denied while ${versions.join(" and ")} are served`);
+      }
+    }
+    await define([]);
+    await node.untilAnswered("first");
+    const lines = node.daemon.log().match(/ClusterNetworkPolicy: the API server \S+ \S+/g) ?? [];
+    assert.deepEqual(
+      lines.map((line) => line.split(" ").slice(-2).join(" ")),
+      ["serves it", "serves it", "serves it", "does not"],
+    );
+  });
+});

@@ -1,0 +1,203 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import process from "node:process";
+import { setTimeout as pause } from "node:timers/promises";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { ApiNode } from "../../support/daemon/api_node.ts";
+import { askHttp, type HttpAnswer } from "../../support/http.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { requireKernel } from "../../support/privilege.ts";
+
+const PORT = 10_256;
+
+/** Returns the node's own Node object. */
+function nodeObject(metadata: object = {}, spec: object = {}): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1", ...metadata }, spec });
+}
+
+describe("the health of a running daemon", function () {
+  this.timeout(60_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab("policyd-health");
+    ({ node1: wired } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  const ask = (path: string, host = "127.0.0.1", port = PORT): HttpAnswer => askHttp(wired.node, host, port, path);
+
+  async function until(path: string, holds: (answer: HttpAnswer) => boolean, what: string): Promise<HttpAnswer> {
+    for (let left = 100; ; left--) {
+      const answer = ask(path);
+      if (holds(answer)) return answer;
+      assert.ok(left > 0, `${what}: ${path} is ${JSON.stringify(answer)}`);
+      await pause(50);
+    }
+  }
+
+  /** Has another program listen at a port of the node, and returns a function that ends it. */
+  async function occupy(host: string, port = PORT): Promise<() => Promise<void>> {
+    const program = `require("net").createServer().listen({ port: ${port}, host: "${host}" }, () => console.log("up"))`;
+    const other = wired.node.inside(() =>
+      spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] }),
+    );
+    await once(other.stdout, "data");
+    return async () => {
+      other.kill("SIGKILL");
+      await once(other, "close");
+    };
+  }
+
+  it("HEALTH-01: health is served at every address of both families in the node's namespace, and nowhere else", async () => {
+    await policyd.start();
+    await until("/readyz", ({ status }) => status === 200, "ready");
+    for (const host of ["127.0.0.1", "::1", ...wired.addresses.map(formatAddress)]) {
+      assert.deepEqual([ask("/livez", host).body, ask("/readyz", host).body], ["ok", "ok"], host);
+      const { status, headers, body } = ask("/healthz?all", host);
+      assert.deepEqual([status, headers["content-type"]], [200, "application/json"]);
+      assert.match(body, /^\{"lastUpdated": "[^"]+","currentTime": "[^"]+", "nodeEligible": true\}$/);
+      assert.equal(ask("/__proto__", host).status, 404);
+    }
+    await assert.rejects(fetch(`http://127.0.0.1:${PORT}/livez`), "not in the test's own namespace");
+  });
+
+  it("HEALTH-02: a taken health port is reported once, also in the status, tried again, and served when it is free", async () => {
+    const release = await occupy("0.0.0.0");
+    const daemon = await policyd.start();
+    const isReported = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+      /healthAddress: 0\.0\.0\.0 10256: .*EADDRINUSE.*kube-proxy/.test(problems.join());
+    await daemon.statusWhen(isReported, "reported");
+    assert.equal(ask("/livez", "::1").status, 200, "the other family is served");
+    // The next try comes after 2 s.
+    await pause(2500);
+    assert.ok(isReported(daemon.status()));
+    assert.equal(daemon.log().match(/health is not served/g)?.length, 1, daemon.log());
+    await release();
+    await until("/livez", ({ status }) => status === 200, "served");
+    const isOver = (): boolean => daemon.log().includes("health is served after all");
+    await daemon.statusWhen((status) => !isReported(status) && isOver(), "no problem any more");
+  });
+
+  it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
+    const daemon = await policyd.start();
+    await until("/readyz", ({ status }) => status === 200, "ready");
+    const rules = wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
+    assert.match(rules, /table inet drawbridge/);
+    assert.deepEqual(await daemon.kill("SIGTERM"), { code: 0, signal: null });
+    assert.doesNotMatch(daemon.log(), /did not stop in time/);
+    assert.equal(wired.node.exec("nft", ["--stateless", "list", "ruleset"]), rules);
+    assert.equal(ask("/readyz").body, "ECONNREFUSED");
+  });
+
+  it("HEALTH-04: a node that is deleted or that the autoscaler is about to remove gets no new connections; a cordoned one does", async () => {
+    policyd.put("node.json", nodeObject());
+    await policyd.start();
+    await until("/healthz", ({ status }) => status === 200, "eligible");
+    const taints = [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }];
+    const isOut = ({ status, body }: HttpAnswer): boolean => status === 503 && body.includes('"nodeEligible": false');
+    policyd.put("node.json", nodeObject({}, { taints }));
+    await until("/healthz", isOut, "tainted");
+    assert.equal(ask("/readyz").status, 200, "the daemon itself is well");
+    policyd.put("node.json", nodeObject({}, { unschedulable: true }));
+    await until("/healthz", ({ status }) => status === 200, "cordoned");
+    policyd.put("node.json", nodeObject({ deletionTimestamp: "2026-11-22T04:30:19Z" }));
+    await until("/healthz", isOut, "being deleted");
+    policyd.put("node.json", "");
+    await until("/healthz", isOut, "deleted");
+  });
+
+  it("HEALTH-05: with services: false the health port is left to kube-proxy, and the node's health is served only on localhost", async () => {
+    const release = await occupy("0.0.0.0");
+    const fields = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", services: false };
+    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify(fields));
+    const daemon = await policyd.start([`--config=${lab.scratch}/policyd.json`]);
+    await daemon.statusWhen(() => ask("/readyz", "127.0.0.1", 9874).status === 200, "ready");
+    assert.equal(ask("/healthz", "127.0.0.1", 9874).status, 404, "kube-proxy answers this");
+    assert.equal(ask("/livez", formatAddress(wired.addresses[0]), 9874).body, "ECONNREFUSED");
+    for (const host of ["127.0.0.1", "::1"]) assert.equal(ask("/proxyMode", host, 10_249).body, "ECONNREFUSED");
+    assert.deepEqual(daemon.status().problems, []);
+    await release();
+  });
+
+  it("HEALTH-08: the mode of Services is served at localhost:10249, and a taken port stays with the program that has it", async () => {
+    const release = await occupy("127.0.0.1", 10_249);
+    const daemon = await policyd.start();
+    await until("/readyz", ({ status }) => status === 200, "ready");
+    await daemon.statusWhen(() => ask("/proxyMode", "::1", 10_249).status === 200, "the mode is known");
+    assert.equal(ask("/proxyMode", "::1", 10_249).body, "nftables");
+    for (const address of wired.addresses) {
+      assert.equal(ask("/proxyMode", formatAddress(address), 10_249).body, "ECONNREFUSED");
+    }
+    assert.deepEqual(daemon.status().problems, []);
+    await daemon.kill("SIGTERM");
+    await release();
+    const second = await policyd.start();
+    await second.statusWhen(() => ask("/proxyMode", "127.0.0.1", 10_249).body === "nftables", "by IPv4 too");
+  });
+});
+
+describe("the readiness of a daemon with an API server", function () {
+  this.timeout(60_000);
+  let node: ApiNode;
+
+  beforeEach(async function () {
+    requireKernel(this);
+    node = new ApiNode(createLab("policyd-ready"));
+    await node.prepare();
+  });
+  afterEach(async () => {
+    await node?.stop();
+    node?.lab.destroy();
+  });
+
+  it("HEALTH-06: the daemon is alive, and becomes ready when everything is read and the plugin is installed", async () => {
+    const ask = (path: string): HttpAnswer => askHttp(node.wired.node, "127.0.0.1", PORT, path);
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      installCni: true,
+      cniSourceDirectory: new URL("../../../dist/cni", import.meta.url).pathname,
+      cniBinDirectory: `${node.directory}/bin`,
+      cniConfDirectory: `${node.directory}/conf`,
+    };
+    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
+    node.start([`--kubeconfig=${node.kubeconfig()}`, `--config=${node.directory}/policyd.json`]);
+    const { isSynced } = await node.daemon.statusWhen(({ problemCount }) => problemCount > 0, "the server is away");
+    assert.equal(isSynced, false);
+    const early = ask("/readyz");
+    assert.deepEqual([ask("/livez").status, ask("/healthz").status, early.status], [200, 503, 503]);
+    assert.match(early.body, /^\[-\]rules: not in force yet$/m);
+    assert.match(early.body, /^\[-\]objects: not all are read yet$/m);
+    assert.match(early.body, /^\[-\]installation: /m);
+    const { body } = askHttp(node.wired.node, formatAddress(node.wired.addresses[0]), PORT, "/readyz");
+    const lines = body.split("\n").filter((line) => line.startsWith("[-]"));
+    assert.equal(lines.length, early.body.match(/^\[-\]/gm)?.length);
+    for (const line of lines) assert.match(line, /^\[-\]\w+: reason withheld$/, "by any other address");
+    await node.listen();
+    await node.daemon.statusWhen(() => ask("/readyz").body.includes("no Node object node1"), "its Node is awaited");
+    assert.match(ask("/readyz").body, /^\[\+\]objects ok$/m);
+    const podCIDRs = ["10.244.1.0/24", "fd00:244:1::/64"];
+    const status = { addresses: [{ type: "InternalIP", address: formatAddress(node.wired.addresses[0]) }] };
+    await node.server.apply({
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: "node1" },
+      spec: { podCIDRs },
+      status,
+    });
+    await node.daemon.statusWhen(() => ask("/readyz").status === 200, "ready");
+    assert.deepEqual([ask("/readyz").body, ask("/healthz").status], ["ok", 200]);
+  });
+});

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { add, version } from "../../lab/cni.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
+import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
+import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { pluginSource } from "../../support/cni/shim.ts";
+
+describe("policyd installs the plugin", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let directory = "";
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab("policyd-installs");
+    ({ node1: wired } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    directory = `${lab.scratch}/host`;
+    mkdirSync(directory);
+    pluginSource(`${directory}/source`);
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
+
+  async function start(...args: readonly string[]): Promise<DaemonProcess> {
+    const fields = {
+      apiVersion: "drawbridge.dev/v1alpha1",
+      kind: "PolicydConfiguration",
+      installCni: true,
+      cniSourceDirectory: `${directory}/source`,
+      cniBinDirectory: `${directory}/bin`,
+      cniConfDirectory: `${directory}/conf`,
+    };
+    writeFileSync(`${directory}/policyd.json`, JSON.stringify(fields));
+    return await policyd.start([`--config=${directory}/policyd.json`, ...args]);
+  }
+
+  function putNode(): void {
+    const spec = { podCIDRs: wired.podCidrs.map(formatCidr) };
+    const status = { addresses: [{ type: "InternalIP", address: formatAddress(wired.addresses[0]) }] };
+    policyd.put(
+      "node.json",
+      JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec, status }),
+    );
+  }
+
+  it("POD-17 D5 D6: the installed plugin attaches a pod, comes back when it is wiped, and stays when policyd ends", async () => {
+    const daemon = await start();
+    await daemon.statusWhen(
+      ({ problems }) => problems.join().includes("no Node object node1"),
+      "it waits for its Node",
+    );
+    assert.ok(!existsSync(configurationFile()));
+    putNode();
+    await daemon.statusWhen(
+      ({ problemCount }) => problemCount === 0 && existsSync(configurationFile()),
+      "the configuration is there",
+    );
+    const list: unknown = JSON.parse(readFileSync(configurationFile(), "utf8"));
+    assert.ok(typeof list === "object" && list !== null && "plugins" in list && Array.isArray(list.plugins));
+    const { cniVersion, name, plugins } = list as typeof list & {
+      readonly cniVersion: unknown;
+      readonly name: unknown;
+    };
+    const [plugin] = plugins as readonly (object & { readonly ipam: object })[];
+    assert.ok(plugin !== undefined);
+    const executable = `${directory}/bin/drawbridge`;
+    // Only the address store is the lab's.
+    const configuration = { ...plugin, cniVersion, name, ipam: { ...plugin.ipam, dataDir: wired.node.dataDir } };
+    const outcome = add(wired, lab.pod("a"), configuration, { executable });
+    assert.deepEqual([outcome.error, outcome.exitCode], [undefined, 0]);
+    assert.equal(daemon.status().attachments, 1);
+    const beside = `${executable}-plugin`;
+    assert.ok(statSync(beside).size > 100 * statSync(executable).size, "the shim is small");
+    for (const file of ["drawbridge", "drawbridge-ipam", "loopback"]) {
+      assert.equal(version(wired.node, `${directory}/bin/${file}`).exitCode, 0, file);
+      assert.equal(statSync(`${directory}/bin/${file}`).ino, statSync(executable).ino, "one file");
+    }
+    rmSync(`${directory}/bin`, { recursive: true, maxRetries: 5 });
+    rmSync(configurationFile());
+    await daemon.statusWhen(() => existsSync(configurationFile()) && existsSync(executable), "all of it is back");
+    assert.ok(existsSync(beside));
+    assert.equal(version(wired.node, executable).exitCode, 0);
+    await daemon.kill("SIGTERM");
+    assert.ok(existsSync(configurationFile()) && existsSync(executable), "pods go on being removed");
+  });
+
+  it("D5 D10: the pods' MTU follows the network's, less the overhead of a tunnel where there may be one", async () => {
+    const installed = (): string => (existsSync(configurationFile()) ? readFileSync(configurationFile(), "utf8") : "");
+    const hasMtu = (mtu: number) => (): boolean => installed().includes(`"mtu": ${mtu},`);
+    putNode();
+    for (const [encapsulation, mtu] of [
+      ["never", 1500],
+      ["auto", 1450],
+    ] as const) {
+      const daemon = await start(`--encapsulation=${encapsulation}`);
+      await daemon.statusWhen(hasMtu(mtu), `${encapsulation}: ${mtu}`);
+      wired.node.exec("ip", ["link", "set", UPLINK, "mtu", "1400"]);
+      await daemon.statusWhen(hasMtu(mtu - 100), `${encapsulation}: 100 less`);
+      assert.doesNotMatch(daemon.log(), /again: another program/);
+      wired.node.exec("ip", ["link", "set", UPLINK, "down"]);
+      rmSync(configurationFile());
+      await daemon.statusWhen(hasMtu(mtu - 100), "it is kept while the network is away");
+      wired.node.exec("ip", ["link", "set", UPLINK, "up", "mtu", "1500"]);
+      await daemon.statusWhen(hasMtu(mtu), "as before");
+      await policyd.kill();
+    }
+  });
+
+  it("SYSCTL-01: policyd raises the settings of its own network namespace, and reports those that only the machine's first one has", async () => {
+    const key = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
+    const daemon = await policyd.start();
+    const isReported = (): boolean =>
+      /kernel setting raised .*timeout_close_wait before=60 after=3600/.test(daemon.log());
+    await daemon.statusWhen(isReported, "the setting is raised");
+    assert.equal(wired.node.readSysctl(key), "3600");
+    const max = Number(wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
+    if (max < 131_072)
+      assert.match(daemon.log(), /warn .*setting=net\.netfilter\.nf_conntrack_max .*cannot be written/);
+  });
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Address } from "../../../../kernel/ip/address.ts";
+import { add } from "../../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../../lab/lab.ts";
+import type { LabNamespace } from "../../../lab/namespace.ts";
+import { Prober } from "../../../lab/probe/prober.ts";
+import { twoNodes, type WiredNode } from "../../../lab/topology.ts";
+import { addressesOf } from "../../../support/host_ports/localhost_node.ts";
+import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
+import { requireKernel } from "../../../support/privilege.ts";
+
+const LIMIT = 300;
+const PORT = 7000;
+
+describe("connections beyond a pod's limit", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let router: LabNamespace;
+  let policyd: PolicydNode;
+  let prober: Prober;
+
+  before(async function () {
+    requireKernel(this);
+    lab = createLab("connection-limit");
+    ({ node1: wired, router } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
+    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify({ ...head, connectionLimit: LIMIT }));
+    await policyd.start([`--config=${lab.scratch}/policyd.json`]);
+    prober = new Prober(lab.calls);
+    for (const address of wired.routerAddresses) {
+      for (const protocol of ["tcp", "udp"] as const) {
+        prober.listen(protocol, { namespace: router, address, port: PORT });
+      }
+    }
+  });
+  after(async () => {
+    prober?.close();
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  function attach(name: string): LabPod {
+    const pod = lab.pod(name);
+    assert.equal(add(wired, pod, policyd.overrides).error, undefined);
+    return pod;
+  }
+
+  /** Returns how many new connections to an accomplice are answered. */
+  async function answered(
+    from: LabPod,
+    address: Address,
+    count: number,
+    protocol: "tcp" | "udp" = "udp",
+  ): Promise<number> {
+    const flows = Array.from({ length: count }, () => ({ protocol, from, to: { address, port: PORT } }));
+    return (await prober.run(flows, { timeoutMilliseconds: 500 })).filter(({ reached }) => reached).length;
+  }
+
+  const connections = (): number => Number(wired.node.readSysctl("net/netfilter/nf_conntrack_count"));
+
+  for (const [index, family] of ["IPv4", "IPv6"].entries()) {
+    it(`GUARD-08: a pod over its limit, with an accomplice outside that answers, keeps no other pod from connecting, ${family}`, async () => {
+      const [hostile, other] = [attach(`hostile${index}`), attach(`other${index}`)];
+      const accomplice = wired.routerAddresses[index] ?? assert.fail(family);
+      assert.equal(await answered(hostile, accomplice, 100), 100, "connections within the limit are answered");
+      for (let left = 200; (await answered(hostile, accomplice, 50)) > 0; left--) {
+        assert.ok(left > 0, `the pod still connects, with ${connections()} connections`);
+        await pause(50);
+      }
+      assert.equal(await answered(other, accomplice, 50), 50);
+      assert.equal(await answered(other, accomplice, 20, "tcp"), 20);
+      const to = addressesOf(hostile)[index] ?? assert.fail(family);
+      wired.node.exec("ip", ["neighbour", "flush", "dev", "cni0", "nud", "all"]);
+      const [fromNode] = await prober.run([{ protocol: "icmp", from: wired.node, to: { address: to, port: 0 } }]);
+      assert.equal(fromNode?.reached, true, `its node still finds its link: ${fromNode?.why}`);
+      for (let left = 600; connections() > (index + 1) * (LIMIT + 170); left--) {
+        assert.ok(left > 0, `${connections()} connections stay`);
+        await pause(50);
+      }
+      const dropped = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge-policy", "crowded_forward"]);
+      assert.match(dropped, new RegExp(`saddr @crowded${family === "IPv4" ? 4 : 6} counter packets [1-9]`));
+    });
+  }
+});

@@ -1,0 +1,318 @@
+import assert from "node:assert/strict";
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import { setBridgeNetfilter, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { addressesIn, assertMasquerade } from "../../support/host_ports/masquerade.ts";
+import { overlaps } from "../../support/host_ports/overlaps.ts";
+import { everything, mapping, PORT, published } from "../../support/host_ports/published.ts";
+import { UdpClient } from "../../support/host_ports/udp_client.ts";
+import { normalListing, withoutPortShares } from "../../support/nftables/listing.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/daemon/recording_sink.ts";
+import { scrapeWhen } from "../../support/daemon/scrape.ts";
+import { podResult } from "../../support/cni/add_result.ts";
+import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+
+const HOST_PORT = 7000;
+
+describe("host ports and masquerade of a node with policyd", function () {
+  this.timeout(60_000);
+  let lab: Lab;
+  let nodes: TwoNodes;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let prober: Prober;
+  let counter = 0;
+
+  beforeEach(async function () {
+    requireKernel(this);
+    lab = createLab(`policyd-ports${++counter}`);
+    nodes = twoNodes(lab);
+    wired = nodes.node1;
+    prober = new Prober(lab.calls);
+    policyd = new PolicydNode(lab, wired);
+    await policyd.start();
+  });
+
+  afterEach(async () => {
+    prober?.close();
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  const listing = (): string => withoutPortShares(wired.node.exec("nft", ["list", "ruleset"]));
+
+  const attach = (pod: LabPod, wish: Configuration = {}): CallOutcome =>
+    add(wired, pod, { ...policyd.overrides, ...wish });
+
+  const detach = (pod: LabPod, wish: Configuration = policyd.overrides): void => {
+    const { exitCode, stdout } = del(wired, pod, wish);
+    assert.deepEqual([exitCode, stdout], [0, ""]);
+  };
+
+  /** Attaches a pod that answers on its port. */
+  const serve = (pod: LabPod, wish: Configuration): readonly Address[] => {
+    const addresses = addressesIn(attach(pod, wish));
+    for (const address of addresses) {
+      for (const protocol of ["tcp", "udp"] as const) prober.listen(protocol, { namespace: pod, address, port: PORT });
+    }
+    return addresses;
+  };
+
+  /** Returns whom the router reaches at a port of the node, for each of the node's two addresses. */
+  const reachedAt = async (port: number): Promise<readonly (string | undefined)[]> => {
+    const flows = wired.addresses.map(
+      (address) => ({ protocol: "tcp", from: nodes.router, to: { address, port } }) as const,
+    );
+    return (await prober.run(flows, { timeoutMilliseconds: 500 })).map(({ seenBy }) => seenBy?.name);
+  };
+
+  it("REG-04 B12 MODE-04: the daemon's tables have a pod's host ports, masquerade and MAC check until its DEL; the plugin makes no table", async () => {
+    const isReady = (text: string): boolean =>
+      ["masquerade_cluster4", "drawbridge-policy {"].every((word) => text.includes(word)) && !text.includes("opening");
+    await until(() => isReady(listing()), "the tables are there");
+    const empty = normalListing(listing());
+    const pod = lab.pod("web");
+    podResult(attach(pod, everything));
+    assert.match(listing(), /udp \. 7000 comment "default\/web" : 10\.244\.1\.2 \. 8080/);
+    assert.match(listing(), /10\.244\.1\.2 \. 10\.244\.1\.0\/24 comment "default\/web"/);
+    assert.doesNotMatch(listing(), /drawbridge-cni/);
+    const [gateway] = wired.gateways;
+    prober.listen("udp", { namespace: wired.node, address: gateway, port: PORT });
+    const isSeen = async (): Promise<boolean> => {
+      const flow = { protocol: "udp", from: pod, to: { address: gateway, port: PORT } } as const;
+      return (await prober.run([flow], { timeoutMilliseconds: 400 })).some(({ seenBy }) => seenBy === wired.node);
+    };
+    assert.equal(await isSeen(), true);
+    const bridgeMac = wired.node.link("cni0").mac ?? assert.fail("no MAC");
+    pod.exec("ip", ["link", "set", "eth0", "address", "02:00:00:00:00:99"]);
+    pod.exec("ip", ["neigh", "replace", formatAddress(gateway), "lladdr", bridgeMac, "dev", "eth0"]);
+    assert.equal(await isSeen(), false);
+    detach(pod);
+    assert.equal(normalListing(listing()), empty);
+  });
+
+  it("CLAIM-03: a port of the node's own programs is published for no pod, which still starts and gets its other ports", async () => {
+    const own = 10_250;
+    const { node } = wired;
+    for (const address of wired.addresses) prober.listen("tcp", { namespace: node, address, port: own });
+    for (const address of ["127.0.0.1", "::1"].map((text) => parseAddress(text))) {
+      prober.listen("tcp", { namespace: node, address, port: own });
+    }
+    const fromNode = async (): Promise<readonly (string | undefined)[]> => {
+      const places = [...wired.addresses, parseAddress("127.0.0.1"), parseAddress("::1")];
+      const flows = places.map((address) => ({ protocol: "tcp", from: node, to: { address, port: own } }) as const);
+      return (await prober.run(flows, { timeoutMilliseconds: 500 })).map(({ seenBy }) => seenBy?.name);
+    };
+    const settings = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", protectedPorts: [] };
+    writeFileSync(`${lab.scratch}/unprotected.json`, JSON.stringify(settings));
+    await policyd.kill();
+    await policyd.start([`--config=${lab.scratch}/unprotected.json`]);
+    const wish = published(mapping(HOST_PORT), mapping(own));
+    const pod = lab.pod("web");
+    serve(pod, wish);
+    // Without our defence the attack works.
+    assert.deepEqual(
+      await reachedAt(own),
+      wired.addresses.map(() => pod.name),
+    );
+    assert.deepEqual(new Set(await fromNode()), new Set([pod.name]));
+    // The next daemon takes the port away from the pod that has it.
+    await policyd.kill();
+    await policyd.start();
+    await until(() => !listing().includes(`tcp . ${own}`), "no pod has the port");
+    assert.deepEqual(
+      await reachedAt(own),
+      wired.addresses.map(() => node.name),
+    );
+    assert.deepEqual(new Set(await fromNode()), new Set([node.name]));
+    assert.deepEqual(
+      await reachedAt(HOST_PORT),
+      wired.addresses.map(() => pod.name),
+    );
+    detach(pod, { ...policyd.overrides, ...wish });
+    // A later pod starts, too.
+    const second = lab.pod("second");
+    serve(second, wish);
+    assert.deepEqual(
+      await reachedAt(own),
+      wired.addresses.map(() => node.name),
+    );
+    assert.deepEqual(new Set(await fromNode()), new Set([node.name]));
+    assert.deepEqual(
+      await reachedAt(HOST_PORT),
+      wired.addresses.map(() => second.name),
+    );
+    const refused = 'drawbridge_refused_sockets{claimed_by="Pod"}';
+    await scrapeWhen(node, (values) => values.get(refused) === 1, "it is counted");
+  });
+
+  it("R6: a second pod with a taken host port is refused with the name of the first, and leaves nothing", () => {
+    const { held, taken, free } = overlaps(wired);
+    podResult(attach(lab.pod("holder"), published(...held)));
+    const [before, state] = [normalListing(listing()), nodeState(wired.node)];
+    const pod = lab.pod("second");
+    for (const wish of taken) {
+      const { exitCode, error } = attach(pod, published(mapping(7900), wish));
+      assert.deepEqual([exitCode, error?.code, error?.details], [1, 106, "ERR_HOST_PORT_TAKEN"]);
+      assert.match(
+        error?.msg ?? "",
+        /portMappings\[1\]: host port 700[01]\/tcp.* is held by default\/holder .*-holder;/,
+      );
+      assert.deepEqual([normalListing(listing()), nodeState(wired.node)], [before, state]);
+    }
+    podResult(attach(pod, published(...free)));
+  });
+
+  it("R6: of 16 ADDs at once with the same host port one succeeds, and the others leave nothing", async () => {
+    const pods = Array.from({ length: 16 }, (_, i) => lab.pod(`p${i}`));
+    const wish = { ...policyd.overrides, ...published(mapping(HOST_PORT)) };
+    const outcomes = await Promise.all(
+      pods.map((pod) => startPlugin(wired.node, podCall("ADD", wired, pod, wish)).outcome),
+    );
+    const codes = outcomes.map(({ exitCode, error }) => (exitCode === 0 ? 0 : (error?.code ?? -1)));
+    assert.deepEqual(
+      codes.toSorted((a, b) => a - b),
+      [0, ...Array.from({ length: 15 }, () => 106)],
+    );
+    const { podLinks, reservations, records } = nodeState(wired.node);
+    assert.deepEqual([podLinks.length, reservations.length, records.length], [1, 2, 1]);
+    assert.equal(listing().split(`tcp . ${HOST_PORT} comment`).length, 3);
+    for (const pod of pods) detach(pod);
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+    assert.doesNotMatch(listing(), /default\/p/);
+  });
+
+  it("R7: a late DEL removes nothing of the pod that has the host port and the address by now", async () => {
+    const [old, heir] = [lab.pod("old"), lab.pod("heir")];
+    podResult(attach(old, everything));
+    const records = `${wired.node.runDir}/attachments/drawbridge`;
+    cpSync(records, `${lab.scratch}/kept`, { recursive: true });
+    detach(old);
+    serve(heir, { ...everything, args: { cni: { ips: ["10.244.1.2", "fd00:244:1::2"] } } });
+    const held = normalListing(listing());
+    const lateDel = (): void => {
+      mkdirSync(records, { recursive: true });
+      cpSync(`${lab.scratch}/kept`, records, { recursive: true });
+      detach(old);
+    };
+    lateDel();
+    assert.equal(normalListing(listing()), held);
+    // A daemon that starts finds both records, and learns by the DEL which pod has gone.
+    await policyd.kill();
+    cpSync(`${lab.scratch}/kept`, records, { recursive: true });
+    await policyd.start();
+    lateDel();
+    assert.equal(normalListing(listing()), held);
+    assert.deepEqual(await reachedAt(HOST_PORT), ["heir", "heir"]);
+  });
+
+  it("R7: leftovers of a pod without a DEL do not keep its host port from the next pod", async () => {
+    const [gone, next] = [lab.pod("gone"), lab.pod("next")];
+    podResult(attach(gone, everything));
+    const [host] = nodeState(wired.node).podLinks;
+    assert.equal(attach(next, everything).error?.code, 106, "its record is there");
+    rmSync(`${wired.node.runDir}/attachments`, { recursive: true });
+    assert.equal(attach(next, everything).error?.code, 106, "its link is there");
+    wired.node.exec("ip", ["link", "del", host ?? assert.fail("no link")]);
+    serve(next, everything);
+    assert.deepEqual(await reachedAt(HOST_PORT), ["next", "next"]);
+    assert.doesNotMatch(listing(), /default\/gone/);
+    detach(gone);
+    detach(next);
+    assert.doesNotMatch(listing(), /default\//);
+  });
+
+  it("R7: a pod whose address the store has given away does not keep its host port from the next pod", () => {
+    const [gone, next] = [lab.pod("gone"), lab.pod("next")];
+    podResult(attach(gone, everything));
+    // The lock stays: without it the store would count as removed, and its contents would be restored (STATE-07).
+    const store = `${wired.node.dataDir}/drawbridge`;
+    for (const name of readdirSync(store).filter((one) => one !== "lock")) rmSync(`${store}/${name}`);
+    const [address] = addressesIn(attach(next, everything));
+    assert.equal(address && formatAddress(address), "10.244.1.2");
+    assert.match(listing(), /udp \. 7000 comment "default\/next"/);
+    assert.doesNotMatch(listing(), /default\/gone/);
+  });
+
+  it("REG-04: after `nft flush ruleset` a running pod's port and masquerade come back", async () => {
+    serve(lab.pod("web"), everything);
+    const before = normalListing(listing());
+    wired.node.exec("nft", ["flush", "ruleset"]);
+    await until(() => normalListing(listing()) === before, "the tables are as they were");
+    assert.deepEqual(await reachedAt(HOST_PORT), ["web", "web"]);
+  });
+
+  it("REG-04 REG-03: host ports stay while the daemon is replaced, and the new one knows them and refuses them to other pods", async () => {
+    serve(lab.pod("web"), everything);
+    const before = normalListing(listing());
+    await policyd.kill();
+    assert.deepEqual(await reachedAt(HOST_PORT), ["web", "web"]);
+    wired.node.exec("nft", ["flush", "ruleset"]);
+    await policyd.start();
+    await until(() => normalListing(listing()) === before, "the tables are as they were");
+    assert.deepEqual(await reachedAt(HOST_PORT), ["web", "web"]);
+    assert.match(attach(lab.pod("second"), published(mapping(HOST_PORT))).error?.msg ?? "", /held by default\/web /);
+  });
+
+  it("REG-02: a pod deleted while no daemon runs has no host port in the next daemon", async () => {
+    const pod = lab.pod("web");
+    podResult(attach(pod, everything));
+    await policyd.kill();
+    detach(pod);
+    await policyd.start();
+    await until(() => !listing().includes("default/web"), "its elements are gone");
+    serve(lab.pod("second"), everything);
+    assert.deepEqual(await reachedAt(HOST_PORT), ["second", "second"]);
+  });
+
+  it("REG-04: a pod from before the daemon keeps its host port by the plugin's table until its DEL, and no other pod gets it", async () => {
+    const [early, late] = [lab.pod("early"), lab.pod("late")];
+    podResult(add(wired, early, everything));
+    const before = wired.node.exec("nft", ["list", "table", "inet", "drawbridge-cni"]);
+    await policyd.kill();
+    await policyd.start();
+    assert.match(attach(late, everything).error?.msg ?? "", /held by default\/early /);
+    assert.equal(wired.node.exec("nft", ["list", "table", "inet", "drawbridge-cni"]), before);
+    detach(early);
+    assert.doesNotMatch(listing(), /default\/early/);
+    serve(late, everything);
+    assert.deepEqual(await reachedAt(HOST_PORT), ["late", "late"]);
+  });
+
+  it("R2: a client that keeps its UDP port reaches a pod's host port once the pod is there, then the node again", async () => {
+    for (const [index, address] of wired.addresses.entries()) {
+      using client = new UdpClient(nodes.router, wired.routerAddresses[index] ?? assert.fail("no address"));
+      client.send(address, HOST_PORT);
+      const pod = lab.pod(`dns${index}`);
+      serve(pod, published(mapping(HOST_PORT, "udp")));
+      assert.equal(await client.ask(prober, address, HOST_PORT), "answered");
+      detach(pod);
+      prober.listen("udp", { namespace: wired.node, address, port: HOST_PORT });
+      assert.equal(await client.ask(prober, address, HOST_PORT), "answered");
+    }
+  });
+
+  it("R2: a client that keeps its UDP port reaches a pod with a hundred host ports once the pod is there", async () => {
+    const [address] = wired.addresses;
+    using client = new UdpClient(nodes.router, wired.routerAddresses[0]);
+    client.send(address, 7099);
+    serve(lab.pod("rtp"), published(...Array.from({ length: 100 }, (_, i) => mapping(7000 + i, "udp"))));
+    assert.equal(await client.ask(prober, address, 7099), "answered");
+  });
+
+  for (const bridgeNetfilter of [true, false]) {
+    it(`POD-19 B11: packets of pods leave with the node's address, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, async function () {
+      if (bridgeNetfilter) requireBridgeNetfilter(this);
+      setBridgeNetfilter(wired.node, bridgeNetfilter);
+      await assertMasquerade(lab, nodes, policyd.overrides);
+      for (const set of ["masqueraded4", "masqueraded6", "unmasqueraded4", "unmasqueraded6"]) {
+        assert.doesNotMatch(wired.node.exec("nft", ["list", "set", "inet", "drawbridge", set]), /elements/);
+      }
+    });
+  }
+});

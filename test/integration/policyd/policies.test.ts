@@ -1,0 +1,268 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { add, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { requireKernel } from "../../support/privilege.ts";
+
+const POLICY_TABLE = ["list", "table", "inet", "drawbridge-policy"];
+
+function podText(name: string, app: string): string {
+  return `
+apiVersion: v1
+kind: Pod
+metadata: {name: ${name}, namespace: default, uid: uid-${name}, labels: {app: ${app}}}
+spec: {nodeName: node1}
+status: {phase: Running}
+`;
+}
+
+function policyText(name: string, spec: string): string {
+  return `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: ${name}, namespace: default}
+spec: ${spec}
+`;
+}
+
+const DENY = policyText("deny", "{podSelector: {}, policyTypes: [Ingress]}");
+const ALLOW_WEB = policyText(
+  "allow-web",
+  "{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}",
+);
+
+describe("policies of a node with policyd", function () {
+  this.timeout(120_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let overrides: Configuration;
+  let counter = 0;
+
+  beforeEach(function () {
+    requireKernel(this);
+    lab = createLab(`policyd-policies${++counter}`);
+    ({ node1: wired } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    overrides = policyd.overrides;
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  function attach(name: string): LabPod {
+    const pod = lab.pod(name);
+    assert.equal(add(wired, pod, overrides).error, undefined);
+    return pod;
+  }
+
+  /** Returns whether ICMP gets there and back, for the addresses of both families that end with this number. */
+  async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
+    using prober = new Prober(lab.calls);
+    const flows = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) => ({
+      protocol: "icmp" as const,
+      from,
+      to: { address: parseAddress(address), port: 0 },
+    }));
+    return (await prober.run(flows, { timeoutMilliseconds: 400 })).map(({ reached }) => reached);
+  }
+
+  /** Waits until the pod is reached, or is not: rules change some milliseconds after files. */
+  async function expectReached(from: LabPod, number: number, isReached: boolean): Promise<void> {
+    for (let left = 25; ; left--) {
+      const reached = await areReached(from, number);
+      if (reached.every((one) => one === isReached)) return;
+      if (left === 0) assert.deepEqual(reached, [isReached, isReached], wired.node.exec("nft", POLICY_TABLE));
+      await pause(20);
+    }
+  }
+
+  it("REG-07 POL-09: a pod on another bridge than policyd's, where no policy is enforced, is refused; an existing one is reported", async () => {
+    policyd.put("pods.yaml", `${podText("a", "web")}---${podText("b", "db")}---${DENY}`);
+    await policyd.start(["--bridge=cni9"]);
+    const refused = add(wired, lab.pod("a"), overrides);
+    assert.match(
+      refused.error?.msg ?? "",
+      /bridge: "cni0"; expected "cni9", policyd's bridge, the only one on which it enforces policies/,
+    );
+    await policyd.kill();
+    await policyd.start();
+    attach("b");
+    await policyd.kill();
+    const daemon = await policyd.start(["--bridge=cni9"]);
+    assert.match(daemon.status().problems.join(), /1 pods, such as default\/b on "cni0", are not on "cni9"/);
+    await daemon.statusWhen(() => /error pods without policies reason=/.test(daemon.log()), "the log says it");
+  });
+
+  it("POL-02 POL-28: a policy isolates a pod, another allows a peer, and both follow changed labels", async () => {
+    await policyd.start();
+    policyd.put("a.yaml", podText("a", "web"));
+    policyd.put("b.yaml", podText("b", "db"));
+    const [a] = [attach("a"), attach("b")];
+    await expectReached(a, 3, true);
+    policyd.put("deny.yaml", DENY);
+    await expectReached(a, 3, false);
+    policyd.put("allow.yaml", ALLOW_WEB);
+    await expectReached(a, 3, true);
+    policyd.put("a.yaml", podText("a", "other"));
+    await expectReached(a, 3, false);
+    policyd.put("a.yaml", podText("a", "web"));
+    await expectReached(a, 3, true);
+    policyd.put("b.yaml", podText("b", "other"));
+    await expectReached(a, 3, false);
+    policyd.put("deny.yaml", "");
+    await expectReached(a, 3, true);
+  });
+
+  it("POL-09: policies apply to a pod when its ADD returns, and the ADD waits for its Pod object", async () => {
+    const running = await policyd.start();
+    policyd.put("deny.yaml", DENY);
+    await running.statusWhen(({ objects }) => objects["NetworkPolicy"] === 1, "policy read");
+    policyd.put("a.yaml", podText("a", "web"));
+    const a = attach("a");
+    const b = lab.pod("b");
+    const added = startPlugin(wired.node, podCall("ADD", wired, b, overrides)).outcome;
+    const { problems } = await running.statusWhen(({ problemCount }) => problemCount > 0, "waiting");
+    assert.match(problems.join(), /pod default\/b sends and receives nothing: .*Pod default\/b/);
+    policyd.put("b.yaml", podText("b", "db"));
+    assert.equal((await added).exitCode, 0);
+    assert.deepEqual(await areReached(a, 3), [false, false]);
+    assert.deepEqual(running.status().problems, []);
+  });
+
+  it("POL-28: nothing is left of a deleted pod in the policy table, and no chain once its policies are gone", async () => {
+    const running = await policyd.start();
+    policyd.put("deny.yaml", DENY);
+    for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
+    const [, b] = [attach("a"), attach("b")];
+    assert.equal(del(wired, b, overrides).exitCode, 0);
+    const after = wired.node.exec("nft", POLICY_TABLE);
+    assert.ok(!after.includes("10.244.1.3") && !after.includes("fd00:244:1::3"), after);
+    assert.ok(after.includes("10.244.1.2"), after);
+    for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, "");
+    policyd.put("deny.yaml", "");
+    await running.statusWhen(({ objects }) => objects["NetworkPolicy"] === 0, "policy gone");
+    const chains = (): readonly string[] => wired.node.exec("nft", POLICY_TABLE).match(/chain (in|e)gress_\w+/g) ?? [];
+    for (let left = 200; chains().length > 0 && left > 0; left--) await pause(10);
+    assert.deepEqual(chains(), []);
+  });
+
+  it("POL-09 REG-03: a restarted daemon finds the pods that are there, and they stay isolated meanwhile", async () => {
+    const first = await policyd.start();
+    policyd.put("deny.yaml", DENY);
+    for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
+    const [a] = [attach("a"), attach("b")];
+    await expectReached(a, 3, false);
+    await first.kill("SIGKILL");
+    assert.deepEqual(await areReached(a, 3), [false, false]);
+    const second = await policyd.start();
+    assert.deepEqual(await areReached(a, 3), [false, false]);
+    assert.deepEqual(second.status().problems, []);
+    policyd.put("allow.yaml", policyText("allow", "{podSelector: {}, ingress: [{}]}"));
+    await expectReached(a, 3, true);
+  });
+
+  describe("when a namespace is terminating", () => {
+    const ENDING = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
+`;
+    let a: LabPod;
+    let b: LabPod;
+
+    const saved = (): readonly string[] => {
+      const directory = `${wired.node.runDir}/retained`;
+      return existsSync(directory) ? readdirSync(directory).map((name) => `${directory}/${name}`) : [];
+    };
+
+    /** Makes two pods and a policy that denies them, and deletes the policy with its namespace. */
+    beforeEach(async () => {
+      await policyd.start();
+      policyd.put("namespace.yaml", ENDING.replace(/, deletion.*"/, ""));
+      policyd.put("deny.yaml", DENY);
+      for (const name of ["a", "b"]) policyd.put(`${name}.yaml`, podText(name, "web"));
+      [a, b] = [attach("a"), attach("b")];
+      await expectReached(a, 3, false);
+      policyd.put("namespace.yaml", ENDING);
+      for (let left = 500; saved().length === 0; left--) {
+        assert.ok(left > 0, "what the pods keep is saved");
+        await pause(10);
+      }
+      policyd.put("deny.yaml", "");
+    });
+
+    it("POL-58: after a kill the next daemon isolates the namespace's pods until they are gone (CVE-2024-7598)", async () => {
+      await policyd.kill();
+      assert.deepEqual(await areReached(a, 3), [false, false]);
+      const next = await policyd.start();
+      for (let left = 10; left > 0; left--) assert.deepEqual(await areReached(a, 3), [false, false]);
+      assert.deepEqual(next.status().problems, []);
+      for (const name of ["a.yaml", "b.yaml", "namespace.yaml"]) policyd.put(name, "");
+      await next.statusWhen(({ objects }) => objects["Namespace"] === 0, "the namespace gone");
+      await policyd.kill();
+      const last = await policyd.start();
+      assert.deepEqual(await areReached(a, 3), [false, false]);
+      assert.equal(saved().length, 1);
+      for (const pod of [a, b]) assert.equal(del(wired, pod, overrides).exitCode, 0);
+      assert.deepEqual([saved(), last.status().problems], [[], []]);
+    });
+
+    it("POL-58: with torn or missing retained policies the namespace's pods send and receive nothing, which is reported once", async () => {
+      for (const spoil of [(path: string) => truncateSync(path, 100), (path: string) => rmSync(path)]) {
+        await policyd.kill();
+        for (const path of saved()) spoil(path);
+        const next = await policyd.start();
+        for (let left = 5; left > 0; left--) assert.deepEqual(await areReached(a, 3), [false, false]);
+        const { problems } = next.status();
+        assert.match(
+          problems.join("\n"),
+          /pod default\/a sends and receives nothing: the namespace of default\/a was being deleted/,
+        );
+        const reported = next
+          .log()
+          .split("\n")
+          .filter((line) => line.includes("retained policies not read"));
+        assert.equal(reported.length, saved().length, next.log());
+      }
+    });
+
+    it("POL-58: with torn retained policies pods stay closed though their Namespace is gone, but not where there is no Namespace at all", async () => {
+      await policyd.kill();
+      for (const path of saved()) truncateSync(path, 100);
+      policyd.put("namespace.yaml", "");
+      const without = await policyd.start();
+      await expectReached(a, 3, true);
+      assert.deepEqual(without.status().problems, []);
+      await policyd.kill();
+      policyd.put("other.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: other}}");
+      const next = await policyd.start();
+      await expectReached(a, 3, false);
+      assert.match(next.status().problems.join("\n"), /the namespace of default\/a was being deleted/);
+    });
+  });
+
+  it("POL-01: with policies: false nothing is isolated, not even by the rules of an earlier daemon", async () => {
+    const { node } = wired;
+    policyd.put("deny.yaml", DENY);
+    const isThere = (): boolean => node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
+    await policyd.start();
+    for (let left = 500; !isThere(); left--) {
+      assert.ok(left > 0, "no table of policies");
+      await pause(10);
+    }
+    await policyd.kill();
+    const file = `${lab.scratch}/policyd.yaml`;
+    writeFileSync(file, "{apiVersion: drawbridge.dev/v1alpha1, kind: PolicydConfiguration, policies: false}");
+    await policyd.start(["--config", file]);
+    const [a] = [attach("a"), attach("b")];
+    assert.deepEqual(await areReached(a, 3), [true, true]);
+    assert.equal(isThere(), false);
+  });
+});

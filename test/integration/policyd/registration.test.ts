@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import { twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { eventually } from "../../support/guard/guarded_node.ts";
+import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { nodeState } from "../../support/cni/kernel_state.ts";
+
+const POLICY = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "NetworkPolicy",
+  metadata: { name: "some", namespace: "default" },
+  spec: { podSelector: { matchLabels: { app: "web" } } },
+};
+
+function podObject(name: string): object {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "default", uid: `uid-${name}` },
+    spec: { nodeName: "node1", containers: [{ name: "c" }] },
+  };
+}
+
+describe("a registration that waits for its Pod object", function () {
+  this.timeout(60_000);
+  let lab: Lab;
+  let wired: WiredNode;
+  let policyd: PolicydNode;
+  let daemon: DaemonProcess;
+  let pod: LabPod;
+
+  beforeEach(async function () {
+    requireKernel(this);
+    lab = createLab("registration");
+    ({ node1: wired } = twoNodes(lab));
+    policyd = new PolicydNode(lab, wired);
+    policyd.put("policy.json", JSON.stringify(POLICY));
+    daemon = await policyd.start();
+    // The kernel takes a while for the first batch on a busy machine.
+    const areThere = (): boolean => wired.node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
+    assert.ok(await eventually(areThere), daemon.log());
+    daemon.status();
+    pod = lab.pod("a");
+  });
+  afterEach(async () => {
+    await policyd?.kill();
+    lab?.destroy();
+  });
+
+  const startAdd = (changes: Configuration) =>
+    startPlugin(wired.node, podCall("ADD", wired, pod, policyd.overridesWith(changes)));
+  const descriptors = (): number => readdirSync(`/proc/${daemon.child.pid}/fd`).length;
+
+  async function assertNothingLeft(most = Number.POSITIVE_INFINITY): Promise<void> {
+    assert.equal(daemon.status().attachments, 0);
+    assert.deepEqual(nodeState(wired.node).reservations, []);
+    assert.ok(!wired.node.exec("nft", ["list", "ruleset"]).includes("10.244.1.2"));
+    assert.ok(await eventually(() => descriptors() <= most), "connections end with their clients");
+  }
+
+  async function untilRegistering(): Promise<void> {
+    await daemon.statusWhen(({ attachments }) => attachments === 1, "the pod waits");
+  }
+
+  /** Returns whether the node and the pod exchange packets. */
+  async function isReached(): Promise<boolean> {
+    using prober = new Prober(lab.calls);
+    const to = { address: parseAddress("10.244.1.2"), port: 0 };
+    const [result] = await prober.run([{ protocol: "icmp", from: wired.node, to }]);
+    return result?.reached === true;
+  }
+
+  it("REG-05: without its Pod object ADD fails with try again later, names it, and leaves nothing in the daemon", async () => {
+    const { error }: CallOutcome = await startAdd({ wait: "5s" }).outcome;
+    assert.equal(error?.code, 11);
+    assert.match(error?.msg ?? "", /^policyd: the pod is not in force within \d+ ms: .*Pod default\/a/);
+    await assertNothingLeft();
+  });
+
+  it("REG-05: an ADD that is killed while it waits leaves only what its DEL removes", async () => {
+    let before = Number.POSITIVE_INFINITY;
+    for (let round = 0; round < 5; round++) {
+      const call = startAdd({ wait: "60s" });
+      await untilRegistering();
+      call.kill("SIGKILL");
+      await call.outcome;
+      assert.equal(del(wired, pod, policyd.overrides).exitCode, 0);
+      // A leak in each round shows in the third: one more descriptor may be the daemon's own.
+      await assertNothingLeft(before + 1);
+      before = Math.min(before, descriptors());
+    }
+  });
+
+  it("REG-05: a waiting ADD succeeds as soon as its Pod object is there", async () => {
+    const call = startAdd({ wait: "60s" });
+    await untilRegistering();
+    policyd.put("pod.json", JSON.stringify(podObject("a")));
+    assert.equal((await call.outcome).exitCode, 0);
+    assert.ok(await isReached());
+  });
+
+  it("REG-05: a waiting ADD asks the next daemon when the first is replaced", async () => {
+    const call = startAdd({ wait: "60s" });
+    await untilRegistering();
+    await policyd.kill();
+    policyd.put("pod.json", JSON.stringify(podObject("a")));
+    daemon = await policyd.start();
+    assert.equal((await call.outcome).exitCode, 0);
+    assert.equal(daemon.status().attachments, 1);
+    assert.ok(await isReached());
+  });
+
+  it("REG-06: with onUnavailable closed ADD succeeds, and its Pod object opens the pod", async () => {
+    assert.equal((await startAdd({ wait: "1s", onUnavailable: "closed" }).outcome).exitCode, 0);
+    assert.equal(await isReached(), false);
+    policyd.put("pod.json", JSON.stringify(podObject("a")));
+    let isOpen = false;
+    for (let left = 100; !isOpen && left > 0; left--) {
+      isOpen = await isReached();
+      await pause(20);
+    }
+    assert.ok(isOpen);
+  });
+});

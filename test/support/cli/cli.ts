@@ -1,0 +1,85 @@
+import { Buffer } from "node:buffer";
+import type { ObjectInput } from "../../../cli/input/cluster/object_input.ts";
+import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
+import type { ExitCode } from "../../../cli/exit_code.ts";
+import type { Programs } from "../../../cli/input/programs/programs.ts";
+import type { Io, Output } from "../../../cli/io.ts";
+import type { NodeAccess } from "../../../cli/node/machine/machine.ts";
+import { runProgram } from "../../../cli/program.ts";
+
+/** The outcome of a command line: its exit code and its output. */
+export interface Outcome {
+  readonly code: ExitCode;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Files in memory, by path; the directories above them exist as well, and `-` is standard input. */
+export function memoryFiles(contents: Readonly<Record<string, string>>): ManifestFileSystem {
+  const paths = Object.keys(contents);
+  return {
+    typeOf(path) {
+      if (path in contents) return "file";
+      return paths.some((one) => one.startsWith(`${path}/`)) ? "directory" : undefined;
+    },
+    isLink: () => false,
+    namesIn: (directory) => [
+      ...new Set(
+        paths
+          .filter((path) => path.startsWith(`${directory}/`))
+          .flatMap((path) => path.slice(directory.length + 1).split("/", 1)),
+      ),
+    ],
+    *read(path) {
+      yield Buffer.from(contents[path] ?? "");
+    },
+  };
+}
+
+/** Fails when a command that is given files asks a cluster. */
+const NO_CLUSTERS: ObjectInput = {
+  connect: () => Promise.reject(new Error("the test did not expect a connection to a cluster")),
+  namespaceOf: () => Promise.reject(new Error("the test did not expect a connection to a cluster")),
+  sleep: () => Promise.resolve(),
+};
+
+/** Fails when a command that is given files runs a program. */
+const NO_PROGRAMS: Programs = {
+  run: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
+  follow: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
+};
+
+/** Fails when a command about objects reads a node. */
+const NO_NODE: NodeAccess = {
+  open: () => Promise.reject(new Error("the test did not expect an access to a node")),
+  sleep: () => Promise.reject(new Error("the test did not expect an access to a node")),
+};
+
+/** Matches the line that says what was read (READ-07), which most tests do not check. */
+const SUMMARY = /^read \d+ objects? (?:in|of|on) [^\n]*\n/gm;
+
+/** Does the same as {@link runCliWhole}, without the lines that say what was read. */
+export async function runCli(...given: Parameters<typeof runCliWhole>): Promise<Outcome> {
+  const outcome = await runCliWhole(...given);
+  return { ...outcome, err: outcome.err.replaceAll(SUMMARY, "") };
+}
+
+/** Runs a command line on files in memory. Its output goes into a file, or to a terminal of the width `terminal`. */
+export async function runCliWhole(
+  args: readonly string[],
+  files: ManifestFileSystem,
+  terminal?: { readonly columns: number; readonly hasColour: boolean },
+  clusters: ObjectInput = NO_CLUSTERS,
+  { node = NO_NODE, programs = NO_PROGRAMS }: { readonly node?: NodeAccess; readonly programs?: Programs } = {},
+): Promise<Outcome> {
+  const written = { out: "", err: "" };
+  const outputTo = (stream: "out" | "err"): Output => ({
+    write: (text) => void (written[stream] += text),
+    isTerminal: terminal !== undefined,
+    columns: terminal?.columns ?? 10_000,
+    hasColour: terminal?.hasColour ?? false,
+  });
+  const io: Io = { files, clusters, node, programs, out: outputTo("out"), err: outputTo("err") };
+  const code = await runProgram("drawbridge", io, args);
+  return { code, ...written };
+}

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { readManifests } from "../../../cli/input/manifests.ts";
+import { lint } from "../../../cli/policy/lint/lint.ts";
+import { RULES } from "../../../cli/policy/lint/rules.ts";
+import { memoryFiles } from "./cli.ts";
+
+/** Returns a manifest in one line, from members of the metadata and other fields in YAML's flow style. */
+export function manifest(kind: string, metadata: string, rest = ""): string {
+  return `{ apiVersion: ${API_VERSIONS[kind] ?? "v1"}, kind: ${kind}, metadata: { ${metadata} }${rest === "" ? "" : `, ${rest}`} }\n---\n`;
+}
+
+const API_VERSIONS: Readonly<Record<string, string>> = {
+  NetworkPolicy: "networking.k8s.io/v1",
+  ClusterNetworkPolicy: "policy.networking.k8s.io/v1beta1",
+  AdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
+  BaselineAdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
+};
+
+/** Returns a NetworkPolicy of namespace shop. */
+export function policy(name: string, spec: string): string {
+  return manifest("NetworkPolicy", `name: ${name}, namespace: shop`, `spec: { ${spec} }`);
+}
+
+/** Returns a running pod of namespace shop whose label app is its name. */
+export function pod(name: string, { labels = `app: ${name}`, spec = "", ips = "", namespace = "shop" } = {}): string {
+  const addresses =
+    ips === ""
+      ? ""
+      : `, podIPs: [${ips
+          .split(" ")
+          .map((ip) => `{ ip: "${ip}" }`)
+          .join(", ")}]`;
+  return manifest(
+    "Pod",
+    `name: ${name}, namespace: ${namespace}, labels: { ${labels} }`,
+    `spec: { ${spec} }, status: { phase: Running${addresses} }`,
+  );
+}
+
+/** Returns the findings of one rule for YAML, each as `object: message (fix)`. */
+export function findingsOf(id: string, yaml: string): readonly string[] {
+  const rule = RULES.find((one) => one.id === id);
+  assert.ok(rule !== undefined, id);
+  const manifests = readManifests(memoryFiles({ "a.yaml": yaml }), ["a.yaml"], false);
+  return lint(manifests, [rule]).map(({ place, message, fix }) => `${place.object}: ${message} (${fix})`);
+}
+
+/** YAML, and the findings of a rule for it. */
+export type LintCase = readonly [yaml: string, ...findings: readonly string[]];
+
+/** Asserts the findings of a rule in each case; there must be cases with findings and cases without. */
+export function assertFindings(id: string, cases: readonly LintCase[]): void {
+  assert.ok(cases.some(([, ...found]) => found.length > 0) && cases.some(([, ...found]) => found.length === 0), id);
+  for (const [yaml, ...expected] of cases) {
+    assert.deepEqual(findingsOf(id, yaml), expected, yaml);
+    // Input that cannot be read would have no findings either.
+    if (expected.length === 0) assert.deepEqual(findingsOf("invalid", yaml), [], yaml);
+  }
+}

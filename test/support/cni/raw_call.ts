@@ -1,0 +1,24 @@
+import { spawnSync } from "node:child_process";
+import { DRAWBRIDGE, isUnreadInput } from "../../lab/cni.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+
+/** The output and exit code of a call, unchanged. */
+export interface RawOutcome {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the plugin with exactly this environment and standard input, well-formed or not. */
+export function rawCall(
+  namespace: LabNamespace,
+  environment: Readonly<Record<string, string>>,
+  stdin: string,
+  executable = DRAWBRIDGE,
+): RawOutcome {
+  const { status, stdout, stderr, error } = namespace.inside(() =>
+    spawnSync(executable, [], { env: environment, input: stdin, encoding: "utf8", timeout: 20_000 }),
+  );
+  if (error !== undefined && !isUnreadInput(error)) throw error;
+  return { exitCode: status, stdout, stderr };
+}
