@@ -1,7 +1,8 @@
-import { Composer, type CST, type Document, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser } from "yaml";
+import { Composer, type CST, type Document, isMap, isNode, isScalar, isSeq, LineCounter, Parser } from "yaml";
 import { unreadable } from "./json_scanner.ts";
 import type { YamlDocument } from "./yaml_documents.ts";
 import { IndentationWatch, type Unindented, withIndentation } from "./yaml_indentation.ts";
+import { lexemesOf } from "./yaml_lexemes.ts";
 import { yamlProblemText } from "./yaml_problem.ts";
 import { jsonValue } from "./yaml_value.ts";
 
@@ -94,7 +95,7 @@ function* tokensOf(text: string, { lines, firstLine, watch, onUnindented }: Read
   const parser = new Parser(lines.addNewLine);
   lines.addNewLine(0);
   let isEmpty = true;
-  for (const lexeme of new Lexer().lex(text)) {
+  for (const lexeme of lexemesOf(text)) {
     const found = watch?.next(lexeme);
     if (found !== undefined) return onUnindented(found);
     for (const token of parser.next(lexeme)) {

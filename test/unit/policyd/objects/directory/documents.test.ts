@@ -90,6 +90,16 @@ describe("policyd/objects/directory/documents", () => {
       [{ "8080": "a", "1.5": "b", "31": "c", true: "d" }],
     ],
     ["a number beyond all numbers is a text", "a: 1e400\n", [{ a: "1e400" }]],
+    [
+      "a colon directly before a comma or a bracket belongs to the text before it",
+      "a: [http:, b :, {c:}]\nd: {e:, f: g:, h: [[&x i:], j: k:]}\n",
+      [{ a: ["http:", "b :", { "c:": null }], d: { "e:": null, f: "g:", h: [["i:"], { j: "k:" }] } }],
+    ],
+    [
+      "a colon after a quote, or before a blank, ends a key within brackets",
+      'a: {"b":, c: , d:\n}\ne: ["f":, g: ]\n',
+      [{ a: { b: null, c: null, d: null }, e: [{ f: null }, { g: null }] }],
+    ],
   ] as const) {
     it(`YAML-01: as in kubectl, ${what}`, () => assert.deepEqual(yaml(text), objects));
   }
@@ -103,6 +113,7 @@ describe("policyd/objects/directory/documents", () => {
     ["a merge of a number", "a: 1\n<<: 2\n", /^line 2: << expects an object/],
     ["a value that contains itself", "a: &x [*x]\n", /^line 1: the value of &x contains itself$/],
     ["an alias without an anchor", "a: *x\nb: &x 1\n", /^line 1: \*x has no anchor before it$/],
+    ["an object directly after a colon", "a:\n- {b:{c: 1}}\n", /^line 2: two entries within brackets have no comma/],
     ["a control character", "a: 1\nb: \u{7}\n", /^line 2: the character U\+0007; expected text$/],
   ] as const) {
     it(`YAML-01: ${what} is refused with its line, as kubectl refuses it`, () => {
