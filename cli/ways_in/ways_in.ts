@@ -38,19 +38,39 @@ export interface WayBackend extends Backend {
   readonly endpoints: readonly EndpointOf[];
 }
 
+/** A way that is not evaluated. */
+export interface UnjudgedWay {
+  readonly name: string;
+  readonly placed: PlacedWayObject;
+  /** As of {@link WayIn}; undefined where the reason is the same for every class and Gateway. */
+  readonly through: string | undefined;
+  readonly backends: readonly UnjudgedBackend[];
+  readonly why: string;
+  /** Whether its controller is known to send from outside of the cluster. */
+  readonly isFromOutside: boolean;
+}
+
+/** A Service that such a way leads to, with its endpoints; empty where they are not known. */
+export interface UnjudgedBackend extends Backend {
+  readonly endpoints: readonly EndpointOf[];
+}
+
 export interface WaysIn {
   readonly ways: readonly WayIn[];
+  readonly unjudged: readonly UnjudgedWay[];
   /** Why some ways are not evaluated, a line each. */
   readonly doubts: readonly string[];
 }
 
-export const NO_WAYS_IN: WaysIn = Object.freeze({ ways: [], doubts: [] });
+export const NO_WAYS_IN: WaysIn = Object.freeze({ ways: [], unjudged: [], doubts: [] });
 
 /** The largest number of names in a line. */
 const MOST_NAMED = 5;
 
 /** The class or Gateway that a way leads through, or why it is not known. */
-type Through = { readonly through: string; readonly pods: readonly Pod[] } | { readonly doubt: string };
+type Through =
+  | { readonly through: string; readonly pods: readonly Pod[] }
+  | { readonly through: string; readonly doubt: string; readonly isFromOutside?: true };
 
 /**
  * Returns the ways into a cluster by its Ingresses and the routes of its Gateways.
@@ -69,33 +89,37 @@ export function waysInto(
   if (objects.length === 0) return NO_WAYS_IN;
   const finder = new WayFinder(objects, cluster, given);
   const ways: WayIn[] = [];
-  // The objects that each doubt is about.
-  const doubts = new Map<string, Set<string>>();
+  const unjudged: UnjudgedWay[] = [];
   for (const placed of objects) {
     const { object } = placed;
     if (object.kind !== "Ingress" && object.kind !== "HTTPRoute" && object.kind !== "GRPCRoute") continue;
     const name = wayObjectName(object);
-    const doubt = (why: string): void => {
-      const text = `${name} (${locationText(placed.file, placed.line)})`;
-      doubts.set(why, (doubts.get(why) ?? new Set<string>()).add(text));
-    };
     const backends = object.backends.flatMap((backend): readonly WayBackend[] => {
       const refusal = finder.refusalOf(object, backend);
       const endpoints = refusal ?? endpointsOf(cluster, services, backend);
       if (typeof endpoints !== "string") return [{ ...backend, endpoints }];
-      doubt(endpoints);
+      const without = [{ ...backend, endpoints: [] }];
+      unjudged.push({ name, placed, through: undefined, backends: without, why: endpoints, isFromOutside: false });
       return [];
     });
     if (backends.length === 0) continue;
     for (const found of finder.throughs(object)) {
-      if ("doubt" in found) doubt(found.doubt);
-      else ways.push({ name, placed, through: found.through, controllers: found.pods, backends });
+      const { through } = found;
+      if ("doubt" in found) {
+        const { doubt: why, isFromOutside = false } = found;
+        unjudged.push({ name, placed, through, backends, why, isFromOutside });
+      } else ways.push({ name, placed, through, controllers: found.pods, backends });
     }
   }
-  const lines = [...doubts].map(
-    ([why, names]) => `no way in is judged by ${shortList([...names], MOST_NAMED)}: ${why}`,
-  );
-  return { ways, doubts: lines };
+  return { ways, unjudged, doubts: doubtsOf(unjudged) };
+}
+
+/** Returns the reasons, each with the objects that it is about. */
+export function doubtsOf(unjudged: readonly UnjudgedWay[]): readonly string[] {
+  return [...Map.groupBy(unjudged, ({ why }) => why)].map(([why, some]) => {
+    const names = new Set(some.map(({ name, placed: { file, line } }) => `${name} (${locationText(file, line)})`));
+    return `no way in is judged by ${shortList([...names], MOST_NAMED)}: ${why}`;
+  });
 }
 
 /** Finds the classes and Gateways that Ingresses and routes lead through. */
@@ -150,12 +174,12 @@ class WayFinder {
         (one) => one.kind === "Gateway" && one.namespace === parent.namespace && one.name === parent.name,
       );
       const key = `Gateway ${parent.namespace}/${parent.name}`;
-      if (gateway?.kind !== "Gateway") return { doubt: `the ${key} was not read` };
+      if (gateway?.kind !== "Gateway") return { through: key, doubt: `the ${key} was not read` };
       const named = gateway.listeners.filter(
         ({ name, port }) => (parent.sectionName ?? name) === name && (parent.port ?? port) === port,
       );
       if (!named.some((listener) => this.#takes(gateway, listener, route))) {
-        return { doubt: `no listener of the ${key} takes ${route.kind}s of ${route.namespace}` };
+        return { through: key, doubt: `no listener of the ${key} takes ${route.kind}s of ${route.namespace}` };
       }
       return this.#throughGateway(gateway, key);
     });
@@ -176,7 +200,8 @@ class WayFinder {
     const known = this.#controllers.get(controller) ?? podsOfController(controller, this.#pods);
     this.#controllers.set(controller, known);
     if (known.type === "outside") {
-      return { doubt: `the controller ${controller} sends from outside of the cluster; the outside stands for it` };
+      const doubt = `the controller ${controller} sends from outside of the cluster; the outside stands for it`;
+      return { through, doubt, isFromOutside: true };
     }
     if (known.type === "unknown")
       return this.#unknown(through, `the pods of the controller ${controller} are not known`);
@@ -187,7 +212,7 @@ class WayFinder {
   /** Returns the pods that the command line names without a class, for a controller that is not known otherwise. */
   #unknown(through: string, why: string): Through {
     const pods = this.#givenFor(undefined);
-    return pods.length > 0 ? { through, pods } : { doubt: `${why}; ${WAY_OUT}` };
+    return pods.length > 0 ? { through, pods } : { through, doubt: `${why}; ${WAY_OUT}` };
   }
 
   /** Returns the pods that the command line names for a class; undefined stands for those named without one. */

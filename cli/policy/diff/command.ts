@@ -4,6 +4,7 @@ import { withAccess, withConfiguration, withPrograms } from "../../input/options
 import { CLUSTER } from "../../input/place.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
@@ -12,7 +13,8 @@ export function diffCommand(run: Run): Command {
   const command = new Command("diff");
   const sides = (): Sides | undefined => sidesOf(command.processedArgs, command.getOptionValue("filename"));
   const isCluster = (): boolean => [sides()?.old, ...(sides()?.new ?? [])].includes(CLUSTER);
-  return withConfiguration(withAccess(withReading(withPrograms(command)), "the word cluster as a side", isCluster))
+  const read = withAccess(withReading(withPrograms(command)), "the word cluster as a side", isCluster);
+  return withControllers(withConfiguration(read))
     .description("the connections that one set of files allows and the other does not")
     .argument(
       "[old]",

@@ -1,7 +1,10 @@
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
-import { changeLines, type ReportedChange, type DiffReport, type Words } from "./print.ts";
+import { changeLines, type ReportedChange, type DiffReport } from "./print.ts";
+import type { WayChange } from "./ways/change.ts";
+import { effectText, toText, wayLines } from "./ways/print.ts";
 import { shortList } from "../../../policyd/log/line.ts";
+import type { Words } from "./words.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;
@@ -13,12 +16,29 @@ const MOST_ROWS = 50;
  * @param above lines of Markdown that come first
  */
 export function changeMarkdown(diff: DiffReport, words: Words, above: readonly string[] = []): string {
-  const shown = diff.changes.slice(0, MOST_ROWS);
   const head = [`**${summaryOf(diff)}**`, ...above].join("\n\n");
-  if (shown.length === 0) return `${head}\n`;
-  const table = markdownTable(
+  const [changes, ways] = [diff.changes.slice(0, MOST_ROWS), diff.ways.slice(0, MOST_ROWS)];
+  const tables = [
+    ...(changes.length === 0 ? [] : [changeTable(changes, words) + moreText(diff.changes)]),
+    ...(ways.length === 0 ? [] : [wayTable(ways, words) + moreText(diff.ways)]),
+  ];
+  if (tables.length === 0) return `${head}\n`;
+  let text = `${head}\n\n${tables.join("\n")}\n<details><summary>Why</summary>\n\n`;
+  const end = "\n</details>\n";
+  const reasons = [...changes.map((one) => changeLines(one, words)), ...ways.map((way) => wayLines(way, words))];
+  for (const reason of reasons.map(reasonText)) {
+    if (text.length + reason.length + end.length > MOST_CHARACTERS) break;
+    text += reason;
+  }
+  return text.length > MOST_CHARACTERS
+    ? `${head}\n\n${diff.changes.length + diff.ways.length} changes, which are too long to be listed here.\n`
+    : text + end;
+}
+
+function changeTable(changes: readonly ReportedChange[], words: Words): string {
+  return markdownTable(
     ["", "from", "to", "connections", "pairs"],
-    shown.map(({ from, to, change, pairs, of }) => [
+    changes.map(({ from, to, change, pairs, of }) => [
       words[change.type],
       codes(from),
       codes(to),
@@ -26,22 +46,27 @@ export function changeMarkdown(diff: DiffReport, words: Words, above: readonly s
       `${pairs} of ${of}`,
     ]),
   );
-  const more = diff.changes.length - shown.length;
-  const rest = more === 0 ? "" : `\nand ${more} more\n`;
-  let text = `${head}\n\n${table}${rest}\n<details><summary>Why</summary>\n\n`;
-  const end = "\n</details>\n";
-  for (const one of shown) {
-    const reasons = reasonText(one, words);
-    if (text.length + reasons.length + end.length > MOST_CHARACTERS) break;
-    text += reasons;
-  }
-  return text.length > MOST_CHARACTERS
-    ? `${head}\n\n${shown.length + more} changes, which are too long to be listed here.\n`
-    : text + end;
 }
 
-function reasonText(one: ReportedChange, words: Words): string {
-  const { word, head, lines } = changeLines(one, words);
+function wayTable(ways: readonly WayChange[], words: Words): string {
+  return markdownTable(
+    ["", "way in", "requests", "through", "to", "connections"],
+    ways.map((way) => [
+      words[way.type],
+      markdownCode(way.name),
+      codes(way.requests),
+      codes(way.through === undefined ? [] : [way.through, ...way.controllers]),
+      codes(toText(way)),
+      way.connections === "" ? effectText(way) : codes(way.connections.split(",")) + (way.isPartly ? " (some)" : ""),
+    ]),
+  );
+}
+
+function moreText({ length }: readonly unknown[]): string {
+  return length > MOST_ROWS ? `\nand ${length - MOST_ROWS} more\n` : "";
+}
+
+function reasonText({ word, head, lines }: ReturnType<typeof changeLines>): string {
   return [`* ${word} ${markdownCode(head)}\n`, ...lines.map((line) => `  * ${markdownCode(line)}\n`)].join("");
 }
 

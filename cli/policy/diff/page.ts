@@ -1,5 +1,9 @@
 import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
-import { changeLines, diffGraph, type ReportedChange, type DiffReport, type Words } from "./print.ts";
+import { changeLines, diffGraph, type ReportedChange, type DiffReport } from "./print.ts";
+import type { ChangeType } from "./pair_change.ts";
+import type { WayChange } from "./ways/change.ts";
+import { effectText, senderText, toText, wayLines } from "./ways/print.ts";
+import type { Words } from "./words.ts";
 
 /** The texts of a page besides its changes. */
 export interface ChangePage {
@@ -17,33 +21,65 @@ const PAGE_WORDS: Words = { added: "opens", removed: "closes" };
  * @param single the same changes, each between two groups, for the cells of the heat map
  */
 export function changePage({ title, facts }: ChangePage, merged: DiffReport, single: DiffReport): PageContent {
-  const rows = namesOf(single.changes, ({ from }) => from);
-  const columns = namesOf(single.changes, ({ to }) => to);
-  const byPair = Map.groupBy(single.changes, ({ from, to }) => `${from[0]} ${to[0]}`);
-  const cells = [...byPair.values()].map((changes): HeatCell => {
-    const texts = changes.map((one) => changeLines(one, PAGE_WORDS));
-    const [first] = changes;
-    return {
-      row: rows.indexOf(first?.from[0] ?? ""),
-      column: columns.indexOf(first?.to[0] ?? ""),
-      state: stateOf(changes),
-      text: changes.map(({ change }) => `${PAGE_WORDS[change.type]} ${change.text}`).join("; "),
-      why: texts
-        .map(({ word, head, lines }) => [`${word} ${head}`, ...lines.map((line) => `  ${line}`)].join("\n"))
-        .join("\n\n"),
-    };
+  const cells = [...pairCells(single.changes), ...wayCells(single.ways)];
+  const rows = namesOf(cells.map(({ from }) => from));
+  const columns = namesOf(cells.map(({ to }) => to));
+  const heat = cells.map(({ from, to, ...cell }): HeatCell => {
+    return { row: rows.indexOf(from), column: columns.indexOf(to), ...cell };
   });
   const present = new Set(cells.map(({ state }) => state));
   return {
     title,
     facts: [summaryOf(merged), ...facts],
-    heat: { rows, columns, cells },
+    heat: { rows, columns, cells: heat },
     legend: LEGEND.filter(([state]) => present.has(state)),
-    changes: merged.changes.map((one): PageChange => {
-      return { state: one.change.type === "added" ? "opens" : "closes", ...changeLines(one, PAGE_WORDS) };
-    }),
+    changes: [
+      ...merged.changes.map((one): PageChange => ({ state: STATES[one.change.type], ...changeLines(one, PAGE_WORDS) })),
+      ...merged.ways.map((one): PageChange => ({ state: STATES[one.type], ...wayLines(one, PAGE_WORDS) })),
+    ],
     graph: diffGraph(merged),
   };
+}
+
+const STATES = { added: "opens", removed: "closes" } as const;
+
+/** A cell with the names of its row and column. */
+type NamedCell = Omit<HeatCell, "row" | "column"> & { readonly from: string; readonly to: string };
+
+function pairCells(single: readonly ReportedChange[]): readonly NamedCell[] {
+  const byPair = Map.groupBy(single, ({ from, to }) => `${from[0]} ${to[0]}`);
+  return [...byPair.values()].map((changes): NamedCell => {
+    const [first] = changes;
+    return {
+      from: first?.from[0] ?? "",
+      to: first?.to[0] ?? "",
+      state: stateOf(changes.map(({ change }) => change.type)),
+      text: changes.map(({ change }) => `${PAGE_WORDS[change.type]} ${change.text}`).join("; "),
+      why: changes.map((one) => whyText(changeLines(one, PAGE_WORDS))).join("\n\n"),
+    };
+  });
+}
+
+/** Returns a cell for each class or Gateway and receiver, as in the page of a matrix. */
+function wayCells(ways: readonly WayChange[]): readonly NamedCell[] {
+  const single = ways.flatMap((way) => toText(way).map((to) => ({ from: senderText(way), to, way })));
+  return [...Map.groupBy(single, ({ from, to }) => `${from} ${to}`).values()].flatMap((some): readonly NamedCell[] => {
+    const [first] = some;
+    if (first === undefined) return [];
+    return [
+      {
+        from: first.from,
+        to: first.to,
+        state: stateOf(some.map(({ way }) => way.type)),
+        text: some.map(({ way }) => `${wayLines(way, PAGE_WORDS).word} ${effectText(way)}`).join("; "),
+        why: some.map(({ way }) => whyText(wayLines(way, PAGE_WORDS))).join("\n\n"),
+      },
+    ];
+  });
+}
+
+function whyText({ word, head, lines }: Omit<PageChange, "state">): string {
+  return [`${word} ${head}`, ...lines.map((line) => `  ${line}`)].join("\n");
 }
 
 const LEGEND: PageContent["legend"] = [
@@ -52,22 +88,39 @@ const LEGEND: PageContent["legend"] = [
   ["both", "both"],
 ];
 
-/** Returns such as `Traffic changes: 2 entries open connections, 1 closes some.` */
-export function summaryOf({ changes }: DiffReport): string {
-  const opened = changes.filter(({ change }) => change.type === "added").length;
-  const closed = changes.length - opened;
-  if (changes.length === 0) return "No difference in what may be sent.";
-  return `Traffic changes: ${opened} ${opened === 1 ? "entry opens" : "entries open"} connections, ${closed} ${closed === 1 ? "closes" : "close"} some.`;
+/** Returns such as `Traffic changes: 2 entries open connections, 1 closes some; of ways in 1 closes.` */
+export function summaryOf({ changes, ways }: DiffReport): string {
+  const parts = [
+    ...(changes.length === 0 ? [] : [pairsSummary(changes.map(({ change }) => change.type))]),
+    ...(ways.length === 0 ? [] : [waysSummary(ways)]),
+  ];
+  return parts.length === 0 ? "No difference in what may be sent." : `Traffic changes: ${parts.join("; ")}.`;
 }
 
-function stateOf(changes: readonly ReportedChange[]): CellState {
-  const types = new Set(changes.map(({ change }) => change.type));
-  return types.size > 1 ? "both" : types.has("added") ? "opens" : "closes";
+function pairsSummary(types: readonly ChangeType[]): string {
+  const opened = types.filter((type) => type === "added").length;
+  const closed = types.length - opened;
+  return `${opened} ${opened === 1 ? "entry opens" : "entries open"} connections, ${closed} ${closed === 1 ? "closes" : "close"} some`;
 }
 
-function namesOf(
-  changes: readonly ReportedChange[],
-  names: (one: ReportedChange) => readonly string[],
-): readonly string[] {
-  return [...new Set(changes.flatMap(names))].sort();
+function waysSummary(ways: readonly WayChange[]): string {
+  const changed = ways.filter(({ connections }) => connections !== "");
+  const opened = changed.filter(({ type }) => type === "added").length;
+  const closed = changed.length - opened;
+  const others = ways.length - changed.length;
+  const parts = [
+    ...(opened === 0 ? [] : [`${opened} ${opened === 1 ? "opens" : "open"}`]),
+    ...(closed === 0 ? [] : [`${closed} ${closed === 1 ? "closes" : "close"}`]),
+    ...(others === 0 ? [] : [`${others} ${others === 1 ? "changes" : "change"} without a known effect`]),
+  ];
+  return `of ways in ${parts.join(", ")}`;
+}
+
+function stateOf(types: readonly ChangeType[]): CellState {
+  const [first, ...others] = new Set(types);
+  return others.length > 0 ? "both" : STATES[first ?? "added"];
+}
+
+function namesOf(names: readonly string[]): readonly string[] {
+  return [...new Set(names)].sort();
 }

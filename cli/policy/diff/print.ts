@@ -7,7 +7,11 @@ import { trafficText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
 import type { PairChange } from "./pair_change.ts";
-import type { Reason, Witness } from "./witness.ts";
+import type { WayChange } from "./ways/change.ts";
+import { wayCells, wayCsv, wayEdges, wayObject, waysText } from "./ways/print.ts";
+import type { Witness } from "./witness.ts";
+import { exampleText, reasonLines, reasonText, sideText, witnessObject } from "./witness_text.ts";
+import type { Words } from "./words.ts";
 
 /** A change with its witness, either merged or between two groups. */
 export interface ReportedChange {
@@ -22,29 +26,25 @@ export interface ReportedChange {
 /** A diff, ready to be printed. */
 export interface DiffReport {
   readonly changes: readonly ReportedChange[];
+  /** The ways in by Ingresses and routes that differ. */
+  readonly ways: readonly WayChange[];
   readonly appeared: OneSided;
   readonly gone: OneSided;
 }
 
+const NO_DIFFERENCE = "no difference in what may be sent\n";
+
 /** The most names of a list that are shown to people. */
 const MOST_NAMES = 8;
 
-/** The words for a change: between two sides of files, or as the effect of a change. */
-export interface Words {
-  readonly added: string;
-  readonly removed: string;
-}
-
-export const DIFF_WORDS: Words = { added: "added", removed: "removed" };
-
 /** Yields the diff for people, each change with its witness. */
 export function* diffText(
-  { changes, appeared, gone }: DiffReport,
+  { changes, ways, appeared, gone }: DiffReport,
   words: Words,
   style: Style,
   columns: number,
 ): Generator<string> {
-  if (changes.length === 0) yield "no difference in what may be sent\n";
+  if (changes.length + ways.length === 0) yield NO_DIFFERENCE;
   for (const one of changes) {
     const { change, witness } = one;
     const word = (change.type === "added" ? style.good : style.bad)(words[change.type]);
@@ -52,6 +52,7 @@ export function* diffText(
     yield foldLine(printable(pairsText(one)), columns, 2, 4);
     for (const line of reasonLines(witness)) yield foldLine(printable(line), columns, 4, 6);
   }
+  yield* waysText(ways, words, style, columns);
   for (const { what, side } of [
     { what: "new", side: appeared },
     { what: "gone", side: gone },
@@ -87,10 +88,6 @@ function pairsText({ pairs, of, witness }: ReportedChange): string {
   return `${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${exampleText(witness)}`;
 }
 
-function exampleText({ source, destination, traffic }: Witness): string {
-  return `${source} -> ${destination} ${trafficText(traffic)}`;
-}
-
 function podsText(count: number): string {
   return count === 1 ? "1 pod" : `${count} pods`;
 }
@@ -102,19 +99,6 @@ function causeText({ cause }: PairChange): string {
 
 const CAUSES = { appeared: "new workload", gone: "removed workload" } as const;
 
-function reasonLines({ ends }: Witness): readonly string[] {
-  const lines = ends.flatMap(({ direction, before, after }) => [
-    `before: ${reasonText(direction, before)}`,
-    `after:  ${reasonText(direction, after)}`,
-  ]);
-  // The absence of an end is the same line for both ends.
-  return [...new Set(lines)];
-}
-
-function reasonText(direction: string, { isAllowed, text, isAbsent }: Reason): string {
-  return isAbsent === true ? text : `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
-}
-
 function names(all: readonly string[]): string {
   return shortList(all, MOST_NAMES);
 }
@@ -124,8 +108,8 @@ function connectionsText({ text, family }: PairChange): string {
 }
 
 /** Returns a table with each pair of groups in its own line. */
-export function diffWide({ changes }: DiffReport, words: Words, columns: number): string {
-  if (changes.length === 0) return "no difference in what may be sent\n";
+export function diffWide({ changes, ways }: DiffReport, words: Words, columns: number): string {
+  if (changes.length + ways.length === 0) return NO_DIFFERENCE;
   const rows = changes.map(({ from, to, change, pairs, of, witness }) => {
     const reasons = witness.ends.map(
       ({ direction, before, after }) =>
@@ -140,26 +124,27 @@ export function diffWide({ changes }: DiffReport, words: Words, columns: number)
     ];
     return [...cells, exampleText(witness), reasons.join("; ")].map(printable);
   });
-  return formatTable(["change", "pairs", "from", "to", "connections", "such as", "reasons"], rows, columns);
+  const ofWays = ways.map((way) => wayCells(way, words).map(printable));
+  const head = ["change", "pairs", "from", "to", "connections", "such as", "reasons"];
+  return formatTable(head, [...rows, ...ofWays], columns);
 }
 
-/** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after,workload`. */
-export function* diffCsv({ changes }: DiffReport): Generator<string> {
+/** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after,workload,way,requests`. */
+export function* diffCsv({ changes, ways }: DiffReport): Generator<string> {
   const head = ["change", "from", "to", "connections", "family", "pairs", "of"];
-  yield csvLine([...head, "source", "destination", "traffic", "before", "after", "workload"]);
+  yield csvLine([...head, "source", "destination", "traffic", "before", "after", "workload", "way", "requests"]);
   for (const { from, to, change, pairs, of, witness } of changes) {
-    const { source, destination, traffic, ends } = witness;
-    const [before, after] = (["before", "after"] as const).map((side) =>
-      ends.map((end) => reasonText(end.direction, end[side])).join("; "),
-    );
+    const { source, destination, traffic } = witness;
+    const [before, after] = [sideText(witness, "before"), sideText(witness, "after")];
     const cells = [change.type, from.join(" "), to.join(" "), change.text, familyText(change) ?? "", pairs, of];
-    const reasons = [before, after].map((text = "") => printable(text));
-    yield csvLine([...cells, source, destination, trafficText(traffic), ...reasons, workloadText(change)]);
+    const reasons = [before, after].map(printable);
+    yield csvLine([...cells, source, destination, trafficText(traffic), ...reasons, workloadText(change), "", ""]);
   }
+  for (const way of ways) yield wayCsv(way);
 }
 
 /** Returns the object that docs/cli.md describes. */
-export function diffObject({ changes, appeared, gone }: DiffReport): object {
+export function diffObject({ changes, ways, appeared, gone }: DiffReport): object {
   return {
     changes: changes.map(({ from, to, change, pairs, of, witness }) => ({
       change: change.type,
@@ -170,25 +155,12 @@ export function diffObject({ changes, appeared, gone }: DiffReport): object {
       ...(change.family === undefined ? {} : { family: familyText(change) }),
       pairs,
       of,
-      witness: {
-        source: witness.source,
-        destination: witness.destination,
-        protocol: witness.traffic.protocol,
-        ...(witness.traffic.port === undefined ? {} : { port: witness.traffic.port }),
-        ends: witness.ends.map(({ direction, before, after }) => ({
-          direction,
-          before: reasonObject(before),
-          after: reasonObject(after),
-        })),
-      },
+      witness: witnessObject(witness),
     })),
+    waysIn: ways.map(wayObject),
     pods: { appeared: appeared.pods, gone: gone.pods },
     nodes: { appeared: appeared.nodes, gone: gone.nodes },
   };
-}
-
-function reasonObject({ isAllowed, text, places }: Reason): object {
-  return { allowed: isAllowed, reason: text, places };
 }
 
 /** Returns whether the cause is a new or removed workload; empty for other causes. */
@@ -201,8 +173,8 @@ function familyText({ family }: PairChange): string | undefined {
 }
 
 /** Returns the changes as arrows, dashed for removed connections. */
-export function diffGraph({ changes }: DiffReport): Graph {
-  const edges = changes.flatMap(({ from, to, change }): readonly Edge[] =>
+export function diffGraph({ changes, ways }: DiffReport): Graph {
+  const ofPairs = changes.flatMap(({ from, to, change }): readonly Edge[] =>
     from.flatMap((source) =>
       to.map((destination) => ({
         from: graphName(source),
@@ -212,6 +184,8 @@ export function diffGraph({ changes }: DiffReport): Graph {
       })),
     ),
   );
+  const ofWays = wayEdges(ways).map((edge) => ({ ...edge, from: graphName(edge.from), to: graphName(edge.to) }));
+  const edges = [...ofPairs, ...ofWays];
   return { names: [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))].sort(), edges };
 }
 

@@ -1,12 +1,12 @@
 import * as v from "valibot";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts";
-import type { Manifest } from "../../input/manifests.ts";
+import type { Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
@@ -14,14 +14,19 @@ import { formatPage } from "../../output/page/page.ts";
 import { formatSvg } from "../../output/svg.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
+import { printable } from "../../../policyd/log/line.ts";
+import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
 import { diffPolicies } from "./diff.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
-import { DIFF_WORDS, diffCsv, diffGraph, diffObject, diffText, diffWide, type DiffReport } from "./print.ts";
+import { diffCsv, diffGraph, diffObject, diffText, diffWide, type DiffReport } from "./print.ts";
 import { diffReport } from "./diff_report.ts";
+import { wayChanges } from "./ways/change.ts";
+import { givenOnSides, waySideOf } from "./ways/side.ts";
 import { locator } from "./witness.ts";
+import { DIFF_WORDS } from "./words.ts";
 
 const optionsSchema = v.object({
   old: v.string(),
@@ -30,22 +35,41 @@ const optionsSchema = v.object({
   ...readingEntries,
   ...accessEntries,
   ...configurationEntries,
+  ...controllerEntries,
   by: v.picklist(GROUPINGS),
   output: v.picklist(DIFF_FORMATS),
 });
 
 /** Prints the diff. @throws DrawbridgeError as loadPlaces */
 export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
-  const { old: oldPath, new: newPaths, by, output, config, ...read } = v.parse(optionsSchema, options);
+  const {
+    old: oldPath,
+    new: newPaths,
+    by,
+    output,
+    config,
+    ingressController,
+    ...read
+  } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [oldPath, ...newPaths]));
   expectOneReading([[oldPath], newPaths]);
-  const input = { ...read, namespace: await namespaceFor(io, read, [oldPath, ...newPaths].includes(CLUSTER)) };
-  const { manifests: old } = await loadPlaces(io, [oldPath], { ...input, label: "old: " });
-  const { manifests: young } = await loadPlaces(io, newPaths, { ...input, label: "new: " });
-  const indexOf = (some: readonly Manifest[]): ReturnType<typeof buildPolicyIndex> =>
-    buildPolicyIndex(storeOf(some.map(({ object }) => object)), policyOptions);
+  const input = {
+    ...read,
+    namespace: await namespaceFor(io, read, [oldPath, ...newPaths].includes(CLUSTER)),
+    waysIn: true,
+  };
+  const old = await loadPlaces(io, [oldPath], { ...input, label: "old: " });
+  const young = await loadPlaces(io, newPaths, { ...input, label: "new: " });
+  const indexOf = ({ manifests }: Manifests): PolicyIndex =>
+    buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), policyOptions);
   const sides = { before: indexOf(old), after: indexOf(young) };
-  const diff = diffPolicies(sides, by);
+  const locations = { before: locator(old.manifests), after: locator(young.manifests) };
+  const given = givenOnSides(ingressController, sides);
+  const ways = {
+    before: waySideOf({ ...old, index: sides.before, options: policyOptions, given }),
+    after: waySideOf({ ...young, index: sides.after, options: policyOptions, given }),
+  };
+  const diff = { ...diffPolicies(sides, by), ways: wayChanges(ways, locations, by) };
   const pods = diff.groups.filter(({ kind }) => kind === "pods");
   if (pods.length === 0) {
     io.err.write(
@@ -54,8 +78,9 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
     io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
-  const tell = (isMerged: boolean): DiffReport =>
-    diffReport(sides, { before: locator(old), after: locator(young) }, diff, isMerged);
+  for (const doubt of ways.before.doubts) io.err.write(`old: ${printable(doubt)}\n`);
+  for (const doubt of ways.after.doubts) io.err.write(`new: ${printable(doubt)}\n`);
+  const tell = (isMerged: boolean): DiffReport => diffReport(sides, locations, diff, isMerged);
   const report = tell(output !== "wide" && output !== "csv");
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
@@ -63,7 +88,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return report.changes.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return report.changes.length + report.ways.length === 0 ? ExitCode.YES : ExitCode.NO;
 }
 
 function printed(

@@ -100,7 +100,7 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
 }
 
 /** Returns the ends at which the verdict changes. */
-function changedEnds(
+export function changedEnds(
   { before, after }: Readonly<Record<keyof Sides, PolicyVerdict | undefined>>,
   locations: Locations,
 ): readonly WitnessEnd[] {
@@ -113,17 +113,23 @@ function changedEnds(
   });
 }
 
-/** Returns the ends at which a rule decides or, without one, the destination. */
-function oneSidedEnds(
+/**
+ * Returns the ends that deny or, if there are none, those at which a rule decides or, without one, the destination.
+ *
+ * @param text says for the other side what is absent there
+ */
+export function oneSidedEnds(
   verdict: PolicyVerdict | undefined,
   side: keyof Sides,
   locate: Locate,
   text: string,
 ): readonly WitnessEnd[] {
   if (verdict === undefined || verdict.kind === "impossible") return [];
+  const denied = DIRECTIONS.filter((direction) => !verdict[direction].isAllowed);
   const decided = DIRECTIONS.filter((direction) => verdict[direction].decision.type.endsWith("rule"));
   const none: Reason = { isAllowed: false, text, places: [], isAbsent: true };
-  return (decided.length > 0 ? decided : (["ingress"] as const)).map((direction) => {
+  const [told = ["ingress"] as const] = [denied, decided].filter((some) => some.length > 0);
+  return told.map((direction) => {
     const reason = reasonOf(verdict[direction], direction, locate);
     return { direction, before: none, after: none, [side]: reason };
   });
@@ -148,7 +154,8 @@ function namedPorts({ pods }: PolicyIndex, end: FlowEnd): readonly number[] {
   return end.type === "pod" ? (pods.get(end.key)?.pod.ports ?? []).map(({ port }) => port) : [];
 }
 
-function endText(end: FlowEnd): string {
+/** Returns an end as text: `shop/web-0`, `node/worker-1`, `203.0.113.1`. */
+export function endText(end: FlowEnd): string {
   switch (end.type) {
     case "pod":
       return end.key;

@@ -3,6 +3,7 @@ import { withAccess, withConfiguration, withPrograms } from "../../input/options
 import { CLUSTER } from "../../input/place.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
 
@@ -19,7 +20,8 @@ interface DryRunGiven {
 export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
-  withConfiguration(withAccess(withReading(withPrograms(command)), "--against cluster", isCluster))
+  const read = withAccess(withReading(withPrograms(command)), "--against cluster", isCluster);
+  withControllers(withConfiguration(read))
     .description("what would be cut and opened if these objects were applied or deleted")
     .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
     .requiredOption(

@@ -1,17 +1,19 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
-import type { Kind } from "../../../policyd/objects/model.ts";
 
 /** The words for kinds on the command line. */
-const KINDS: ReadonlyMap<string, { readonly kind: Kind; readonly isNamespaced: boolean }> = new Map(
+const KINDS: ReadonlyMap<string, { readonly kind: string; readonly isNamespaced: boolean }> = new Map(
   [
-    { names: ["networkpolicy", "networkpolicies", "netpol"], kind: "NetworkPolicy" as const, isNamespaced: true },
+    { names: ["networkpolicy", "networkpolicies", "netpol"], kind: "NetworkPolicy", isNamespaced: true },
     {
       names: ["clusternetworkpolicy", "clusternetworkpolicies", "cnp"],
-      kind: "ClusterNetworkPolicy" as const,
+      kind: "ClusterNetworkPolicy",
       isNamespaced: false,
     },
-    { names: ["pod", "pods", "po"], kind: "Pod" as const, isNamespaced: true },
+    { names: ["pod", "pods", "po"], kind: "Pod", isNamespaced: true },
+    { names: ["service", "services", "svc"], kind: "Service", isNamespaced: true },
+    { names: ["ingress", "ingresses", "ing"], kind: "Ingress", isNamespaced: true },
+    { names: ["httproute", "httproutes"], kind: "HTTPRoute", isNamespaced: true },
+    { names: ["grpcroute", "grpcroutes"], kind: "GRPCRoute", isNamespaced: true },
   ].flatMap(({ names, ...kind }) => names.map((name) => [name, kind] as const)),
 );
 
@@ -24,10 +26,10 @@ export function objectName(text: string): string {
   const [first = "", ...rest] = text.split("/");
   const known = KINDS.get(first.toLowerCase());
   if (known !== undefined && rest.length === (known.isNamespaced ? 2 : 1) && !rest.includes("")) {
-    return nameOf({ kind: known.kind, key: rest.join("/") });
+    return `${known.kind} ${rest.join("/")}`;
   }
   throw new DrawbridgeError(
     "ERR_INPUT",
-    `--delete: ${JSON.stringify(text)}; expected networkpolicy/NS/NAME, clusternetworkpolicy/NAME or pod/NS/NAME`,
+    `--delete: ${JSON.stringify(text)}; expected networkpolicy/NS/NAME, clusternetworkpolicy/NAME, or pod, service, ingress, httproute or grpcroute/NS/NAME`,
   );
 }

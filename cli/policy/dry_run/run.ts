@@ -7,7 +7,7 @@ import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
-import type { Manifest } from "../../input/manifests.ts";
+import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatDot, formatMermaid } from "../../output/graph.ts";
@@ -25,6 +25,10 @@ import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { diffReport } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
+import { givenOnSides, waySideOf } from "../diff/ways/side.ts";
+import { wayChanges, type WaySides } from "../diff/ways/change.ts";
+import { controllerEntries } from "../../ways_in/controller_option.ts";
+import { type AppliedWays, applyWays, deleteWays, waysToDelete, withoutOldSlices } from "./apply_ways.ts";
 import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
 import { DRY_RUN_FORMATS } from "./command.ts";
 import { isolationEffects, policyEffects } from "./effect.ts";
@@ -39,6 +43,7 @@ const optionsSchema = v.object({
   ...readingEntries,
   ...accessEntries,
   ...configurationEntries,
+  ...controllerEntries,
   conntrack: v.optional(v.array(v.string()), []),
   ledger: v.optional(v.array(v.string()), []),
   live: v.optional(v.boolean(), false),
@@ -57,33 +62,51 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     ledger,
     live: isLive,
     config,
+    ingressController,
     ...read
   } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
   // An object without a namespace gets the one that kubectl apply would use.
   const input = { ...read, namespace: await namespaceFor(io, read, against.includes(CLUSTER)) };
-  const names = deleted === true || deleted === undefined ? [] : deleted.map(objectName);
   // Doubts are about the objects after the change.
-  const part = { ...input, isPart: true };
-  const given = filename.length === 0 ? [] : (await loadManifests(io, { ...part, filename, cluster: false })).manifests;
-  const { manifests: there } = await loadPlaces(io, against, part);
-  const applied =
-    deleted === true
-      ? deleteObjects(applyObjects(there, []), namesToDelete(there, given))
-      : deleteObjects(applyObjects(there, given), names);
+  const part = { ...input, isPart: true, waysIn: true };
+  const given = filename.length === 0 ? NOTHING : await loadManifests(io, { ...part, filename, cluster: false });
+  const there = await loadPlaces(io, against, part);
+  const { applied, ways } = changeOf(there, given, deleted);
   const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
   // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
-  if (applied.after.length > 0 || there.length === 0) tellDoubts(io, [applied.after, changed]);
+  if (applied.after.length > 0 || there.manifests.length === 0) tellDoubts(io, [applied.after, changed]);
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const places = { isLive, files: conntrack, ledgers: ledger, access: read };
   const live = await tryOnConnections(io, places, sides, locator(applied.after));
-  const result = { ...tryOut(sides, applied, output !== "wide" && output !== "csv"), live };
+  const controllers = givenOnSides(ingressController, sides);
+  const waySides = {
+    before: waySideOf({
+      wayObjects: ways.before,
+      manifests: applied.before,
+      index: sides.before,
+      options: policyOptions,
+      given: controllers,
+    }),
+    after: waySideOf({
+      wayObjects: ways.after,
+      manifests: withoutOldSlices(applied),
+      index: sides.after,
+      options: policyOptions,
+      given: controllers,
+    }),
+  };
+  for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
+  const tryAs = (isMerged: boolean): Omit<DryRun, "live"> =>
+    tryOut(sides, waySides, { applied, wayObjects: ways.changes }, isMerged);
+  const result = { ...tryAs(output !== "wide" && output !== "csv"), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
-    writeAll(io.out, formatPage(changePage(page, result.diff, tryOut(sides, applied, false).diff)));
+    writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff)));
   } else for (const text of printed(result, output, io)) io.out.write(text);
-  const isQuiet = live === undefined ? result.diff.changes.length === 0 : live.cuts.length === 0;
+  const { changes, ways: changedWays } = result.diff;
+  const isQuiet = live === undefined ? changes.length + changedWays.length === 0 : live.cuts.length === 0;
   return isQuiet ? ExitCode.YES : ExitCode.NO;
 }
 
@@ -102,12 +125,41 @@ async function tryOnConnections(
   return liveReport(sides, locate, tables);
 }
 
-function tryOut(sides: Sides, applied: Applied, isMerged: boolean): Omit<DryRun, "live"> {
-  const diff = diffPolicies(sides, "workload");
+/** Returns the objects before and after. @throws DrawbridgeError ERR_INPUT for names to delete that are malformed */
+function changeOf(
+  there: Objects,
+  given: Objects,
+  deleted: true | readonly string[] | undefined,
+): { readonly applied: Applied; readonly ways: AppliedWays } {
+  if (deleted === true) {
+    const names = waysToDelete(there.wayObjects, given.wayObjects, given.manifests);
+    return {
+      applied: deleteObjects(applyObjects(there.manifests, []), namesToDelete(there.manifests, given.manifests)),
+      ways: deleteWays(applyWays(there.wayObjects, []), names),
+    };
+  }
+  const names = (deleted ?? []).map(objectName);
+  const ways = deleteWays(applyWays(there.wayObjects, given.wayObjects), names);
+  const isWay = (name: string): boolean => ways.changes.some((one) => one.type === "deleted" && one.name === name);
+  const others = names.filter((name) => !isWay(name));
+  return { applied: deleteObjects(applyObjects(there.manifests, given.manifests), others), ways };
+}
+
+type Objects = Pick<Manifests, "manifests" | "wayObjects">;
+const NOTHING: Objects = Object.freeze({ manifests: [], wayObjects: [] });
+
+function tryOut(
+  sides: Sides,
+  ways: WaySides,
+  { applied, wayObjects }: { readonly applied: Applied; readonly wayObjects: DryRun["wayObjects"] },
+  isMerged: boolean,
+): Omit<DryRun, "live"> {
   const locations = { before: locator(applied.before), after: locator(applied.after) };
+  const diff = { ...diffPolicies(sides, "workload"), ways: wayChanges(ways, locations, "workload") };
   return {
     policies: policyEffects(sides, applied.changes),
     others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
+    wayObjects,
     isolation: isolationEffects(sides),
     diff: diffReport(sides, locations, diff, isMerged),
     warnings: warningsOf(sides, applied, diff),

@@ -35,7 +35,7 @@ describe("ways in: reading", () => {
     }
   });
 
-  it("INGRESS-11: Ingresses count as read in matrix, explain and lint, and as ignored in other commands", async () => {
+  it("INGRESS-11: Ingresses count as read in answers about policies, and as ignored in other commands", async () => {
     const files = memoryFiles({ "a.yaml": NGINX + WEB + INGRESS, "empty.yaml": WEB });
     const summary = async (...args: readonly string[]): Promise<string> =>
       (await runCliWhole(args, files)).err.split("\n")[0] ?? "";
@@ -43,7 +43,9 @@ describe("ways in: reading", () => {
       assert.equal(await summary("policy", ...args, "-f", "a.yaml"), "read 6 objects in a.yaml", args.join(" "));
     }
     const diff = await runCliWhole(["policy", "diff", "empty.yaml", "a.yaml"], files);
-    assert.match(diff.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
+    assert.match(diff.err, /^read 6 objects in a\.yaml$/m);
+    const rules = await runCliWhole(["rules", "--node", "n", "-f", "a.yaml"], files);
+    assert.match(rules.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
   });
 
   it("INGRESS-11: unsupported kinds and versions of ways in are reported, and the command continues", async () => {

@@ -1,0 +1,138 @@
+import { printable, shortList } from "../../../../policyd/log/line.ts";
+import { csvLine } from "../../../output/csv.ts";
+import { foldLine } from "../../../output/fold.ts";
+import type { Edge } from "../../../output/graph.ts";
+import { trafficText } from "../../../output/text.ts";
+import type { Style } from "../../../style.ts";
+import { placeText } from "../witness.ts";
+import { exampleText, reasonLines, sideText, witnessObject } from "../witness_text.ts";
+import { DIFF_WORDS, type Words } from "../words.ts";
+import type { WayChange } from "./change.ts";
+
+/** The most names of a list that are shown to people. */
+const MOST_NAMES = 8;
+
+/** Yields the ways for people, each with its witness. */
+export function* waysText(ways: readonly WayChange[], words: Words, style: Style, columns: number): Generator<string> {
+  for (const way of ways) {
+    const { word, head, lines } = wayLines(way, words);
+    const [first = "", ...more] = lines.map(printable);
+    const coloured = (way.type === "added" ? style.good : style.bad)(word);
+    yield foldLine(`${coloured} ${printable(head)}`, columns, 0, 2);
+    yield foldLine(first, columns, 2, 4);
+    for (const line of more) yield foldLine(line, columns, 4, 6);
+  }
+}
+
+/** Returns a way in words, without colour and unfolded: what changes, by which pods, and its witness. */
+export function wayLines(
+  way: WayChange,
+  words: Words,
+): { readonly word: string; readonly head: string; readonly lines: readonly string[] } {
+  const { name, file, line, requests, through, controllers, witness } = way;
+  const by = placeText({ name, file, line });
+  const pods = controllers.length === 0 ? "" : ` (${names(controllers)})`;
+  const example = witness === undefined ? "" : `, such as ${exampleText(witness)}`;
+  return {
+    word: wordOf(way, words),
+    head: `way in by ${by} for ${names(requests)} -> ${names(toText(way))}: ${effectText(way)}`,
+    lines: [
+      `through ${through ?? "its class or Gateway"}${pods} to ${serviceText(way)}${example}`,
+      ...(witness === undefined ? [] : reasonLines(witness)),
+      ...(witness === undefined && way.why !== undefined ? [way.why] : []),
+    ],
+  };
+}
+
+/** Returns what opens or closes: `8080/TCP (some)`; in words where it is nothing. */
+export function effectText({ connections, isPartly, why }: WayChange): string {
+  if (connections !== "") return `${connections.replaceAll(",", ", ")}${isPartly ? " (some)" : ""}`;
+  return why === undefined ? "closed by policies" : "not judged";
+}
+
+/** Returns the word for a change: nothing is opened or closed by a way that lets nothing in. */
+function wordOf({ type, connections }: WayChange, words: Words): string {
+  return (connections === "" ? DIFF_WORDS : words)[type];
+}
+
+/** Returns the pods that requests reach, or the Service where they are not known. */
+export function toText(way: WayChange): readonly string[] {
+  return way.to.length > 0 ? way.to : [serviceText(way)];
+}
+
+/** Returns the name of a way as a sender, as in a matrix. */
+export function senderText({ through, name }: WayChange): string {
+  return `outside through ${through ?? name}`;
+}
+
+/** Returns the object and the requests in a few words. */
+export function askingText({ name, requests }: WayChange): string {
+  return `${name} for ${names(requests)}`;
+}
+
+function serviceText({ service, port }: WayChange): string {
+  return `Service ${service}${port === undefined ? "" : ` port ${port}`}`;
+}
+
+function names(all: readonly string[]): string {
+  return shortList(all, MOST_NAMES);
+}
+
+/** Returns the cells of a table with a line for each way, in the columns of the other changes. */
+export function wayCells(way: WayChange, words: Words): readonly string[] {
+  const { witness, why = "" } = way;
+  const [before, after] = witness === undefined ? [] : [sideText(witness, "before"), sideText(witness, "after")];
+  const reasons = before === undefined ? why : `before: ${before}; after: ${after}`;
+  return [
+    wordOf(way, words),
+    "",
+    senderText(way),
+    names(toText(way)),
+    effectText(way),
+    witness === undefined ? "" : exampleText(witness),
+    [askingText(way), reasons].filter((text) => text !== "").join("; "),
+  ];
+}
+
+/** Returns a line of CSV, in the columns of the other changes with the object and its requests in the last two. */
+export function wayCsv(way: WayChange): string {
+  const { type, connections, witness, why, name, requests } = way;
+  const [before, after] =
+    witness === undefined ? ["", why ?? ""] : [sideText(witness, "before"), sideText(witness, "after")];
+  const ends =
+    witness === undefined ? ["", "", ""] : [witness.source, witness.destination, trafficText(witness.traffic)];
+  const cells = [type, senderText(way), toText(way).join(" "), connections, "", "", "", ...ends];
+  return csvLine([...cells, ...[before, after].map(printable), "", name, requests.join(" ")].map(String));
+}
+
+/** Returns the object that docs/cli.md describes. */
+export function wayObject(way: WayChange): object {
+  const { type, cause, name, file, line, requests, through, controllers, service, port, to, isPartly, why } = way;
+  return {
+    change: type,
+    ...(cause === "difference" ? {} : { way: cause === "appeared" ? "new" : "removed" }),
+    name,
+    file,
+    line,
+    requests,
+    through: through ?? null,
+    controllers,
+    service,
+    port: port ?? null,
+    to,
+    connections: way.connections === "" ? [] : way.connections.split(","),
+    partly: isPartly,
+    ...(why === undefined ? {} : { notJudged: why }),
+    ...(way.witness === undefined ? {} : { witness: witnessObject(way.witness) }),
+  };
+}
+
+/** Returns the arrows of the ways that let something in. */
+export function wayEdges(ways: readonly WayChange[]): readonly Edge[] {
+  return ways.flatMap((way): readonly Edge[] => {
+    if (way.connections === "") return [];
+    const sign = way.type === "added" ? "+" : "-";
+    const label = `${sign} ${effectText(way)} by ${way.name}`;
+    return way.to.map((to) => ({ from: senderText(way), to, label, isPartly: way.type === "removed" }));
+  });
+}

@@ -1,0 +1,46 @@
+import { trafficText } from "../../output/text.ts";
+import type { Reason, Witness } from "./witness.ts";
+
+/** Returns the connection of a witness: `shop/web-0 -> shop/db-0 5432/TCP`. */
+export function exampleText({ source, destination, traffic }: Witness): string {
+  return `${source} -> ${destination} ${trafficText(traffic)}`;
+}
+
+/** Returns the reasons before and after, a line each. */
+export function reasonLines({ ends }: Witness): readonly string[] {
+  const lines = ends.flatMap(({ direction, before, after }) => [
+    `before: ${reasonText(direction, before)}`,
+    `after:  ${reasonText(direction, after)}`,
+  ]);
+  // The absence of an end is the same line for both ends.
+  return [...new Set(lines)];
+}
+
+/** Returns a reason with its verdict: `ingress denied: isolated by NetworkPolicy shop/db`. */
+export function reasonText(direction: string, { isAllowed, text, isAbsent }: Reason): string {
+  return isAbsent === true ? text : `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
+}
+
+/** Returns the reasons on one side, for a cell of a table. */
+export function sideText({ ends }: Witness, side: "before" | "after"): string {
+  return [...new Set(ends.map((end) => reasonText(end.direction, end[side])))].join("; ");
+}
+
+/** Returns a witness as docs/cli.md describes it. */
+export function witnessObject({ source, destination, traffic, ends }: Witness): object {
+  return {
+    source,
+    destination,
+    protocol: traffic.protocol,
+    ...(traffic.port === undefined ? {} : { port: traffic.port }),
+    ends: ends.map(({ direction, before, after }) => ({
+      direction,
+      before: reasonObject(before),
+      after: reasonObject(after),
+    })),
+  };
+}
+
+function reasonObject({ isAllowed, text, places }: Reason): object {
+  return { allowed: isAllowed, reason: text, places };
+}

@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { DIFF_FORMATS } from "../../../../cli/policy/diff/command.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
+import {
+  FROM_EDGE,
+  ingress,
+  NGINX,
+  NGINX_LABELS,
+  networkPolicy,
+  object,
+  pod,
+  service,
+  WEB,
+} from "../../../support/cli/ways_in.ts";
+
+const rule = (host: string, path: string, name: string, port: string): string =>
+  `{ host: ${host}, http: { paths: [{ path: ${path}, pathType: Prefix, backend: { service: { name: ${name}, port: { ${port} } } } }] } }`;
+const CART = rule("shop.example", "/cart", "web", "name: http");
+const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${CART}]`);
+const OBJECTS = NGINX + WEB;
+const BASE = OBJECTS + INGRESS;
+const SHOP = networkPolicy("shop/web", `podSelector: {}, ingress: [{ from: [${FROM_EDGE}], ports: [{ port: 8080 }] }]`);
+const CLOSED = SHOP.replace("port: 8080", "port: 9090");
+
+interface Change {
+  readonly change: string;
+  readonly way?: string;
+  readonly name: string;
+  readonly file: string;
+  readonly requests: readonly string[];
+  readonly through: string | null;
+  readonly controllers: readonly string[];
+  readonly service: string;
+  readonly port: string | number | null;
+  readonly to: readonly string[];
+  readonly connections: readonly string[];
+  readonly partly: boolean;
+  readonly notJudged?: string;
+  readonly witness?: {
+    readonly source: string;
+    readonly destination: string;
+    readonly port: number;
+    readonly ends: readonly Readonly<
+      Record<"before" | "after", { readonly allowed: boolean; readonly reason: string }> & {
+        readonly direction: string;
+      }
+    >[];
+  };
+}
+
+/** Runs `policy diff` from a.yaml to b.yaml. */
+const diff = (a: string, b: string, ...args: readonly string[]): Promise<Outcome> =>
+  runCli(["policy", "diff", "a.yaml", "b.yaml", ...args], memoryFiles({ "a.yaml": a, "b.yaml": b }));
+
+/** Runs `policy dry-run` of change.yaml against a.yaml. */
+const dryRun = (a: string, change: string, ...args: readonly string[]): Promise<Outcome> => {
+  const given = change === "" ? [] : ["-f", "change.yaml"];
+  const files = memoryFiles({ "a.yaml": a, "change.yaml": change });
+  return runCli(["policy", "dry-run", ...given, "--against", "a.yaml", ...args], files);
+};
+
+const waysOf = ({ out }: Outcome): readonly Change[] =>
+  (JSON.parse(out) as { readonly waysIn: readonly Change[] }).waysIn;
+
+/** Returns each change of a way as `added shop.example/cart > shop/web: 8080/TCP`. */
+async function changes(a: string, b: string, ...args: readonly string[]): Promise<readonly string[]> {
+  const outcome = await diff(a, b, "-o", "json", ...args);
+  const found = waysOf(outcome);
+  if (found.length > 0) assert.equal(outcome.code, 1);
+  return found.map(({ change, requests, to, service: name, connections, partly, notJudged }) => {
+    const effect = connections.length > 0 ? connections.join() : notJudged === undefined ? "closed" : "not judged";
+    return `${change} ${requests.join()} > ${to.join() || name}: ${effect}${partly ? " (some)" : ""}`;
+  });
+}
+
+describe("ways in: changes", () => {
+  it("INGRESS-15: policy diff names a way that a policy closes, with requests, controller, pods and the reasons", async () => {
+    const outcome = await diff(BASE + SHOP, BASE + CLOSED, "-o", "json");
+    const [way, ...more] = waysOf(outcome);
+    assert.deepEqual([outcome.code, outcome.err, more], [1, "", []]);
+    const { witness, ...rest } = way ?? assert.fail("no way");
+    assert.deepEqual(rest, {
+      change: "removed",
+      name: "Ingress shop/web",
+      file: "b.yaml",
+      line: BASE.split("\n").findIndex((line) => line.includes("kind: Ingress,")) + 1,
+      requests: ["shop.example/cart"],
+      through: "IngressClass nginx",
+      controllers: ["edge/nginx"],
+      service: "shop/web",
+      port: "http",
+      to: ["shop/web"],
+      connections: ["8080/TCP"],
+      partly: false,
+    });
+    assert.deepEqual([witness?.source, witness?.destination, witness?.port], ["edge/nginx", "shop/web", 8080]);
+    assert.deepEqual(
+      witness?.ends.map(({ direction, before, after }) => [direction, before.allowed, after.allowed]),
+      [["ingress", true, false]],
+    );
+    assert.deepEqual(await changes(BASE + CLOSED, BASE + SHOP), ["added shop.example/cart > shop/web: 8080/TCP"]);
+  });
+
+  it("INGRESS-15: either hop may close a way, and unchanged ways do not count as differences", async () => {
+    const shut = networkPolicy("edge/shut", "podSelector: {}, policyTypes: [Ingress]");
+    const silent = networkPolicy("edge/silent", "podSelector: {}, policyTypes: [Egress]");
+    const removed = ["removed shop.example/cart > shop/web: 8080/TCP"];
+    assert.deepEqual(await changes(BASE, BASE + shut), removed);
+    assert.deepEqual(await changes(BASE, BASE + silent), removed);
+    const [way] = waysOf(await diff(BASE, BASE + shut, "-o", "json"));
+    assert.equal(way?.witness?.destination, "edge/nginx");
+    assert.deepEqual(
+      way.witness.ends.map(({ direction, after }) => [direction, after.allowed, after.reason.split(" (")[0]]),
+      [["ingress", false, "isolated by NetworkPolicy edge/shut"]],
+    );
+    const same = await diff(BASE + SHOP, BASE + SHOP);
+    assert.deepEqual([same.code, same.out], [0, "no difference in what may be sent\n"]);
+    const second = pod("edge/nginx-2", "10.244.0.8", { labels: `${NGINX_LABELS}, tier: new` });
+    const onlyFirst = SHOP.replace(
+      FROM_EDGE,
+      FROM_EDGE.replace(" } } }", " } }, podSelector: { matchLabels: { app: nginx } } }"),
+    );
+    assert.deepEqual(await changes(BASE + second + SHOP, BASE + second + onlyFirst), [
+      "removed shop.example/cart > shop/web: 8080/TCP (some)",
+    ]);
+  });
+
+  it("INGRESS-16: added, removed and changed rules of Ingresses and routes are differences for their requests only", async () => {
+    const api =
+      pod("shop/api", "10.244.0.9", { ports: "{ name: http, containerPort: 7000 }" }) +
+      service("shop/api", "api", "{ port: 80, targetPort: 7000 }");
+    const two = (name: string, port: string): string =>
+      ingress("web", `ingressClassName: nginx, rules: [${CART}, ${rule("shop.example", "/api", name, port)}]`);
+    const all = OBJECTS + api;
+    const added = ["added shop.example/cart > shop/web: 8080/TCP"];
+    assert.deepEqual(await changes(OBJECTS, BASE), added);
+    assert.deepEqual(await changes(BASE, OBJECTS), ["removed shop.example/cart > shop/web: 8080/TCP"]);
+    assert.deepEqual(await changes(all + INGRESS, all + two("api", "number: 80")), [
+      "added shop.example/api > shop/api: 7000/TCP",
+    ]);
+    assert.deepEqual(await changes(all + two("web", "name: http"), all + two("api", "number: 80")), [
+      "added shop.example/api > shop/api: 7000/TCP",
+      "removed shop.example/api > shop/web: 8080/TCP",
+    ]);
+    const moved = all.replace("targetPort: 7000", "targetPort: 7001");
+    assert.deepEqual(await changes(all + two("api", "number: 80"), moved + two("api", "number: 80")), [
+      "added shop.example/api > shop/api: 7001/TCP",
+      "removed shop.example/api > shop/api: 7000/TCP",
+    ]);
+    const gateway =
+      object("gateway.networking.k8s.io/v1", "GatewayClass", "name: g", "spec: { controllerName: x.org/g }") +
+      object(
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        "name: public, namespace: shop",
+        "spec: { gatewayClassName: g, listeners: [{ name: http, port: 80, protocol: HTTP }] }",
+      ) +
+      pod("shop/envoy", "10.244.0.7", { labels: "gateway.networking.k8s.io/gateway-name: public" });
+    const route = (rules: string): string =>
+      object(
+        "gateway.networking.k8s.io/v1",
+        "HTTPRoute",
+        "name: r, namespace: shop",
+        `spec: { hostnames: [a.example, b.example], parentRefs: [{ name: public }], rules: [${rules}] }`,
+      );
+    const to = "backendRefs: [{ name: web, port: 80 }]";
+    const post = `{ matches: [{ method: POST, path: { type: Exact, value: /pay }, headers: [{ name: x-canary, value: a }] }], ${to} }`;
+    assert.deepEqual(await changes(OBJECTS + gateway + route(post), OBJECTS + gateway + route(`${post}, { ${to} }`)), [
+      "added a.example/,b.example/ > shop/web: 8080/TCP",
+    ]);
+    const requests = ["a", "b"].map((host) => `POST ${host}.example/pay (Exact) (header x-canary)`).join();
+    assert.deepEqual(await changes(OBJECTS + gateway, OBJECTS + gateway + route(post)), [
+      `added ${requests} > shop/web: 8080/TCP`,
+    ]);
+    const grpc = object(
+      "gateway.networking.k8s.io/v1",
+      "GRPCRoute",
+      "name: r, namespace: shop",
+      `spec: { parentRefs: [{ name: public }], rules: [{ matches: [{ method: { service: shop.Cart } }], ${to} }] }`,
+    );
+    assert.deepEqual(await changes(OBJECTS + gateway, OBJECTS + gateway + grpc), [
+      "added */shop.Cart/* > shop/web: 8080/TCP",
+    ]);
+    const byDefault = ingress(
+      "web",
+      "ingressClassName: nginx, defaultBackend: { service: { name: web, port: { number: 80 } } }",
+    );
+    assert.deepEqual(await changes(OBJECTS, OBJECTS + byDefault), ["added any other request > shop/web: 8080/TCP"]);
+  });
+
+  it("INGRESS-17: a rule that is added is named where policies close it, or where it is not judged", async () => {
+    assert.deepEqual(await changes(OBJECTS + CLOSED, BASE + CLOSED), ["added shop.example/cart > shop/web: closed"]);
+    const unknown = INGRESS.replace("ingressClassName: nginx", "ingressClassName: x");
+    assert.deepEqual(await changes(WEB, WEB + unknown), ["added shop.example/cart > shop/web: not judged"]);
+    assert.deepEqual(await changes(WEB + unknown, WEB), ["removed shop.example/cart > shop/web: not judged"]);
+    assert.deepEqual(await changes(WEB + unknown, WEB + unknown), []);
+    assert.deepEqual(await changes(NGINX + INGRESS, BASE), ["added shop.example/cart > shop/web: 8080/TCP"]);
+    const [lost] = waysOf(await diff(BASE, NGINX + INGRESS, "-o", "json"));
+    assert.deepEqual([lost?.change, lost?.way, lost?.connections], ["removed", undefined, ["8080/TCP"]]);
+    assert.equal(lost?.notJudged, "the Service shop/web was not read");
+    assert.deepEqual(await changes(BASE + CLOSED, NGINX + INGRESS + CLOSED), []);
+    const text = await diff(WEB, WEB + unknown);
+    assert.match(text.out, /^added way in by Ingress shop\/web \(b\.yaml:\d+\) for .*: not judged$/m);
+    assert.match(
+      text.err,
+      /^new: no way in is judged by Ingress shop\/web \(b\.yaml:\d+\): the IngressClass x was not/m,
+    );
+    const mine = pod("edge/mine", "10.244.0.6");
+    const given = ["--ingress-controller", "edge/mine"];
+    assert.deepEqual(await changes(WEB + mine, WEB + mine + unknown, ...given), [
+      "added shop.example/cart > shop/web: 8080/TCP",
+    ]);
+    assert.deepEqual(await changes(WEB, WEB + mine + unknown, ...given), [
+      "added shop.example/cart > shop/web: 8080/TCP",
+    ]);
+  });
+
+  it("INGRESS-15: every output format of policy diff and dry-run has the ways that differ", async () => {
+    const patterns: Readonly<Record<(typeof DIFF_FORMATS)[number], RegExp>> = {
+      table:
+        /^(removed|cut) way in by Ingress shop\/web \(\w+\.yaml:\d+\) for shop\.example\/cart -> shop\/web: 8080\/TCP\n {2}through IngressClass nginx \(edge\/nginx\) to Service shop\/web port http, such as edge\/nginx -> shop\/web 8080\/TCP\n {4}before: ingress allowed: .*\n {4}after: {2}ingress denied: /m,
+      wide: /^(removed|cut) +outside through IngressClass nginx +shop\/web +8080\/TCP .*Ingress shop\/web for shop\.example\/cart; before: ingress allowed/m,
+      json: /"waysIn": \[\n {4}\{\n {6}"change": "removed"/,
+      csv: /^removed,outside through IngressClass nginx,shop\/web,8080\/TCP,,,,edge\/nginx,shop\/web,8080\/TCP,.*,Ingress shop\/web,shop\.example\/cart\r$/m,
+      dot: /"outside\/through IngressClass nginx" -> "shop\/web" \[label="- 8080\/TCP by Ingress shop\/web", style=dashed\]/,
+      mermaid: /- 8080\/TCP by Ingress shop\/web/,
+      svg: /- 8080\/TCP by Ingress shop\/web/,
+      md: /^\| (removed|cut) \| `Ingress shop\/web` \| `shop\.example\/cart` \| `IngressClass nginx`, `edge\/nginx` \| `shop\/web` \| `8080\/TCP` \|$/m,
+      html: /<b>closes<\/b> way in by Ingress shop\/web/,
+    };
+    for (const format of DIFF_FORMATS) {
+      const compared = await diff(BASE + SHOP, BASE + CLOSED, "-o", format);
+      const tried = await dryRun(BASE + SHOP, CLOSED, "-o", format);
+      assert.deepEqual([compared.code, tried.code], [1, 1], format);
+      for (const { out } of [compared, tried]) assert.match(out, patterns[format], format);
+    }
+    const { out: page } = await diff(OBJECTS, BASE, "-o", "html");
+    assert.match(page, /Traffic changes: of ways in 1 opens\./);
+    assert.match(page, /outside through IngressClass nginx/);
+  });
+
+  it("INGRESS-18: policy dry-run applies and deletes Ingresses and routes, and names what opens and closes by them", async () => {
+    const added = await dryRun(OBJECTS, INGRESS);
+    assert.equal(added.code, 1);
+    assert.match(added.out, /^added Ingress shop\/web$/m);
+    assert.match(
+      added.out,
+      /^opened way in by Ingress shop\/web \(change\.yaml:1\) for shop\.example\/cart -> shop\/web/m,
+    );
+    const closed = await dryRun(OBJECTS + CLOSED, INGRESS);
+    assert.match(closed.out, /^added way in by Ingress shop\/web .*: closed by policies$/m);
+    const unchanged = await dryRun(BASE, INGRESS);
+    assert.deepEqual(
+      [unchanged.code, unchanged.out],
+      [0, "unchanged Ingress shop/web\nno difference in what may be sent\n"],
+    );
+    const namespace = object("v1", "Namespace", "name: shop");
+    for (const [against, change, args] of [
+      [BASE, INGRESS, ["--delete"]],
+      [BASE, "", ["--delete", "ingress/shop/web"]],
+      [BASE, "", ["--delete", "service/shop/web"]],
+      [BASE + namespace, namespace, ["--delete"]],
+    ] as const) {
+      const { code, out } = await dryRun(against, change, ...args);
+      assert.equal(code, 1, out);
+      assert.match(out, /^cut way in by Ingress shop\/web \(a\.yaml:\d+\) for shop\.example\/cart -> shop\/web/m);
+    }
+    const missing = await dryRun(BASE, "", "--delete", "ingress/shop/wed");
+    assert.deepEqual([missing.code, missing.out.includes("Ingress shop/wed is not among the objects")], [0, true]);
+  });
+
+  it("INGRESS-18: after a change of a Service or of pods its old EndpointSlices do not count", async () => {
+    const slice = object(
+      "discovery.k8s.io/v1",
+      "EndpointSlice",
+      "name: web-1, namespace: shop, labels: { kubernetes.io/service-name: web }",
+      "addressType: IPv4, ports: [{ name: http, protocol: TCP, port: 8080 }], endpoints: [{ addresses: [10.244.0.3], conditions: { ready: true } }]",
+    );
+    const other = WEB.split("---\n")
+      .find((text) => text.includes("kind: Service"))
+      ?.replace("app: web", "app: gone");
+    const relabelled = WEB.split("---\n")[0]?.replace("app: web", "app: other");
+    for (const change of [other, relabelled]) {
+      const { code, out } = await dryRun(BASE + slice, `${change}---\n`);
+      assert.equal(code, 1, out);
+      assert.match(out, /^cut way in by Ingress shop\/web/m);
+      assert.match(out, /^ +after: +the Service shop\/web has no endpoint among the pods that were read$/m);
+    }
+    const still = await dryRun(BASE + slice, object("v1", "ConfigMap", "name: c, namespace: shop") + INGRESS);
+    assert.equal(still.code, 0, still.out);
+  });
+});
