@@ -1,4 +1,4 @@
-import type { EndpointSlice, Pod, Service } from "../../policyd/objects/model.ts";
+import type { EndpointSlice, Pod, Protocol, Service } from "../../policyd/objects/model.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { hostAt } from "../cluster/find_end.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
@@ -25,17 +25,18 @@ export function endpointsOf(
   return found.length > 0 ? found : `the Service ${service.key} has no endpoint among the pods that were read`;
 }
 
-/** Returns the pods that serve some ports of a Service, given by name. */
+/** Returns the pods that serve some ports of a Service, given by name, in one protocol. */
 export function endpointsAt(
   cluster: Cluster,
   { namespace, name }: Service,
   slices: readonly EndpointSlice[],
   portNames: ReadonlySet<string>,
+  protocol: Protocol = "TCP",
 ): readonly EndpointOf[] {
   const found = new Map<string, EndpointOf>();
   for (const slice of slices) {
     if (slice.namespace !== namespace || slice.serviceName !== name) continue;
-    const ports = slice.ports.filter((one) => one.protocol === "TCP" && portNames.has(one.name));
+    const ports = slice.ports.filter((one) => one.protocol === protocol && portNames.has(one.name));
     for (const { address, podKey } of slice.endpoints) {
       const host = hostAt(cluster, address);
       const pod = host.type === "pod" ? host.pod : cluster.store.pods.get(podKey ?? "");

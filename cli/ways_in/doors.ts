@@ -44,7 +44,8 @@ export function doorsOf(
   };
 }
 
-function isReachedFromOutside({ type, externalIps }: Service): boolean {
+/** Returns whether a Service has node ports, a balancer or external addresses. */
+export function isReachedFromOutside({ type, externalIps }: Service): boolean {
   return type === "NodePort" || type === "LoadBalancer" || externalIps.length > 0;
 }
 

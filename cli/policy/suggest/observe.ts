@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Pod, Protocol } from "../../../policyd/objects/model.ts";
 import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
 import { exemptionFromIsolation } from "../../../policyd/semantics/policies/decide.ts";
@@ -11,6 +11,7 @@ import type { EndVerdict } from "../../../policyd/semantics/policies/verdict.ts"
 import { groupName } from "../../cluster/group.ts";
 import { type Connection, flowOf, remembered } from "../live/connection.ts";
 import { entryAt, rangeAt } from "../live/peer.ts";
+import type { AskedConnection } from "./asked.ts";
 
 /** The other end of a connection: a workload by its name, or addresses that no pod has. */
 export type Peer =
@@ -26,6 +27,10 @@ export interface Pair {
   readonly port: number;
   /** The workload that serves the port; undefined where no pod does. */
   readonly server: string | undefined;
+  /** Whether a connection shows it. */
+  readonly isSeen: boolean;
+  /** The objects that ask for it, as in `AskedConnection`, seen or not. */
+  readonly askedBy: readonly string[];
 }
 
 /** The traffic of a namespace's workloads, as some connections show it. */
@@ -40,18 +45,35 @@ export interface Observation {
   readonly denied: number;
   /** The number of ICMP connections, which no rule with ports allows. */
   readonly icmp: number;
+  /** The objects that ask for connections which policies deny already. */
+  readonly closed: readonly string[];
 }
 
 /**
  * Returns the pairs of workloads, ports and peers in the connections of a namespace, each once. It leaves out pairs
  * that a policy allows already, and what policies never decide about, such as a pod and its own node (POL-07).
+ *
+ * @param asked connections that objects ask for, of any namespace
  */
-export function observe(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Observation {
+export function observe(
+  index: PolicyIndex,
+  namespace: string,
+  connections: readonly Connection[],
+  asked: readonly AskedConnection[] = [],
+): Observation {
   const pods = [...index.pods.values()].map(({ pod }) => pod);
   const running = pods.filter((pod) => !pod.hostNetwork && !isFinished(pod));
   const workloads = Map.groupBy(running, (pod) => groupName(pod, "workload"));
-  const pairsFor = remembered((connection) => pairsOf(index, namespace, connection));
+  const pairsFor = remembered((connection) => pairsOf(index, namespace, connection, "seen"));
+  const pairsAsked = remembered((connection) => pairsOf(index, namespace, connection, "asked"));
   const pairs = new Map<string, Pair>();
+  const add = (found: readonly FoundPair[], isSeen: boolean, askedBy: readonly string[]): void => {
+    for (const pair of found) {
+      const known = pairs.get(pairKey(pair));
+      const all = new Set([...(known?.askedBy ?? []), ...askedBy]);
+      pairs.set(pairKey(pair), { ...pair, isSeen: isSeen || known?.isSeen === true, askedBy: [...all].sort() });
+    }
+  };
   const counts = { concerned: 0, denied: 0, icmp: 0 };
   for (const connection of connections) {
     const ends = [podAt(index, connection.source), podAt(index, connection.destination)];
@@ -63,13 +85,45 @@ export function observe(index: PolicyIndex, namespace: string, connections: read
     }
     const found = pairsFor(connection);
     if (found === undefined) counts.denied++;
-    else for (const pair of found) pairs.set(pairKey(pair), pair);
+    else add(found, true, []);
   }
-  return { workloads, pairs: [...pairs.values()], ...counts };
+  const closed = new Set<string>();
+  for (const { connection, by } of asked) {
+    const ends = [podAt(index, connection.source), podAt(index, connection.destination)];
+    if (ends.every((pod) => pod?.namespace !== namespace)) continue;
+    const found = pairsAsked(connection);
+    if (found === undefined) closed.add(by);
+    else add(found, false, [by]);
+  }
+  return { workloads, pairs: withoutCovered([...pairs.values()]), ...counts, closed: [...closed].sort() };
 }
 
+/** Returns the pairs without addresses from which every address may reach the same port. */
+function withoutCovered(pairs: readonly Pair[]): readonly Pair[] {
+  const portOf = ({ workload, direction, protocol, port }: Pair): string =>
+    [workload, direction, protocol, port].join(" ");
+  const everywhere = Map.groupBy(
+    pairs.filter(({ peer }) => peer.type !== "workload" && peer.range.prefixLength === 0),
+    portOf,
+  );
+  return pairs.filter((pair) => {
+    const { peer } = pair;
+    if (peer.type === "workload" || peer.range.prefixLength === 0) return true;
+    const around = everywhere.get(portOf(pair)) ?? [];
+    return !around.some((one) => one.peer.type !== "workload" && cidrContains(one.peer.range, peer.range.address));
+  });
+}
+
+/** A pair by one connection. */
+type FoundPair = Omit<Pair, "isSeen" | "askedBy">;
+
 /** Returns the pairs of an allowed connection that need a rule, at most one at each end; undefined if it is denied. */
-function pairsOf(index: PolicyIndex, namespace: string, connection: Connection): readonly Pair[] | undefined {
+function pairsOf(
+  index: PolicyIndex,
+  namespace: string,
+  connection: Connection,
+  why: "seen" | "asked",
+): readonly FoundPair[] | undefined {
   const { protocol, port } = connection;
   const verdict = evaluatePolicy(index, flowOf(connection));
   if (verdict.kind !== "allowed") return undefined;
@@ -80,9 +134,13 @@ function pairsOf(index: PolicyIndex, namespace: string, connection: Connection):
     { direction: "egress", own: source, other: connection.destination },
     { direction: "ingress", own: destination, other: connection.source },
   ] as const;
-  return ends.flatMap(({ direction, own, other }): readonly Pair[] => {
-    if (own?.namespace !== namespace || !needsRule(verdict[direction])) return [];
-    if (isExempt(index, connection, direction)) return [];
+  return ends.flatMap(({ direction, own, other }): readonly FoundPair[] => {
+    if (own?.namespace !== namespace) return [];
+    // A pod whose own node asks may run on another node later.
+    const { decision } = verdict[direction];
+    const isOwnNode = decision.type === "exempt" && decision.because === "own node";
+    if (!needsRule(verdict[direction]) && !(why === "asked" && isOwnNode)) return [];
+    if (why === "seen" && isExempt(index, connection, direction)) return [];
     return [
       {
         workload: groupName(own, "workload"),
@@ -101,7 +159,7 @@ export function peerKey(peer: Peer): string {
   return peer.type === "workload" ? peer.name : `${peer.type} ${formatCidr(peer.range)}`;
 }
 
-function pairKey({ workload, direction, peer, protocol, port }: Pair): string {
+function pairKey({ workload, direction, peer, protocol, port }: FoundPair): string {
   return [workload, direction, peerKey(peer), protocol, port].join(" ");
 }
 

@@ -1,5 +1,4 @@
 import * as v from "valibot";
-import { stringify } from "yaml";
 import { printable } from "../../../policyd/log/line.ts";
 import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
@@ -10,11 +9,18 @@ import { loadManifests, namespaceFor } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { foldLine } from "../../output/fold.ts";
 import { readTables } from "../live/read_tables.ts";
+import { clusterOf } from "../../cluster/cluster.ts";
+import { serviceObjects } from "../../cluster/service_objects.ts";
+import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
+import { doubtsOf, waysInto } from "../../ways_in/ways_in.ts";
+import { askedConnections } from "./asked.ts";
+import { policiesText } from "./print.ts";
 import { suggest } from "./suggest.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
+  ...controllerEntries,
   live: v.boolean(),
   conntrack: v.optional(v.array(v.string()), []),
   ledger: v.optional(v.array(v.string()), []),
@@ -22,18 +28,26 @@ const optionsSchema = v.object({
 
 /** Prints policies. @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
 export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
-  const { live, conntrack, ledger, config, ...input } = v.parse(optionsSchema, options);
+  const { live, conntrack, ledger, config, ingressController, ...input } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
   const namespace = await namespaceFor(io, input, input.cluster);
-  const { manifests } = await loadManifests(io, input);
+  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const index = buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), policyOptions);
   const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
   const { connections, remarks: period } = await readTables(io, places, index);
-  const { policies, remarks, leftOut } = suggest(index, namespace, connections);
-  io.out.write(policies.map((policy) => stringify(policy, { aliasDuplicateObjects: false })).join("---\n"));
+  const cluster = clusterOf(manifests, policyOptions);
+  const services = serviceObjects(cluster);
+  const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
+  const suggestion = suggest(index, namespace, connections, askedConnections(cluster, services, ways, namespace));
+  const { remarks, leftOut } = suggestion;
+  io.out.write(policiesText(suggestion));
   const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
   for (const text of [moment, ...remarks]) say(`note: ${text}`);
+  const unknown = ways.unjudged.filter(({ isFromOutside, backends }) => {
+    return !isFromOutside && backends.some((backend) => backend.namespace === namespace);
+  });
+  for (const doubt of doubtsOf(unknown)) say(`note: ${doubt}; what was not seen of it is not allowed`);
   for (const text of leftOut) say(`not allowed: ${text}`);
   return leftOut.length === 0 ? ExitCode.YES : ExitCode.NO;
 }

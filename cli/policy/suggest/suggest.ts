@@ -6,12 +6,15 @@ import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_ind
 import { selects } from "../../../policyd/semantics/policies/selector.ts";
 import type { Connection } from "../live/connection.ts";
 import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
+import type { AskedConnection } from "./asked.ts";
 import { type Observation, observe, type Pair, type Peer, peerKey } from "./observe.ts";
 
 /** Policies for a namespace, with remarks. */
 export interface Suggestion {
   /** NetworkPolicies, ready to apply. */
   readonly policies: readonly SuggestedPolicy[];
+  /** The objects that ask for a peer of a rule, whether it was seen or not, a line each. */
+  readonly comments: ReadonlyMap<object, readonly string[]>;
   /** Sentences about assumptions. */
   readonly remarks: readonly string[];
   /** Sentences about connections that were seen but that no rule allows. */
@@ -26,9 +29,16 @@ export interface SuggestedPolicy {
   readonly spec: {
     readonly podSelector: object;
     readonly policyTypes: readonly ("Ingress" | "Egress")[];
-    readonly ingress?: readonly object[];
-    readonly egress?: readonly object[];
+    readonly ingress?: readonly SuggestedRule[];
+    readonly egress?: readonly SuggestedRule[];
   };
+}
+
+/** A rule, with peers in `from` for ingress and in `to` for egress. */
+export interface SuggestedRule {
+  readonly from?: readonly object[];
+  readonly to?: readonly object[];
+  readonly ports: readonly object[];
 }
 
 /** The most addresses in a rule; nobody can check more. */
@@ -45,21 +55,35 @@ const DNS_PORTS = [
  * protocol in some connections. They add to the existing policies: what these allow gets no rule, and a direction in
  * which they isolate all pods of a workload is left out. The cluster's DNS is always allowed, since tables seldom show
  * it.
+ *
+ * @param asked connections that objects ask for: these are allowed like those that were seen
  */
-export function suggest(index: PolicyIndex, namespace: string, connections: readonly Connection[]): Suggestion {
-  const observation = observe(index, namespace, connections);
+export function suggest(
+  index: PolicyIndex,
+  namespace: string,
+  connections: readonly Connection[],
+  asked: readonly AskedConnection[] = [],
+): Suggestion {
+  const observation = observe(index, namespace, connections, asked);
   const own = [...observation.workloads].filter(([, [first]]) => first?.namespace === namespace);
-  const context = { index, namespace, observation, remarks: new Set<string>(), leftOut: new Set<string>() };
+  const notes = {
+    comments: new Map<object, readonly string[]>(),
+    remarks: new Set<string>(),
+    leftOut: new Set<string>(),
+  };
+  const context = { index, namespace, observation, ...notes };
   const policies = own.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, pods]) => policyFor(context, name, pods));
   if (observation.icmp > 0) context.leftOut.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
   if (observation.denied > 0) context.leftOut.add(`${observation.denied} are denied by policies that are there`);
-  return { policies, remarks: [...context.remarks], leftOut: [...context.leftOut] };
+  for (const by of observation.closed) context.remarks.add(`${by}: policies that are there close it`);
+  return { policies, comments: notes.comments, remarks: [...context.remarks], leftOut: [...context.leftOut] };
 }
 
 interface Context {
   readonly index: PolicyIndex;
   readonly namespace: string;
   readonly observation: Observation;
+  readonly comments: Map<object, readonly string[]>;
   readonly remarks: Set<string>;
   readonly leftOut: Set<string>;
 }
@@ -77,7 +101,10 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
   const others = othersSelected(context, podSelector, workload);
   if (others.length > 0)
     remarks.add(`${workload}: its labels also select ${others.join(", ")}; give it a label of its own`);
-  if (pairs.length === 0) remarks.add(`${workload}: no connection was seen, so nothing is allowed`);
+  if (!pairs.some(({ isSeen }) => isSeen)) {
+    const rest = pairs.length === 0 ? "nothing" : "only what objects ask for";
+    remarks.add(`${workload}: no connection was seen, so ${rest} is allowed`);
+  }
   const rules = {
     ingress: rulesOf(context, pairs, "ingress"),
     egress: [...rulesOf(context, pairs, "egress"), ...dnsRule(context, workload, pairs)],
@@ -98,7 +125,7 @@ function isOpen({ pods: entries }: PolicyIndex, pods: readonly Pod[], direction:
 }
 
 /** Returns rules with the ports of each peer; peers with the same ports share a rule. */
-function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction): readonly object[] {
+function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction): readonly SuggestedRule[] {
   const byPeer = Map.groupBy(
     pairs.filter((pair) => pair.direction === direction),
     ({ peer }) => peerKey(peer),
@@ -108,7 +135,8 @@ function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction)
   for (const [, ofPeer] of [...byPeer].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const [first] = ofPeer;
     if (first === undefined) continue;
-    if (first.peer.type !== "workload" && ++addresses > MOST_ADDRESSES) {
+    const askedBy = [...new Set(ofPeer.flatMap((pair) => pair.askedBy))].sort();
+    if (first.peer.type !== "workload" && askedBy.length === 0 && ++addresses > MOST_ADDRESSES) {
       context.leftOut.add(
         `${first.workload}: more than ${MOST_ADDRESSES} addresses (${direction}); allow a range of them`,
       );
@@ -116,6 +144,7 @@ function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction)
     }
     const peer = peerObject(context, first.workload, first.peer);
     if (peer === undefined) continue;
+    if (askedBy.length > 0) context.comments.set(peer, askedBy);
     const ports = ofPeer.map((pair) => portObject(context, pair)).sort(byText);
     const key = JSON.stringify(ports);
     const rule = rules.get(key) ?? { peers: [], ports };
@@ -127,6 +156,7 @@ function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction)
 
 function peerObject(context: Context, workload: string, peer: Peer): object | undefined {
   if (peer.type !== "workload") {
+    if (peer.range.prefixLength === 0) return rangePeer(peer.range);
     const what = peer.type === "node" ? "a node's address" : "addresses outside of the cluster";
     context.remarks.add(`${workload}: allowed by address, as it is ${what}: such addresses change`);
     return rangePeer(peer.range);
@@ -159,7 +189,11 @@ function portObject({ observation }: Context, { protocol, port, server }: Pair):
 }
 
 /** Returns a rule for the cluster's DNS pods, unless the workload is one of them or a rule exists already. */
-function dnsRule({ index, namespace, remarks }: Context, workload: string, pairs: readonly Pair[]): readonly object[] {
+function dnsRule(
+  { index, namespace, remarks }: Context,
+  workload: string,
+  pairs: readonly Pair[],
+): readonly SuggestedRule[] {
   const servers = [...index.pods.values()].filter(
     ({ pod }) => pod.namespace === DNS.namespace && pod.labels[DNS.label] === DNS.value && !pod.hostNetwork,
   );

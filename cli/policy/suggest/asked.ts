@@ -1,0 +1,130 @@
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Cidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import type { Pod, Protocol, Service } from "../../../policyd/objects/model.ts";
+import { shortList } from "../../../policyd/log/line.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import type { ServiceObjects } from "../../cluster/service_objects.ts";
+import { endpointsAt } from "../../ways_in/backend_pods.ts";
+import { doorsOf, isReachedFromOutside } from "../../ways_in/doors.ts";
+import type { UnjudgedBackend, WaysIn } from "../../ways_in/ways_in.ts";
+import type { Connection } from "../live/connection.ts";
+import { type OutsideRegion, outsideRegions } from "../outside_region.ts";
+
+/** A connection that has to stay possible, seen or not, because an object asks for it. */
+export interface AskedConnection {
+  readonly connection: Connection;
+  /** `Ingress shop/web for shop.example/cart, through IngressClass nginx`. */
+  readonly by: string;
+}
+
+/** A port of a pod that an object opens. */
+interface OpenPort {
+  readonly pod: Pod;
+  readonly protocol: Protocol;
+  readonly port: number;
+  readonly by: string;
+}
+
+/** The most requests that are named for one object. */
+const MOST_REQUESTS = 3;
+const EVERYWHERE: Readonly<Record<4 | 6, Cidr>> = { 4: parseCidr("0.0.0.0/0"), 6: parseCidr("::/0") };
+const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
+
+/**
+ * Returns connections that represent the ways into a namespace: from a controller's pods to the pods that its Ingresses
+ * and routes lead to, and from outside to those of Services with node ports, a balancer or external addresses, and to
+ * the controllers. A pod without an address is left out, since no connection of it can be seen either.
+ */
+export function askedConnections(
+  cluster: Cluster,
+  services: ServiceObjects,
+  { ways, unjudged }: WaysIn,
+  namespace: string,
+): readonly AskedConnection[] {
+  const onward = ways.flatMap(({ name, through, controllers, backends }) =>
+    backends.flatMap((backend) => {
+      const by = askingText(name, backend, through);
+      const pairs = backend.endpoints.flatMap((endpoint) => controllers.map((from) => ({ from, ...endpoint })));
+      return pairs
+        .filter(({ from, pod }) => from.namespace === namespace || pod.namespace === namespace)
+        .flatMap(({ from, pod, port }) => between(from, { pod, protocol: "TCP", port, by }));
+    }),
+  );
+  const groups = Map.groupBy(
+    ways.filter(({ controllers }) => controllers.some((pod) => pod.namespace === namespace)),
+    ({ through }) => through,
+  );
+  const fromOutside = [
+    ...ofServices(services, cluster),
+    ...[...groups].flatMap(([through, [way]]) => doors(cluster, services, way?.controllers ?? [], through)),
+    ...unjudged.flatMap(({ name, through = "", backends, isFromOutside }) =>
+      isFromOutside ? backends.flatMap((backend) => ofBackend(name, backend, through)) : [],
+    ),
+  ].filter(({ pod }) => pod.namespace === namespace);
+  const regions = fromOutside.length === 0 ? [] : outsideRegions([cluster.index]);
+  return [...onward, ...fromOutside.flatMap((open) => fromRegions(regions, open))];
+}
+
+function askingText(name: string, { requests }: Pick<UnjudgedBackend, "requests">, through: string): string {
+  return `${name} for ${shortList(requests, MOST_REQUESTS)}, through ${through}`;
+}
+
+function ofBackend(name: string, backend: UnjudgedBackend, through: string): readonly OpenPort[] {
+  const by = askingText(name, backend, through);
+  return backend.endpoints.map(({ pod, port }) => ({ pod, protocol: "TCP", port, by }));
+}
+
+/** Returns the ports at which a controller's pods are reached from outside. */
+function doors(
+  cluster: Cluster,
+  services: ServiceObjects,
+  controllers: readonly Pod[],
+  by: string,
+): readonly OpenPort[] {
+  const { ports } = doorsOf(cluster, services, controllers);
+  return controllers.flatMap((pod) =>
+    (ports.get(pod.key) ?? []).map((port): OpenPort => ({ pod, protocol: "TCP", port, by })),
+  );
+}
+
+/** Returns the ports of pods to which Services lead from outside. */
+function ofServices({ services, endpointSlices }: ServiceObjects, cluster: Cluster): readonly OpenPort[] {
+  return [...services.values()].filter(isReachedFromOutside).flatMap((service) =>
+    PROTOCOLS.flatMap((protocol) => {
+      const names = service.ports.flatMap((port) => (port.protocol === protocol ? [port.name] : []));
+      const endpoints =
+        names.length === 0 ? [] : endpointsAt(cluster, service, endpointSlices, new Set(names), protocol);
+      return endpoints.map(({ pod, port }): OpenPort => ({ pod, protocol, port, by: serviceText(service) }));
+    }),
+  );
+}
+
+function serviceText({ key, type }: Service): string {
+  return `Service ${key} (${type === "NodePort" || type === "LoadBalancer" ? type : "external addresses"})`;
+}
+
+function between(from: Pod, { pod, protocol, port, by }: OpenPort): readonly AskedConnection[] {
+  return pod.addresses.flatMap((destination) =>
+    from.addresses
+      .filter((source) => familyOf(source) === familyOf(destination) && source !== destination)
+      .map((source) => ({
+        by,
+        connection: { protocol, source, sourcePort: undefined, asked: destination, askedPort: port, destination, port },
+      })),
+  );
+}
+
+/** Returns a connection from each part of the outside that policies distinguish. All of them stand for every address. */
+function fromRegions(
+  regions: readonly OutsideRegion[],
+  { pod, protocol, port, by }: OpenPort,
+): readonly AskedConnection[] {
+  return pod.addresses.flatMap((destination) =>
+    regions
+      .filter(({ family }) => family === familyOf(destination))
+      .map(({ representative: source, family }) => {
+        const ends = { source, sourcePort: undefined, asked: destination, askedPort: port, destination, port };
+        return { by, connection: { protocol, ...ends, outside: EVERYWHERE[family] } };
+      }),
+  );
+}

@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+import {
+  FROM_EDGE,
+  ingress,
+  NGINX,
+  NGINX_LABELS,
+  networkPolicy,
+  object,
+  pathTo,
+  pod,
+  service,
+  waysInOf,
+  WEB,
+} from "../../../../support/cli/ways_in.ts";
+
+const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
+const BASE = NGINX + WEB + INGRESS;
+const FOR_INGRESS = "asked for by Ingress shop/web for */, through IngressClass nginx";
+
+/** Returns a line of conntrack for a connection of TCP. */
+const entry = (source: string, destination: string, port: number): string =>
+  `tcp 6 100 ESTABLISHED src=${source} dst=${destination} sport=40001 dport=${port} src=${destination} dst=${source} sport=${port} dport=40001 [ASSURED] use=1\n`;
+
+const suggest = (text: string, namespace: string, table = "", ...args: readonly string[]): Promise<Outcome> =>
+  runCli(
+    ["policy", "suggest", "-f", "a.yaml", "-n", namespace, "--conntrack", "table.txt", ...args],
+    memoryFiles({ "a.yaml": text, "table.txt": table }),
+  );
+
+/** Returns whether policies let an address or a pod reach another one. */
+async function isAllowed(text: string, from: string, to: string, port: string): Promise<boolean> {
+  const args = ["policy", "explain", "-f", "a.yaml", "--from", from, "--to", to, "--port", port];
+  return (await runCli(args, memoryFiles({ "a.yaml": text }))).code === 0;
+}
+
+describe("cli/policy/suggest: ways in", () => {
+  it("SUGGEST-09: a backend stays open for its controller's pods without any connection seen, and for nobody else", async () => {
+    for (const namespace of ["shop", "edge"]) {
+      const { code, out } = await suggest(BASE, namespace);
+      assert.equal(code, 0);
+      assert.equal(out.split(`# ${FOR_INGRESS}\n`).length, 2, out);
+      const text = `${BASE}${out}`;
+      assert.deepEqual((await waysInOf(text)).open, ["IngressClass nginx > shop/web: 8080/TCP"], namespace);
+      const files = memoryFiles({ "a.yaml": BASE, "b.yaml": text });
+      const diff = await runCli(["policy", "diff", "a.yaml", "b.yaml", "-o", "json"], files);
+      assert.deepEqual((JSON.parse(diff.out) as { readonly waysIn: readonly unknown[] }).waysIn, []);
+    }
+    const { out, err } = await suggest(BASE, "shop");
+    assert.match(err, /^note: shop\/web: no connection was seen, so only what objects ask for is allowed$/m);
+    const after = `${BASE}${out}---\n${pod("edge/other", "10.244.0.9")}`;
+    assert.equal(await isAllowed(after, "edge/other", "shop/web", "8080"), false);
+    assert.equal(await isAllowed(after, "edge/nginx", "shop/web", "9090"), false);
+    assert.equal(await isAllowed(after, "203.0.113.7", "shop/web", "8080"), false);
+  });
+
+  it("SUGGEST-09: a connection that was seen and is asked for has one rule, with the comment", async () => {
+    const unseen = await suggest(BASE, "shop");
+    const seen = await suggest(BASE, "shop", entry("10.244.0.2", "10.244.0.3", 8080));
+    assert.equal(seen.out, unseen.out);
+    assert.doesNotMatch(seen.err, /no connection was seen/);
+  });
+
+  it("SUGGEST-09: node ports, balancers and external addresses keep their pods open for every address in each protocol", async () => {
+    const dns =
+      pod("shop/dns", "10.244.0.9", { ports: "{ name: dns, containerPort: 5353, protocol: UDP }" }) +
+      service("shop/dns", "dns", "{ port: 53, protocol: UDP, targetPort: 5353 }", "type: NodePort");
+    const { out } = await suggest(dns, "shop", entry("203.0.113.9", "10.244.0.9", 9000));
+    assert.match(out, /^ +# asked for by Service shop\/dns \(NodePort\)\n +- ipBlock:\n +cidr: 0\.0\.0\.0\/0$/m);
+    assert.equal(await isAllowed(dns + out, "203.0.113.7", "shop/dns", "5353/UDP"), true);
+    assert.equal(await isAllowed(dns + out, "203.0.113.7", "shop/dns", "5353/TCP"), false);
+    assert.equal(await isAllowed(dns + out, "203.0.113.9", "shop/dns", "9000/TCP"), true);
+    const balancer = await suggest(BASE, "edge");
+    assert.match(
+      balancer.out,
+      /# asked for by IngressClass nginx\n +# asked for by Service edge\/nginx \(LoadBalancer\)$/m,
+    );
+    const external = await suggest(dns.replace("type: NodePort", "externalIPs: [198.51.100.7]"), "shop");
+    assert.match(external.out, /# asked for by Service shop\/dns \(external addresses\)$/m);
+    const inside = await suggest(dns.replace("type: NodePort", "type: ClusterIP"), "shop");
+    assert.match(inside.out, /^ {2}ingress: \[\]$/m);
+  });
+
+  it("SUGGEST-09: addresses from which the same port was seen need no rule beside the one for every address", async () => {
+    const web = WEB.replace("targetPort: admin }]", "targetPort: admin }], type: LoadBalancer");
+    const { out, err } = await suggest(web, "shop", entry("203.0.113.9", "10.244.0.3", 8080));
+    assert.doesNotMatch(out, /203\.0\.113\.9/);
+    assert.doesNotMatch(err, /such addresses change/);
+    assert.equal(await isAllowed(web + out, "203.0.113.9", "shop/web", "8080"), true);
+  });
+
+  it("SUGGEST-09: a controller in the host's network is allowed by its nodes' addresses, its pods' own node included", async () => {
+    const onHost = pod("edge/nginx", "10.0.0.1", { labels: NGINX_LABELS, spec: "hostNetwork: true, nodeName: n1" });
+    const node = object("v1", "Node", "name: n1", "status: { addresses: [{ type: InternalIP, address: 10.0.0.1 }] }");
+    const text = WEB.replace("spec: { containers", "spec: { nodeName: n1, containers") + INGRESS + onHost + node;
+    const { out } = await suggest(text, "shop");
+    assert.match(
+      out,
+      new RegExp(String.raw`# ${FOR_INGRESS.replace("*", "\\*")}\n +- ipBlock:\n +cidr: 10\.0\.0\.1/32$`, "m"),
+    );
+  });
+
+  it("SUGGEST-09: a balancer of a cloud that sends from outside keeps the backend open for every address", async () => {
+    const alb = WEB + INGRESS.replace("ClassName: nginx", "ClassName: alb");
+    const { out, err } = await suggest(alb, "shop");
+    assert.equal(await isAllowed(alb + out, "203.0.113.7", "shop/web", "8080"), true);
+    assert.equal(await isAllowed(alb + out, "203.0.113.7", "shop/web", "9090"), false);
+    assert.doesNotMatch(err, /no way in is judged/);
+  });
+
+  it("SUGGEST-10: a way with an unknown controller is named unless the option names its pods, and one of another namespace is not", async () => {
+    const text = WEB + INGRESS.replace("ClassName: nginx", "ClassName: x") + pod("edge/mine", "10.244.0.6");
+    const { out, err } = await suggest(text, "shop");
+    assert.match(out, /^ {2}ingress: \[\]$/m);
+    assert.match(
+      err,
+      /^note: no way in is judged by Ingress shop\/web \(a\.yaml:\d+\): the IngressClass x was not read; .*; what was not seen of it is not allowed$/m,
+    );
+    assert.doesNotMatch((await suggest(text, "edge")).err, /no way in/);
+    const given = await suggest(text, "shop", "", "--ingress-controller", "edge/mine");
+    assert.doesNotMatch(given.err, /no way in/);
+    assert.equal(await isAllowed(text + given.out, "edge/mine", "shop/web", "8080"), true);
+  });
+
+  it("SUGGEST-10: a way that an existing policy allows gets no rule, and one that policies close is named and stays closed", async () => {
+    const policy = networkPolicy("shop/web", `podSelector: {}, ingress: [{ from: [${FROM_EDGE}] }]`);
+    const allowed = await suggest(BASE + policy, "shop");
+    assert.doesNotMatch(allowed.out, /asked for by/);
+    assert.doesNotMatch(allowed.err, /close it/);
+    const shut = networkPolicy("edge/shut", "podSelector: {}, policyTypes: [Egress]");
+    const closed = await suggest(BASE + shut, "shop");
+    assert.match(closed.out, /^ {2}ingress: \[\]$/m);
+    assert.match(
+      closed.err,
+      /^note: Ingress shop\/web for \*\/, through IngressClass nginx: policies that are there close it$/m,
+    );
+  });
+});
