@@ -1,6 +1,7 @@
 import { nameOf } from "../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../../policyd/objects/model.ts";
 import { frozenLabels } from "../../../policyd/objects/name.ts";
+import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 import { workloadKeyOf } from "../../../policyd/objects/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
@@ -85,7 +86,15 @@ export function namesToDelete(against: readonly Manifest[], given: readonly Mani
 
 function changeOf(before: Manifest | undefined, after: Manifest): ObjectChange {
   if (before === undefined) return { type: "added", before, after };
-  return { type: sameText(before.object) === sameText(after.object) ? "unchanged" : "changed", before, after };
+  const isSame = sameText(before.object) === sameText(after.object) && selectorText(before) === selectorText(after);
+  return { type: isSame ? "unchanged" : "changed", before, after };
+}
+
+/** Returns the selector of a Service, which its model leaves out; empty for other objects. */
+function selectorText({ object, source }: Manifest): string {
+  if (object.kind !== "Service" || wantedProblem(source) !== undefined) return "";
+  const labels = Object.entries(wantedEndpoints(source).selector ?? {}).map(([key, value]) => `${key}=${value}`);
+  return labels.sort().join();
 }
 
 function sameText(object: ClusterObject): string {

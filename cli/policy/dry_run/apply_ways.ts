@@ -61,8 +61,9 @@ export function withoutOldSlices({ after, changes }: Applied): readonly Manifest
   const namespaces = new Set(
     objects.flatMap(({ type, object }) => (object.kind === "Pod" && type !== "unchanged" ? [object.namespace] : [])),
   );
-  // The model of a Service has no selector, so one that looks unchanged may have changed.
-  const services = new Set(objects.flatMap(({ object }) => (object.kind === "Service" ? [object.key] : [])));
+  const services = new Set(
+    objects.flatMap(({ type, object }) => (object.kind === "Service" && type !== "unchanged" ? [object.key] : [])),
+  );
   const given = new Set(objects.flatMap(({ object }) => (object.kind === "EndpointSlice" ? [nameOf(object)] : [])));
   const withSelector = new Set(
     after.flatMap(({ object, source }) => (object.kind === "Service" && hasSelector(source) ? [object.key] : [])),

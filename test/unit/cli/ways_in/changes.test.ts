@@ -283,6 +283,7 @@ describe("ways in: changes", () => {
     for (const change of [other, relabelled]) {
       const { code, out } = await dryRun(BASE + slice, `${change}---\n`);
       assert.equal(code, 1, out);
+      assert.match(out, /^changed /m);
       assert.match(out, /^cut way in by Ingress shop\/web/m);
       assert.match(out, /^ +after: +the Service shop\/web has no endpoint among the pods that were read$/m);
     }
