@@ -2,10 +2,16 @@ import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../cni/attachment/policyd_messages.ts";
 import type { ObjectChange } from "./objects/object_source.ts";
 
+/** Forgets attachments, in all parts of the daemon. */
+export interface Forgetter {
+  /** Resolves when nothing of the attachment remains. @throws DrawbridgeError (rejects) */
+  unregister(attachment: AttachmentName): Promise<unknown>;
+}
+
 /** The life of a part of the daemon. A component has the methods that it needs. */
 export interface Lifecycle {
   /** Called when the daemon starts, to prepare what needs no objects. Nothing is programmed yet. */
-  begin?(): void;
+  begin?(daemon: Forgetter): void;
   /** Called when all objects have been applied once. */
   synced?(): void;
   /** Returns the current problems, for the status. */

@@ -107,6 +107,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const progress = new PolicyProgress({ clock: realClock, isInForce });
   const others = [progress, installation, networkCondition, failures].filter((one) => one !== undefined);
   const all = [...components, ...others, health.dataplane];
+  const { sums } = metrics.policyCounters;
+  const policyReading = { sums, refresh: () => metrics.policyCounters.refresh(node.merged) };
   const parts = {
     version: VERSION,
     nodeName,
@@ -117,10 +119,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     events: clusterEvents,
     clock: realClock,
     flows: node.flowLedger,
-    policyReport: policyReport({ progress, notices, counters: metrics.policyCounters }),
+    policyReport: policyReport({ progress, notices, counters: policyReading }),
   };
   const daemon = new Daemon(parts);
-  node.ended.forgetBy((attachment) => daemon.unregister(attachment));
   // The socket comes first, so that a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
@@ -162,6 +163,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     flowLedger: () => node.flowLedger?.counts(),
     refusedHostPorts: () => node.hostPorts.count,
     policies: policyMetrics,
+    policyReading,
     events: clusterEvents,
     logger,
     clock: realClock,

@@ -55,7 +55,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   start(): void {
-    for (const component of this.#parts.components) component.begin?.();
+    for (const component of this.#parts.components) component.begin?.(this);
     this.#parts.source.start(this);
   }
 

@@ -6,7 +6,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Pod } from "../objects/model.ts";
-import type { ObjectConsumer, PodGate } from "../component.ts";
+import type { Forgetter, ObjectConsumer, PodGate } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
 import { isPodOf } from "../policies/live/pods/local_pods.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
@@ -59,7 +59,7 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
   /** The keys of attachments that this daemon knows as marked. */
   readonly #marked = new Set<string>();
   readonly #begunAt: number;
-  #forget: (attachment: AttachmentName) => Promise<unknown> = () => Promise.resolve();
+  #daemon: Forgetter | undefined;
   #isSynced = false;
   #timer: Cancel = () => {};
 
@@ -68,12 +68,8 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     this.#begunAt = parts.clock.now();
   }
 
-  /** Sets the function that forgets an attachment; it has to notify all parts of the daemon. */
-  forgetBy(forget: (attachment: AttachmentName) => Promise<unknown>): void {
-    this.#forget = forget;
-  }
-
-  begin(): void {
+  begin(daemon: Forgetter): void {
+    this.#daemon = daemon;
     this.lookAgain();
   }
 
@@ -185,7 +181,7 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
   }
 
   #forgetLogged(attachment: AttachmentRecord): void {
-    this.#forget(attachment).catch((error: unknown) => {
+    this.#daemon?.unregister(attachment).catch((error: unknown) => {
       if (!(error instanceof DrawbridgeError)) throw error;
       const fields = { pod: nameOf(attachment), reason: error.message };
       this.#parts.logger.warn("a pod that has ended is not forgotten yet", fields);

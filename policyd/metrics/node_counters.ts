@@ -20,8 +20,6 @@ export interface NodeCountersParts {
   readonly logger: Logger;
   /** Whether the connections of each endpoint are counted. */
   readonly hasEndpoints: boolean;
-  /** Whether the kernel has all claims. */
-  readonly isSynced: () => boolean;
   /** Receives the seconds that a batch took. */
   readonly onCommit: (seconds: number) => void;
   /** Milliseconds. */
@@ -55,7 +53,7 @@ export class NodeCounters implements CommitObserver {
 
   constructor(parts: NodeCountersParts) {
     this.#parts = parts;
-    this.#reading = new PacedReading(() => this.#read(), parts.now);
+    this.#reading = new PacedReading(parts.now);
     const dropping = parts.tables.flatMap((table) =>
       table.chains.flatMap(({ name: chain, rules }) =>
         rules.flatMap(({ comment, statements }) =>
@@ -99,11 +97,12 @@ export class NodeCounters implements CommitObserver {
   /**
    * Reads all counters, unless they were read just now.
    *
+   * @param isSynced whether the kernel has all claims
    * @returns a promise that resolves when {@link series} and {@link drops} are as current as possible, and never
    * rejects
    */
-  refresh(): Promise<void> {
-    return this.#reading.refresh();
+  refresh(isSynced: boolean): Promise<void> {
+    return this.#reading.refresh(() => this.#read(isSynced));
   }
 
   /** Returns the new connections of each endpoint. */
@@ -116,8 +115,8 @@ export class NodeCounters implements CommitObserver {
     return this.#drops.totals();
   }
 
-  async #read(): Promise<void> {
-    if (this.#parts.isSynced()) this.#connections.settle();
+  async #read(isSynced: boolean): Promise<void> {
+    if (isSynced) this.#connections.settle();
     for (const [id, chain] of this.#chains) this.#attempt(() => this.#drops.observe(id, this.#rules(chain)));
     for (const counting of this.#sets.values()) await this.#attemptLater(() => this.#readSet(counting));
   }

@@ -13,7 +13,7 @@ import { addMetrics, type MetricSources, SyncDuration } from "./metrics.ts";
 import { ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
 import { NodeCounters } from "./node_counters.ts";
-import { metricsPage } from "./page.ts";
+import { metricsPage, type PageParts } from "./page.ts";
 import { PolicyCounters } from "./policy_counters.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ServiceMetrics } from "./service_metrics.ts";
@@ -34,17 +34,15 @@ export function openNodeMetrics(
     readonly tables: readonly Table[];
     readonly syscalls: Syscalls;
     readonly logger: Logger;
-    readonly isSynced: () => boolean;
   },
 ): NodeMetrics {
-  const { tables, syscalls, logger, isSynced } = machine;
+  const { tables, syscalls, logger } = machine;
   const syncDuration = new SyncDuration();
   const counters = new NodeCounters({
     tables,
     counters: nftablesCounters(syscalls),
     logger,
     hasEndpoints: endpointMetrics && metricsAddress !== undefined,
-    isSynced,
     onCommit: (seconds) => syncDuration.observe(seconds),
     now: () => performance.now(),
   });
@@ -70,20 +68,30 @@ export function serveMetrics(
   { counters, policyCounters, services, syncDuration }: NodeMetrics,
   daemon: Pick<Daemon, "status" | "objectProblems" | "staleness">,
   parts: {
-    readonly ruleset: Pick<Ruleset, "status">;
+    readonly ruleset: Pick<Ruleset, "status" | "isSynced">;
     readonly attachmentFailures: MetricSources["attachmentFailures"];
     readonly nodeRepairs: MetricSources["nodeRepairs"];
     readonly staleFlows: MetricSources["staleFlows"];
     readonly flowLedger: MetricSources["flowLedger"];
     readonly refusedHostPorts: MetricSources["refusedHostPorts"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
+    readonly policyReading: PageParts["policyCounters"];
     readonly events: Pick<Events, "counts">;
     readonly logger: Logger;
     readonly clock: Clock;
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, attachmentFailures, nodeRepairs, staleFlows, flowLedger, refusedHostPorts, policies } = parts;
+  const {
+    ruleset,
+    attachmentFailures,
+    nodeRepairs,
+    staleFlows,
+    flowLedger,
+    refusedHostPorts,
+    policies,
+    policyReading,
+  } = parts;
   const { events, logger, clock } = parts;
   const { registry } = syncDuration;
   // The status lists all problems, so it is read only once for each request.
@@ -108,7 +116,13 @@ export function serveMetrics(
     contentType: registry.contentType,
     page: () => {
       status = daemon.status();
-      return metricsPage({ registry, counters, policyCounters, hasEndpoints: endpointMetrics, clock });
+      return metricsPage({
+        registry,
+        counters: { refresh: () => counters.refresh(ruleset.isSynced), series: () => counters.series() },
+        policyCounters: policyReading,
+        hasEndpoints: endpointMetrics,
+        clock,
+      });
     },
     logger,
     clock,

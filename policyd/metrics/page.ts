@@ -9,11 +9,17 @@ import { policyText } from "./policy_text.ts";
 /** Half of Prometheus' default timeout. A scrape that would wait longer gets the known values; the read continues. */
 const LONGEST_READING = 5000;
 
+/** Counters of the kernel. */
+interface Refreshed {
+  /** Reads them, unless they were read just now. The promise never rejects. */
+  refresh(): Promise<void>;
+}
+
 export interface PageParts {
   /** All metrics except those of single endpoints and policy rules. */
   readonly registry: Pick<Registry, "metrics">;
-  readonly counters: Pick<NodeCounters, "refresh" | "series">;
-  readonly policyCounters: Pick<PolicyCounters, "refresh" | "sums">;
+  readonly counters: Pick<NodeCounters, "series"> & Refreshed;
+  readonly policyCounters: Pick<PolicyCounters, "sums"> & Refreshed;
   /** Whether the connections of each endpoint are included. */
   readonly hasEndpoints: boolean;
   readonly clock: Clock;

@@ -43,16 +43,10 @@ export class PolicyCounters implements CommitObserver {
   /** Chains deleted during a read: results about them that still arrive have been counted already. */
   readonly #deleted = new Set<string>();
   #isListing = false;
-  #merged: MergedRules | undefined;
 
   constructor(parts: PolicyCountersParts) {
     this.#parts = parts;
-    this.#reading = new PacedReading(() => this.#read(), parts.now);
-  }
-
-  /** Enables the attribution of merged rules' packets to single rules. */
-  setMerged(merged: MergedRules): void {
-    this.#merged = merged;
+    this.#reading = new PacedReading(parts.now);
   }
 
   before(changes: readonly Change[]): void {
@@ -76,19 +70,23 @@ export class PolicyCounters implements CommitObserver {
     if (isAnew) this.sums.allRemoved();
   }
 
-  /** Reads all counters, unless they were read just now. The promise never rejects. */
-  refresh(): Promise<void> {
-    return this.#reading.refresh();
+  /**
+   * Reads all counters, unless they were read just now. The promise never rejects.
+   *
+   * @param merged attributes the packets of merged rules to single rules
+   */
+  refresh(merged: MergedRules): Promise<void> {
+    return this.#reading.refresh(() => this.#read(merged));
   }
 
-  async #read(): Promise<void> {
+  async #read(merged: MergedRules): Promise<void> {
     const { table, counters } = this.#parts;
     this.#isListing = true;
     try {
       await inSlices(counters.rules(table), (rules) => {
         for (const rule of rules) if (!this.#deleted.has(rule.chain)) this.sums.observe(rule);
       });
-      for (const profile of this.#merged?.of(this.sums.mergedProfiles()) ?? []) await this.#readElements(profile);
+      for (const profile of merged.of(this.sums.mergedProfiles())) await this.#readElements(profile);
       if (this.#deleted.size === 0) this.sums.prune();
     } catch (error) {
       this.#unread(error);

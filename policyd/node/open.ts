@@ -27,7 +27,7 @@ import type { FlowLedger } from "../flows/flow_ledger.ts";
 import { openFlowLedger } from "../flows/open.ts";
 import type { Logger } from "../log/logger.ts";
 import { v8CollectionPace } from "../lib/collection_pace.ts";
-import { mergedRules } from "../metrics/merged_rules.ts";
+import { type MergedRules, mergedRules } from "../metrics/merged_rules.ts";
 import { observed } from "../metrics/commit_observer.ts";
 import { type NodeMetrics, openNodeMetrics } from "../metrics/open.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";
@@ -89,6 +89,8 @@ export interface NodeComponents {
   readonly components: readonly Component[];
   readonly ruleset: Ruleset;
   readonly metrics: NodeMetrics;
+  /** Attributes packets of merged rules to single rules. */
+  readonly merged: MergedRules;
   readonly staleFlows: () => StaleFlowsStatus;
   readonly notices: PolicyNotices;
   readonly routes: RoutesDataplane;
@@ -134,8 +136,7 @@ export function openNodeComponents(configuration: Configuration, machine: NodeMa
     policyOptions: options,
   }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
-  const isSynced = (): boolean => ruleset.isSynced;
-  const metrics = openNodeMetrics(configuration, { tables, syscalls, logger, isSynced });
+  const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
   const socket = new NftablesSocket(syscalls, portId);
   const kernel = observed(socket, metrics.counters, metrics.policyCounters);
   const ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod, syncPeriod });
@@ -164,7 +165,7 @@ export function openNodeComponents(configuration: Configuration, machine: NodeMa
   const originals = { files: place.files, runDirectory: stateDirectory, bootId: machine.bootId };
   const flowLedger = openFlowLedger(configuration, policies, { ...machine, originals }, ruleset);
   const dropLog = policies && options && openDropLog(policies, options, machine, flowLedger);
-  if (policies && options) metrics.policyCounters.setMerged(mergedRules(policies.view(), options));
+  const merged: MergedRules = policies && options ? mergedRules(policies.view(), options) : { of: () => [] };
   const paths = new KnownPaths(ruleset);
   const setOnLink = (addresses: ReadonlySet<Address>): void => paths.set(addresses);
   const nodeRoutes = openRoutes(configuration, { ...machine, judge, setOnLink });
@@ -247,6 +248,7 @@ export function openNodeComponents(configuration: Configuration, machine: NodeMa
     ended,
     ruleset,
     metrics,
+    merged,
     staleFlows: served.staleFlows,
     notices,
     routes: nodeRoutes,
@@ -280,14 +282,12 @@ function openPolicies(
 }
 
 function openNotices(policies: PolicyDataplane | undefined, { logger, clusterEvents }: NodeMachine): PolicyNotices {
-  const notices = new PolicyNotices({ logger, events: clusterEvents, isEnforced: policies !== undefined });
-  if (policies !== undefined) {
-    notices.follow([
-      { policies: () => policies.leftOut(), reason: LEFT_OUT },
-      { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
-    ]);
-  }
-  return notices;
+  const restrictions = policies && [
+    { policies: () => policies.leftOut(), reason: LEFT_OUT },
+    { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
+  ];
+  const isEnforced = policies !== undefined;
+  return new PolicyNotices({ logger, events: clusterEvents, isEnforced, restrictions: restrictions ?? [] });
 }
 
 /** Returns the late deletion of flows; undefined without policies, as only they pass established flows by an earlier verdict. */

@@ -24,6 +24,8 @@ export interface PolicyNoticesParts {
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly isEnforced: boolean;
+  /** None when absent. */
+  readonly restrictions?: readonly Restriction[];
 }
 
 /** A restriction by which policies allow less than they say, and which does not follow from each policy itself. */
@@ -59,7 +61,7 @@ export class PolicyNotices implements ObjectConsumer {
   readonly #parts: PolicyNoticesParts;
   readonly #networkPolicies = new Map<string, Known>();
   readonly #clusterPolicies = new Set<string>();
-  #restrictions: readonly Restriction[] = [];
+  readonly #restrictions: readonly Restriction[];
   /** The policies that were reported and are still restricted. */
   readonly #reported = new Map<Restriction, ReadonlySet<string>>();
   #isSynced = false;
@@ -67,11 +69,7 @@ export class PolicyNotices implements ObjectConsumer {
 
   constructor(parts: PolicyNoticesParts) {
     this.#parts = parts;
-  }
-
-  /** Reports these restrictions from now on. */
-  follow(restrictions: readonly Restriction[]): void {
-    this.#restrictions = restrictions;
+    this.#restrictions = parts.restrictions ?? [];
   }
 
   apply(changes: readonly ObjectChange[]): void {

@@ -8,7 +8,7 @@ import { FakeClock } from "../../../policyd/lib/clock.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
 import type { ClusterObject, Kind } from "../../../policyd/objects/model.ts";
-import type { Lifecycle, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
+import type { Forgetter, Lifecycle, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/objects/object_source.ts";
@@ -136,6 +136,19 @@ describe("policyd/daemon", () => {
     await several.stop();
     assert.deepEqual(asked, ["begin", "apply 1", "synced", "register", "unregister"]);
     assert.deepEqual(several.status().problems, []);
+  });
+
+  it("a component that begins gets the daemon, which forgets an attachment in every component", async () => {
+    const asked: string[] = [];
+    const begun: Forgetter[] = [];
+    const components = [
+      { begin: (forgetter: Forgetter) => void begun.push(forgetter) },
+      { unregister: async () => void asked.push("unregister") },
+    ];
+    const several = new Daemon({ version: "1", nodeName: "n", source, attachments, logger, events, clock, components });
+    several.start();
+    await begun[0]?.unregister(attachmentRecord());
+    assert.deepEqual(asked, ["unregister"]);
   });
 
   it("the daemon passes objects on to its components and reports its status", () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentName } from "../../../../cni/attachment/policyd_messages.ts";
 import { EndedSandboxes } from "../../../../policyd/attachments/ended_sandboxes.ts";
 import { AttachmentRegistry, attachmentKey } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
@@ -36,14 +37,15 @@ function watch(records: readonly AttachmentRecord[]) {
     },
   });
   const forgotten: string[] = [];
-  ended.forgetBy(async (name) => {
+  const unregister = async (name: AttachmentName): Promise<void> => {
     forgotten.push(name.containerId);
     attachments.remove(name);
     await ended.unregister(name);
-  });
+  };
+  const begin = (): void => ended.begin({ unregister });
   const setPods = (...pods: readonly Pod[]): void =>
     ended.apply(pods.map((object) => ({ type: "set", kind: "Pod", key: object.key, object })));
-  return { ended, clock, attachments, links, unrecorded, marks, forgotten, setPods };
+  return { ended, begin, clock, attachments, links, unrecorded, marks, forgotten, setPods };
 }
 
 const podOf = (name: string, changes: Partial<Pod> = {}): Pod => ({
@@ -70,8 +72,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   const taker = podRecord("b", { pod: { namespace: "n", name: "b", uid: "other" } });
 
   it("ENDED-01: a sandbox gives way only when both its link and its Pod are gone", () => {
-    const { ended, links, setPods } = watch([holder]);
-    ended.begin();
+    const { ended, begin, links, setPods } = watch([holder]);
+    begin();
     setPods(podOf("a"));
     ended.synced();
     assert.equal(ended.givesWay(holder, taker), false);
@@ -85,8 +87,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
 
   it("ENDED-01: a Pod that has finished, has another uid or is on another node counts as gone", () => {
     for (const changes of [{ phase: "Succeeded" }, { phase: "Failed" }, { uid: "v" }, { nodeName: "node2" }] as const) {
-      const { ended, links, setPods } = watch([holder]);
-      ended.begin();
+      const { ended, begin, links, setPods } = watch([holder]);
+      begin();
       links.clear();
       setPods(podOf("a", changes));
       ended.synced();
@@ -95,8 +97,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   });
 
   it("ENDED-01: an ADD that is under way does not count as ended for a minute after its registration", async () => {
-    const { ended, attachments, links, clock, marks } = watch([]);
-    ended.begin();
+    const { ended, begin, attachments, links, clock, marks } = watch([]);
+    begin();
     ended.synced();
     attachments.add(holder);
     await ended.register(holder);
@@ -111,9 +113,9 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   });
 
   it("ENDED-01: a record without a link does not count as ended within 5 seconds of the daemon's start", () => {
-    const { ended, links, clock } = watch([holder]);
+    const { ended, begin, links, clock } = watch([holder]);
     links.clear();
-    ended.begin();
+    begin();
     ended.synced();
     assert.equal(ended.givesWay(holder, taker), false, "its ADD may be about to find this daemon");
     clock.pass(5000);
@@ -121,8 +123,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   });
 
   it("ENDED-01: no Pod counts as gone before all objects are read", () => {
-    const { ended, links } = watch([holder]);
-    ended.begin();
+    const { ended, begin, links } = watch([holder]);
+    begin();
     links.clear();
     assert.equal(ended.givesWay(holder, taker), false);
     ended.synced();
@@ -130,8 +132,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   });
 
   it("ENDED-02: a Pod's earlier sandbox gives way even with its link, that of another Pod with the same name only without", () => {
-    const { ended, links } = watch([holder]);
-    ended.begin();
+    const { ended, begin, links } = watch([holder]);
+    begin();
     const second = podRecord("b", { pod: { namespace: "n", name: "a", uid: "u" } });
     const heir = podRecord("c", { pod: { namespace: "n", name: "a", uid: "v" } });
     assert.deepEqual([ended.givesWay(holder, second), ended.givesWay(holder, heir)], [true, false]);
@@ -140,8 +142,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   });
 
   it("ENDED-02: neither a sandbox without a Pod nor one without a uid counts as an earlier sandbox of the same Pod", () => {
-    const { ended } = watch([holder]);
-    ended.begin();
+    const { ended, begin } = watch([holder]);
+    begin();
     const { pod: _, ...nameless } = podRecord("b");
     assert.equal(ended.givesWay(nameless, podRecord("c")), false);
     const old = podRecord("b", { pod: { namespace: "n", name: "a", uid: "" } });
@@ -150,8 +152,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
 
   it("ENDED-03: an ended sandbox is marked and forgotten after a quarter of an hour, and a live one is neither", async () => {
     const alive = podRecord("z");
-    const { ended, links, clock, marks, forgotten, attachments } = watch([holder, alive]);
-    ended.begin();
+    const { ended, begin, links, clock, marks, forgotten, attachments } = watch([holder, alive]);
+    begin();
     ended.synced();
     links.delete(holder.hostInterface);
     ended.lookAgain();
@@ -166,8 +168,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
 
   it("ENDED-03: a sandbox whose DEL found no daemon, so that its record and link are gone, is forgotten at the next check", async () => {
     const alive = podRecord("z");
-    const { ended, links, unrecorded, clock, forgotten, setPods } = watch([holder, alive]);
-    ended.begin();
+    const { ended, begin, links, unrecorded, clock, forgotten, setPods } = watch([holder, alive]);
+    begin();
     setPods(podOf("a"), podOf("z"));
     ended.synced();
     links.delete(holder.hostInterface);
@@ -181,8 +183,8 @@ describe("policyd/attachments: sandboxes that ended without a DEL", () => {
   });
 
   it("ENDED-03: a sandbox whose Pod comes back loses its mark", () => {
-    const { ended, links, clock, marks, setPods } = watch([holder]);
-    ended.begin();
+    const { ended, begin, links, clock, marks, setPods } = watch([holder]);
+    begin();
     ended.synced();
     links.clear();
     ended.lookAgain();

@@ -53,7 +53,6 @@ function setUp(hasEndpoints = true) {
     counters,
     logger,
     hasEndpoints,
-    isSynced: () => ruleset.status().isSynced,
     onCommit: (duration) => seconds.push(duration),
     now: () => now,
   });
@@ -92,7 +91,7 @@ function setUp(hasEndpoints = true) {
     return numbers.size;
   };
   const totals = async (): Promise<Readonly<Record<string, number>>> => {
-    await node.refresh();
+    await node.refresh(ruleset.isSynced);
     return Object.fromEntries([...node.series()].map(({ labels, connections }) => [labels.endpoint, connections]));
   };
   const later = (milliseconds: number): void => {
@@ -220,7 +219,7 @@ describe("policyd/metrics/node_counters", () => {
       if (set.name === connectionSet(4)) later(100);
       return elements(of, set);
     };
-    await Promise.all([node.refresh(), node.refresh()]);
+    await Promise.all([node.refresh(ruleset.isSynced), node.refresh(ruleset.isSynced)]);
     assert.equal(counters.lists, FAMILIES.length);
     connect("10.0.0.1", 1);
     later(899);

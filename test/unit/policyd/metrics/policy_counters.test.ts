@@ -7,7 +7,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { PolicyCounters } from "../../../../policyd/metrics/policy_counters.ts";
-import { mergedRules } from "../../../../policyd/metrics/merged_rules.ts";
+import { type MergedRules, mergedRules } from "../../../../policyd/metrics/merged_rules.ts";
 import { meaningOf } from "../../../../policyd/metrics/policy_rule.ts";
 import { policyText } from "../../../../policyd/metrics/policy_text.ts";
 import { compileProfile } from "../../../../policyd/policies/compile/compile_profile.ts";
@@ -22,6 +22,8 @@ import { addressOf, threeByThree } from "../../../support/policy/three_by_three.
 const [A, B] = ["ingress_00000000000000aa", "ingress_00000000000000bb"];
 const DROP: Verdict = { kind: "drop" };
 const RETURN: Verdict = { kind: "return" };
+
+const NOTHING_MERGED: MergedRules = { of: () => [] };
 
 function setUp() {
   const kernel = new FakeRuleCounters();
@@ -42,9 +44,9 @@ function setUp() {
     kernel.delete(chain);
     counters.committed(changes);
   };
-  const lines = async (): Promise<readonly string[]> => {
+  const lines = async (merged = NOTHING_MERGED): Promise<readonly string[]> => {
     now++;
-    await counters.refresh();
+    await counters.refresh(merged);
     return [...policyText(counters.sums)]
       .join("")
       .split("\n")
@@ -124,7 +126,7 @@ describe("policyd/metrics: counters of policies", () => {
       if (chain === undefined) remove(A);
       yield* reported;
     };
-    await counters.refresh();
+    await counters.refresh(NOTHING_MERGED);
     const [only] = [...counters.sums.rules()];
     assert.equal(only?.packets, 3);
     assert.deepEqual(
@@ -218,8 +220,9 @@ describe("policyd/metrics: merged rules", () => {
     const profile = compileProfile(direction, [...store.networkPolicies.values()], []);
     assert.ok(profile !== undefined);
     const view = storeView(store);
-    parts.counters.setMerged(
-      mergedRules({ ...view, profileUse: (key) => (key === profile.key ? { profile, pods: [] } : undefined) }, OPTIONS),
+    const rules = mergedRules(
+      { ...view, profileUse: (key) => (key === profile.key ? { profile, pods: [] } : undefined) },
+      OPTIONS,
     );
     const sets = profileObjects(profile, OPTIONS)
       .memberSets.flatMap(({ definitions }) => [definitions[4], definitions[6]])
@@ -241,14 +244,14 @@ describe("policyd/metrics: merged rules", () => {
       parts.nftables.count(POLICY_TABLE, set.name, { key }, packets);
       parts.kernel.count(several, packets);
     };
+    const lines = (): Promise<readonly string[]> => parts.lines(rules);
     const reported = async (): Promise<Readonly<Record<string, number>>> => {
-      const lines = await parts.lines();
-      const counted = lines.filter((line) => line.includes("rule_packets") && !line.endsWith(" 0"));
+      const counted = (await lines()).filter((line) => line.includes("rule_packets") && !line.endsWith(" 0"));
       return Object.fromEntries(
         counted.map((line) => [/rule="(\d+)"/.exec(line)?.[1] ?? "", Number(line.split(" ").at(-1))]),
       );
     };
-    return { ...parts, meet, reported, several };
+    return { ...parts, lines, meet, reported, several };
   }
 
   const rules = (key: "from" | "to") =>

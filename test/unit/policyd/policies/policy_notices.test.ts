@@ -3,7 +3,7 @@ import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
 import { CLOSED_POLICY } from "../../../../policyd/policies/live/closed_policies.ts";
-import { LEFT_OUT, PolicyNotices } from "../../../../policyd/policies/policy_notices.ts";
+import { LEFT_OUT, PolicyNotices, type Restriction } from "../../../../policyd/policies/policy_notices.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 
@@ -34,10 +34,10 @@ function changesOf(...manifests: readonly object[]): readonly ObjectChange[] {
   }));
 }
 
-function setUp(isEnforced = true) {
+function setUp(isEnforced = true, restrictions: readonly Restriction[] = []) {
   const logger = recordingLogger();
   const events = recordingNotices();
-  return { logger, events, notices: new PolicyNotices({ logger, events, isEnforced }) };
+  return { logger, events, notices: new PolicyNotices({ logger, events, isEnforced, restrictions }) };
 }
 
 describe("policyd/policies: notices about policies", () => {
@@ -117,9 +117,8 @@ describe("policyd/policies: notices about policies", () => {
   });
 
   it("EVENT-07 POL-73: a policy that is left out after others gets one Event when that is in force, and another if it recurs", () => {
-    const { logger, events, notices } = setUp();
     const leftOut = new Map<string, number>();
-    notices.follow([{ policies: () => leftOut, reason: LEFT_OUT }]);
+    const { logger, events, notices } = setUp(true, [{ policies: () => leftOut, reason: LEFT_OUT }]);
     notices.apply(changesOf(policy("a"), policy("c")));
     notices.rulesInForce();
     assert.equal(events.notices.length, 0);
@@ -147,9 +146,8 @@ describe("policyd/policies: notices about policies", () => {
   });
 
   it("EVENT-07 POL-93: a policy whose sets are too large gets one Event while it is so, beside one that is left out", () => {
-    const { events, notices } = setUp();
     const closed = new Set<string>();
-    notices.follow([
+    const { events, notices } = setUp(true, [
       { policies: () => new Map([["x/a", 1]]), reason: LEFT_OUT },
       { policies: () => closed, reason: CLOSED_POLICY },
     ]);
