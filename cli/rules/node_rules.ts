@@ -8,14 +8,12 @@ import { DesiredElements } from "../../policyd/ruleset/desired/desired_elements.
 import { DesiredObjects, type ProvidedObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 import type { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
-import { askedPorts } from "../../policyd/node/tables/own_ports.ts";
 import { leavingPodElements } from "../../policyd/node/masquerade/cluster_masquerade.ts";
-import { masqueradeDataplane } from "../../policyd/node/masquerade/masquerade_dataplane.ts";
-import { policyOptions, serviceRules } from "../../policyd/node/tables/rule_options.ts";
-import { nodeTables } from "../../policyd/node/tables/tables.ts";
+import { openMasquerade } from "../../policyd/node/masquerade/masquerade_dataplane.ts";
+import { configuredTables } from "../../policyd/node/tables/configured_tables.ts";
 import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
-import { ownNetworks } from "../../policyd/policies/own_networks.ts";
+import { OwnNetworks } from "../../policyd/policies/own_networks.ts";
 import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
 import { openNodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
@@ -43,13 +41,7 @@ export interface NodeRules {
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
   const { nodeName, masquerade } = configuration;
   // nft cannot read back the flags of an owned table.
-  const tables = nodeTables({
-    ...configuration,
-    tableOwner: false,
-    askedPorts: askedPorts(configuration),
-    services: serviceRules(configuration),
-    policyOptions: policyOptions(configuration),
-  }).map(withVersion);
+  const tables = configuredTables({ ...configuration, tableOwner: false }).map(withVersion);
   const desired = new DesiredElements();
   const claim = (owner: string, claims: readonly DesiredElement[]): void => void desired.replace(owner, claims);
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));
@@ -97,9 +89,9 @@ function claimServices(
   const services = configuration.services ? [new ServicesDataplane(parts)] : [];
   const dataplanes = [
     ...services,
-    ...(configuration.masquerade ? [masqueradeDataplane(configuration, ruleset)] : []),
+    ...openMasquerade(configuration, ruleset, judge).dataplanes,
     ...openTunnelGuard(configuration, ruleset),
-    ...(policyOptions(configuration) === undefined ? [] : [ownNetworks(configuration, ruleset)]),
+    ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
   ];
   const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
   for (const each of dataplanes) each.apply(changes);

@@ -36,7 +36,7 @@ import { openConnectionLimit } from "../policies/connection_limit/open.ts";
 import type { Cuts } from "../policies/cuts/cuts.ts";
 import { openCuts } from "../policies/cuts/open.ts";
 import { DropLog } from "../policies/drop_log/drop_log.ts";
-import { ownNetworks } from "../policies/own_networks.ts";
+import { OwnNetworks } from "../policies/own_networks.ts";
 import { policiesOff } from "../policies/policies_off.ts";
 import { PolicyDataplane } from "../policies/policy_dataplane.ts";
 import { CLOSED_POLICY } from "../policies/live/closed_policies.ts";
@@ -55,7 +55,6 @@ import { openServices } from "../services/open.ts";
 import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import { askedPorts } from "./tables/own_ports.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./conntrack_settings.ts";
 import { KnownPaths } from "./tables/path_mtu_guard.ts";
 import { type FlowCleanup, kernelFlowCleanup } from "./flow_cleanup.ts";
@@ -66,7 +65,7 @@ import { kernelNodePorts } from "./masquerade/taken_ports.ts";
 import { NodeDataplane } from "./node_dataplane.ts";
 import { kernelAddressCleanup } from "./address_cleanup.ts";
 import { policyOptions, serviceRules } from "./tables/rule_options.ts";
-import { nodeTables } from "./tables/tables.ts";
+import { configuredTables } from "./tables/configured_tables.ts";
 import { openTunnelGuard } from "./tunnel_guard_dataplane.ts";
 
 /** The parts of the machine that {@link openNodeComponents} needs. */
@@ -124,17 +123,11 @@ const HIGHEST_PORT_ID = 2 ** 31;
  */
 export function openNodeComponents(configuration: Configuration, machine: NodeMachine): NodeComponents {
   const { syscalls, clock, logger, attachments, onEvents } = machine;
-  const { minSyncPeriod, syncPeriod, stateDirectory } = configuration;
+  const { minSyncPeriod, syncPeriod, stateDirectory, nodeName, podCIDRs } = configuration;
   const options = policyOptions(configuration);
   const services = serviceRules(configuration);
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
-  const tables = nodeTables({
-    ...configuration,
-    fragmentMemory,
-    askedPorts: askedPorts(configuration),
-    services,
-    policyOptions: options,
-  }).map(withVersion);
+  const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
   const socket = new NftablesSocket(syscalls, portId);
@@ -232,7 +225,7 @@ export function openNodeComponents(configuration: Configuration, machine: NodeMa
   });
   const others = [
     ...served.dataplanes,
-    ...(policies ? [policies, ownNetworks(configuration, ruleset, judge, attachments)] : []),
+    ...(policies ? [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })] : []),
   ];
   const tunnelGuards = openTunnelGuard(configuration, ruleset);
   const first = [ended, metrics.firstSync, notices, protection.dataplane, flowLedger].filter(

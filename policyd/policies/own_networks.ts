@@ -4,8 +4,7 @@ import { type AddressRange, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
 import type { Pod } from "../objects/model.ts";
-import { type NodeJudge, openNodeJudge, type VerdictReader } from "../objects/nodes/node_judge.ts";
-import type { Configuration } from "../configuration/configuration.ts";
+import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
 import type { ObjectConsumer, PodGate } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
@@ -104,15 +103,4 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
 
 function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
   return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
-}
-
-/** Returns the component, as configured. */
-export function ownNetworks(
-  configuration: Configuration,
-  ruleset: Pick<Ruleset, "claim">,
-  judge: NodeJudge = openNodeJudge(configuration),
-  attachments?: Pick<AttachmentRegistry, "values">,
-): OwnNetworks {
-  const { nodeName, podCIDRs } = configuration;
-  return new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments });
 }

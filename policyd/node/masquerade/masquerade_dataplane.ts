@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { rangeText } from "../../objects/nodes/joined_networks.ts";
-import { type NodeJudge, openNodeJudge, type VerdictReader } from "../../objects/nodes/node_judge.ts";
+import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../component.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
@@ -76,30 +76,20 @@ export class MasqueradeDataplane implements ObjectConsumer {
   }
 }
 
-/** Returns the component that maintains the masquerade networks, as configured. */
-export function masqueradeDataplane(
-  configuration: Configuration,
-  ruleset: Pick<Ruleset, "claim">,
-  judge: NodeJudge = openNodeJudge(configuration),
-): MasqueradeDataplane {
-  const { nodeName, podCIDRs, nonMasqueradeCIDRs } = configuration;
-  const further = [...podCIDRs, ...nonMasqueradeCIDRs];
-  return new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
-}
-
 /**
  * Returns the component that follows the Nodes, and a function for the elements of each attachment; without masquerade
  * there are neither.
  */
 export function openMasquerade(
-  configuration: Configuration,
+  { nodeName, podCIDRs, nonMasqueradeCIDRs, masquerade }: Configuration,
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge,
 ): {
   readonly dataplanes: readonly MasqueradeDataplane[];
   readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
 } {
-  if (!configuration.masquerade) return { dataplanes: [], elementsOf: () => [] };
-  const dataplane = masqueradeDataplane(configuration, ruleset, judge);
+  if (!masquerade) return { dataplanes: [], elementsOf: () => [] };
+  const further = [...podCIDRs, ...nonMasqueradeCIDRs];
+  const dataplane = new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
   return { dataplanes: [dataplane], elementsOf: (attachment) => dataplane.elementsOf(attachment) };
 }
