@@ -1,31 +1,65 @@
+import { randomInt } from "node:crypto";
+import { totalmem } from "node:os";
 import process from "node:process";
 import { systemFileSystem } from "../ipam/file_system.ts";
-import { DrawbridgeError } from "../kernel/error.ts";
-import type { KernelEvents } from "../kernel/events/events.ts";
+import { startEventThread } from "../kernel/events/thread.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { NftablesSocket } from "../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
+import { attachmentPresence } from "./attachments/attachment_exists.ts";
+import { endBypass } from "./attachments/bypass_end.ts";
+import { markFiles } from "./attachments/ended_marks.ts";
+import { EndedSandboxes } from "./attachments/ended_sandboxes.ts";
 import { AttachmentFailures, recordedFailures } from "./attachments/failures.ts";
+import { LinkRemoval } from "./attachments/link_removal.ts";
+import { LinkSockets } from "./attachments/link_sockets.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
-import { realClock } from "./lib/clock.ts";
+import { openCoexistence } from "./coexistence/open.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { Daemon } from "./daemon.ts";
 import { openEvents } from "./events/open.ts";
 import { openHealth } from "./health/open.ts";
 import { openInstallation } from "./installation/open.ts";
-import type { Ruleset } from "./ruleset/ruleset.ts";
+import { realClock } from "./lib/clock.ts";
+import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
-import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
-import { serveMetrics } from "./metrics/open.ts";
+import { observed } from "./metrics/commit_observer.ts";
+import { mergedRules } from "./metrics/merged_rules.ts";
+import { openNodeMetrics, serveMetrics } from "./metrics/open.ts";
 import { openNetworkCondition } from "./network_condition/open.ts";
-import { openNodeComponents } from "./node/open.ts";
+import { kernelAddressCleanup } from "./node/address_cleanup.ts";
+import { affordableFragmentMemory, openConntrackSettings } from "./node/conntrack_settings.ts";
+import { kernelFlowCleanup } from "./node/flow_cleanup.ts";
+import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
+import { openMasquerade } from "./node/masquerade/masquerade_dataplane.ts";
+import { PortShareDataplane } from "./node/masquerade/port_share_dataplane.ts";
+import { kernelNodePorts } from "./node/masquerade/taken_ports.ts";
+import { NodeDataplane } from "./node/node_dataplane.ts";
+import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
+import { configuredTables } from "./node/tables/configured_tables.ts";
+import { openTunnelGuard } from "./node/tunnel_guard_dataplane.ts";
+import { openNodeState } from "./node_state/open.ts";
+import { openNodeJudge } from "./objects/nodes/node_judge.ts";
+import { openSource } from "./objects/open.ts";
 import type { Closing } from "./policies/closing/close_early.ts";
 import type { EnforcedMark } from "./policies/closing/enforced_mark.ts";
-import { PolicyProgress } from "./policies/status/policy_progress.ts";
+import { openPolicies } from "./policies/open.ts";
 import { policyReport } from "./policies/status/policy_report.ts";
-import { openStateKeeper } from "./state_directory/open.ts";
+import { openProtection } from "./protection/open.ts";
+import { openRoutes } from "./routes/open.ts";
+import { prepareStaticRules } from "./ruleset/desired/static_rules.ts";
+import { Ruleset } from "./ruleset/ruleset.ts";
+import { RulesetWatch } from "./ruleset/ruleset_watch.ts";
+import { withVersion } from "./ruleset/schema.ts";
+import { openServices } from "./services/open.ts";
 import { serveSocket } from "./socket/server.ts";
-import { openSource } from "./objects/open.ts";
+import { openStateKeeper } from "./state_directory/open.ts";
 import { VERSION } from "./version.ts";
+
+/** Netlink port ids are process ids by default, which are below 2^22; no process uses ids from this range. */
+const LOWEST_PORT_ID = 2 ** 30;
+const HIGHEST_PORT_ID = 2 ** 31;
 
 /** The running daemon. */
 export interface Running {
@@ -73,73 +107,139 @@ function tellOfClosing({ missing, isLost, failure }: Closing, milliseconds: numb
 }
 
 async function compose({ configuration, syscalls, bootId, mark, end }: Beginning, logger: Logger): Promise<Running> {
-  const { nodeName, socketPath, stateDirectory } = configuration;
+  const { bridge, nodeName, socketPath, stateDirectory, minSyncPeriod, syncPeriod } = configuration;
+
+  // These are outside of the daemon: the kernel, files, and the API server.
+  const clock = realClock;
   const files = systemFileSystem(syscalls);
+  const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
+  const kernel = new NftablesSocket(syscalls, portId);
+  const links = new LinkSockets(syscalls);
+  const presence = attachmentPresence({ stateDirectory, files }, links);
+  const originals = { files, runDirectory: stateDirectory, bootId: () => bootId };
+  const clusterEvents = openEvents(configuration, { syscalls, clock, logger });
+
+  // These hold what is known and desired: this node's pods, the judged Nodes, and the tables.
   const attachments = new AttachmentRegistry();
-  const onAddress = (message: string): void => logger.info("address of the API server", { address: message });
-  const before = (server: URL): Promise<void> => servers.before(server);
-  const source = openSource(configuration, syscalls, realClock, onAddress, before);
-  const clusterEvents = openEvents(configuration, { files: syscalls, clock: realClock, logger });
-  const onEvents = (events: KernelEvents): void => health.watch(events);
-  const machine = {
-    syscalls,
-    clock: realClock,
-    logger,
-    attachments,
-    clusterEvents,
-    onEvents,
-    bootId: () => bootId,
-    wasEnforced: () => mark.isSet(),
-  };
-  const node = openNodeComponents(configuration, machine);
-  const { components, ruleset, metrics, staleFlows, notices, routes, nodeState, policies, dropLog, cuts, servers } =
-    node;
-  const { takeOver } = node;
-  const isMarked = configuration.policies ? markWhenInForce(mark, ruleset, logger) : () => false;
-  const installing = { clock: realClock, logger, events: clusterEvents, ruleset, routes };
-  const installation = openInstallation(configuration, installing);
-  const health = openHealth(configuration, { clock: realClock, logger, ruleset });
-  const recorded = recordedFailures({ syscalls, files, bootId: () => bootId }, configuration.stateDirectory);
-  const failures = new AttachmentFailures({ recorded, clock: realClock, logger, events: clusterEvents, nodeName });
-  const telling = { files: syscalls, clock: realClock, logger, events: clusterEvents, health, routes };
-  const networkCondition = openNetworkCondition(configuration, telling);
-  const isInForce = policies && ((): boolean => ruleset.isSynced && policies.isWorkedOut);
-  const progress = new PolicyProgress({ clock: realClock, isInForce });
-  const others = [progress, installation, networkCondition, failures].filter((one) => one !== undefined);
-  const all = [...components, ...others, health.dataplane];
+  const judge = openNodeJudge(configuration);
+  const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
+  const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
+  const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
+  const observedKernel = observed(kernel, metrics.counters, metrics.policyCounters);
+  const ruleset = new Ruleset({ kernel: observedKernel, clock, logger, tables, minSyncPeriod, syncPeriod });
+  ruleset.follow(() => metrics.counters.rulesInForce());
+  ruleset.follow(() => metrics.firstSync.rulesInForce());
+  const machine = { syscalls, files, kernel, clock, logger, originals, clusterEvents, attachments, judge, ruleset };
+
+  // These program the kernel.
+  const marks = markFiles({ stateDirectory, files }, syscalls);
+  const ended = new EndedSandboxes({ ...machine, ...presence, nodeName, marks });
+  const protection = openProtection(configuration, machine);
+  const serving = { ...machine, protection: protection.index, observer: metrics.services };
+  const services = openServices(configuration, serving);
+  const policies = openPolicies(configuration, { ...machine, mark });
+  const masquerade = openMasquerade(configuration, ruleset, judge);
+  const portShares = new PortShareDataplane({
+    ...machine,
+    ports: kernelNodePorts(syscalls),
+    attachments: () => attachments.values(),
+    isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
+  });
+  const tunnelGuards = openTunnelGuard(configuration, ruleset);
+  const paths = new KnownPaths(ruleset);
+  const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
+  const wasEnforced = (): boolean => mark.isSet();
+  const { beside, takeOver } = openCoexistence(configuration, { ...machine, wasEnforced }, tables);
+  const uplinks = (): readonly string[] => routes.uplinks();
+  const isForbidden = (name: string): boolean => name === bridge && takeOver?.isForbidden === true;
+  const nodeState = openNodeState(configuration, { ...machine, uplinks, isForbidden, links: ended });
+  openConntrackSettings(configuration, machine, ruleset);
+  const health = openHealth(configuration, machine);
+  const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
+  const forget = (addresses: readonly Address[]): Promise<void> => flows.forgetAddresses(addresses);
+  const node = new NodeDataplane({
+    ...machine,
+    ...presence,
+    watch: new RulesetWatch({ ruleset, clock, logger, portId }),
+    startEvents: () => {
+      const events = startEventThread({ calls: syscalls });
+      for (const part of [routes, nodeState.dataplane, beside]) void part.start(events);
+      health.watch(events);
+      return events;
+    },
+    prepare: () => prepareStaticRules(tables, kernel, clock),
+    onObjects: (events) => policies.record(events),
+    links: new LinkRemoval(links),
+    flows,
+    // Only policies pass established flows by an earlier verdict.
+    lateFlowDeletion: configuration.policies
+      ? new LateFlowDeletion({ clock, areRulesGone: () => ruleset.inForce(), forget })
+      : undefined,
+    ended,
+    endBypass: (attachment) => endBypass(attachment, links),
+    furtherElements: (attachment) => {
+      portShares.attached(attachment);
+      return [...services.elementsOf(attachment), ...masquerade.elementsOf(attachment)];
+    },
+    hostPorts: protection.hostPorts,
+    policedBridge: configuration.policies ? bridge : undefined,
+    takeOver,
+    follower: policies.follower,
+  });
+
+  // These report, to the runtime and to the API server.
+  const installation = openInstallation(configuration, { ...machine, routes });
+  const networkCondition = openNetworkCondition(configuration, { ...machine, health, routes });
+  const recorded = recordedFailures({ syscalls, files, bootId: () => bootId }, stateDirectory);
+  const failures = new AttachmentFailures({ recorded, clock, logger, events: clusterEvents, nodeName });
+
+  const components = [
+    ended,
+    metrics.firstSync,
+    policies.notices,
+    protection.dataplane,
+    policies.flowLedger,
+    ...services.dataplanes,
+    ...policies.dataplanes,
+    ...masquerade.dataplanes,
+    portShares,
+    ...tunnelGuards,
+    routes,
+    nodeState.dataplane,
+    beside,
+    // Starts the ruleset, after the others have made their claims.
+    node,
+    policies.progress,
+    installation,
+    networkCondition,
+    failures,
+    health.dataplane,
+  ].filter((component) => component !== undefined);
+  const { servers } = protection;
+  const onAddress = (address: string): void => logger.info("address of the API server", { address });
+  const source = openSource(configuration, syscalls, clock, onAddress, (server) => servers.before(server));
+  const merged = mergedRules(policies.view, configuration);
   const { sums } = metrics.policyCounters;
-  const policyReading = { sums, refresh: () => metrics.policyCounters.refresh(node.merged) };
-  const parts = {
+  const policyReading = { sums, refresh: () => metrics.policyCounters.refresh(merged) };
+  const daemon = new Daemon({
+    ...machine,
     version: VERSION,
     nodeName,
     source,
-    attachments,
-    components: all,
-    logger,
+    components,
     events: clusterEvents,
-    clock: realClock,
-    flows: node.flowLedger,
-    policyReport: policyReport({ progress, notices, counters: policyReading }),
-  };
-  const daemon = new Daemon(parts);
+    flows: policies.flowLedger,
+    policyReport: policyReport({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
+  });
+
   // The socket comes first, so that a second daemon is refused before it has read or changed anything.
   const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }
   const onReservations = (count: number): void => nodeState.report.restored("reservation", count);
-  const keeping = {
-    syscalls,
-    files,
-    clock: realClock,
-    logger,
-    attachments,
-    socket,
-    isMarked,
-    mark,
-    onReservations,
-    end,
-  };
+  const { isMarked } = policies;
+  const keeping = { ...machine, ...presence, socket, isMarked, mark, onReservations, end };
   const keeper = openStateKeeper(configuration, keeping);
   keeper.start();
   if (configuration.objectsDirectory === undefined) servers.start();
@@ -148,28 +248,18 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
   const conditions = [takeOver?.condition, installation?.condition].filter((one) => one !== undefined);
   health.serve([objects, nodeState.dataplane.condition, ...conditions]);
-  const policyMetrics = {
-    notices,
-    isWorkedOut: () => policies?.isWorkedOut !== false,
-    sets: () => policies?.setTotals(),
-    dropLog: () => dropLog?.counts(),
-    cuts: () => cuts?.status(),
-  };
-  const measured = {
-    ruleset,
+  const metricsServer = serveMetrics(configuration, metrics, daemon, {
+    ...machine,
     attachmentFailures: () => failures.seconds(),
     nodeRepairs: () => nodeState.report.repairs,
-    staleFlows,
-    flowLedger: () => node.flowLedger?.counts(),
-    refusedHostPorts: () => node.hostPorts.count,
-    policies: policyMetrics,
+    staleFlows: services.staleFlows,
+    flowLedger: () => policies.flowLedger?.counts(),
+    refusedHostPorts: () => protection.hostPorts.count,
+    policies,
     policyReading,
     events: clusterEvents,
-    logger,
-    clock: realClock,
-  };
-  const metricsServer = serveMetrics(configuration, metrics, daemon, measured);
-  const stopTrimming = keepMemoryTrimmed(syscalls, realClock);
+  });
+  const stopTrimming = keepMemoryTrimmed(syscalls, clock);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
     logger,
@@ -185,22 +275,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
       health.stop();
     },
   };
-}
-
-/** Sets the mark by which the next daemon knows that missing tables were lost. @returns whether it was set */
-function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): () => boolean {
-  let isMarked = false;
-  ruleset.follow(() => {
-    if (isMarked) return;
-    isMarked = true;
-    try {
-      mark.set();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message });
-    }
-  });
-  return () => isMarked;
 }
 
 /** Ends a daemon that has hit a bug, which must not continue: the next one starts from the kernel's state. */

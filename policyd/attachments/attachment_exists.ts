@@ -3,21 +3,27 @@ import { getLink } from "../../kernel/route/link.ts";
 import type { LinkWriter } from "./link_removal.ts";
 import type { RecordPlace } from "./registry.ts";
 
-/**
- * Whether anything is left of an attachment. A DEL that found no daemon has removed both the link and the record. An
- * ADD writes the record before it registers, and makes the link only later.
- */
-export function isPresent(
-  attachment: AttachmentRecord,
-  { stateDirectory, files }: Pick<RecordPlace, "stateDirectory" | "files">,
-  links: Pick<LinkWriter, "batch">,
-): boolean {
-  if (readAttachment(stateDirectory, attachment.network, attachment, files) !== undefined) return true;
-  return hasLink(attachment, links);
+/** Looks for what is left of attachments. */
+export interface AttachmentPresence {
+  /** Whether an attachment's link exists; also true where the kernel answers with an error other than ENODEV. */
+  readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  /**
+   * Whether a record or a link of an attachment is left. A DEL that found no daemon has removed both. An ADD writes the
+   * record before it registers, and makes the link only later.
+   */
+  readonly isPresent: (attachment: AttachmentRecord) => boolean;
 }
 
-/** Whether an attachment's link exists; also true where the kernel answers with an error other than ENODEV. */
-export function hasLink({ hostInterface }: AttachmentRecord, links: Pick<LinkWriter, "batch">): boolean {
-  const [reply] = links.batch([getLink({ name: hostInterface })]);
-  return reply?.error?.errnoName !== "ENODEV";
+/** Returns the presence of attachments by their records and links. */
+export function attachmentPresence(
+  { stateDirectory, files }: Pick<RecordPlace, "stateDirectory" | "files">,
+  links: Pick<LinkWriter, "batch">,
+): AttachmentPresence {
+  const hasLink = ({ hostInterface }: AttachmentRecord): boolean => {
+    const [reply] = links.batch([getLink({ name: hostInterface })]);
+    return reply?.error?.errnoName !== "ENODEV";
+  };
+  const hasRecord = (attachment: AttachmentRecord): boolean =>
+    readAttachment(stateDirectory, attachment.network, attachment, files) !== undefined;
+  return { hasLink, isPresent: (attachment) => hasRecord(attachment) || hasLink(attachment) };
 }

@@ -1,5 +1,5 @@
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import type { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
@@ -18,6 +18,7 @@ import { TakeOver } from "./take_over.ts";
 /** The parts of the machine that {@link openCoexistence} needs. */
 export interface CoexistenceMachine {
   readonly syscalls: Syscalls & FileCalls;
+  readonly kernel: Pick<Nftables, "chains" | "head">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
@@ -41,8 +42,7 @@ export interface Coexistence {
  */
 export function openCoexistence(
   { bridge, nodeName, policies, syncPeriod }: Pick<Configuration, "bridge" | "nodeName" | "policies" | "syncPeriod">,
-  { syscalls, clock, logger, attachments, clusterEvents: events, wasEnforced }: CoexistenceMachine,
-  nftables: Pick<NftablesSocket, "chains" | "head">,
+  { syscalls, kernel: nftables, clock, logger, attachments, clusterEvents: events, wasEnforced }: CoexistenceMachine,
   tables: readonly Table[],
 ): Coexistence {
   const kernel = netlinkBesideKernel(syscalls, bridge);

@@ -22,10 +22,10 @@ export interface Events extends NoticeSink {
  */
 export function openEvents(
   configuration: Configuration,
-  { files, clock, logger }: { readonly files: FileReadCalls; readonly clock: Clock; readonly logger: Logger },
+  { syscalls, clock, logger }: { readonly syscalls: FileReadCalls; readonly clock: Clock; readonly logger: Logger },
 ): Events {
   const { objectsDirectory, nodeName } = configuration;
   if (objectsDirectory !== undefined) return { tell: () => {}, counts: () => undefined, stop: () => {} };
-  const writer = new HttpEventWriter(apiCredentials(configuration, files), clock);
+  const writer = new HttpEventWriter(apiCredentials(configuration, syscalls), clock);
   return new EventLog({ writer, nodeName, clock, logger, random: () => Math.random() });
 }

@@ -9,7 +9,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import type { PolicyDataplane } from "../policies/policy_dataplane.ts";
+import type { PolicyView } from "../policies/live/policy_view.ts";
 import { FlowEnds } from "./flow_ends.ts";
 import { FlowLedger } from "./flow_ledger.ts";
 import { Ledger } from "./ledger.ts";
@@ -28,15 +28,13 @@ const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
 /** Returns the ledger of this node's flows, which counts from its start; undefined where it is not configured. */
 export function openFlowLedger(
   { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
-  policies: Pick<PolicyDataplane, "view"> | undefined,
+  view: Pick<PolicyView, "holderOf">,
   machine: FlowLedgerMachine,
   ruleset: Pick<Ruleset, "follow">,
 ): FlowLedger | undefined {
-  const isOn = flowLedger && policies !== undefined;
-  setAccounting(isOn, machine, ruleset);
-  if (!isOn) return undefined;
+  setAccounting(flowLedger, machine, ruleset);
+  if (!flowLedger) return undefined;
   const { syscalls, clock, logger, originals } = machine;
-  const view = policies.view();
   const sockets = new ConntrackSockets(syscalls);
   return new FlowLedger({
     ledger: new Ledger(),

@@ -11,7 +11,7 @@ import { Installation } from "./installation.ts";
 export interface InstallationMachine {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly events: NoticeSink;
+  readonly clusterEvents: NoticeSink;
   readonly ruleset: Pick<Ruleset, "follow">;
   readonly routes: Pick<RoutesDataplane, "podMtu" | "followPodMtu">;
 }
@@ -19,7 +19,7 @@ export interface InstallationMachine {
 /** Returns the part that keeps the plugin installed, where configured; it does nothing before it is started. */
 export function openInstallation(
   configuration: Configuration,
-  { clock, logger, events, ruleset, routes }: InstallationMachine,
+  { clock, logger, clusterEvents: events, ruleset, routes }: InstallationMachine,
 ): Installation | undefined {
   if (!configuration.installCni) return undefined;
   const {

@@ -11,10 +11,10 @@ import { NetworkCondition } from "./network_condition.ts";
 
 /** The parts of the machine that {@link openNetworkCondition} needs. */
 export interface NetworkConditionMachine {
-  readonly files: FileReadCalls;
+  readonly syscalls: FileReadCalls;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly events: NoticeSink;
+  readonly clusterEvents: NoticeSink;
   readonly health: Pick<Health, "isReady">;
   readonly routes: Pick<RoutesDataplane, "areInForce">;
 }
@@ -27,12 +27,12 @@ export interface NetworkConditionMachine {
  */
 export function openNetworkCondition(
   configuration: Configuration,
-  { files, clock, logger, events, health, routes }: NetworkConditionMachine,
+  { syscalls, clock, logger, clusterEvents: events, health, routes }: NetworkConditionMachine,
 ): NetworkCondition | undefined {
   const { objectsDirectory, nodeName, clearNetworkUnavailable } = configuration;
   if (objectsDirectory !== undefined) return undefined;
   return new NetworkCondition({
-    writer: new HttpApiWriter(apiCredentials(configuration, files), clock),
+    writer: new HttpApiWriter(apiCredentials(configuration, syscalls), clock),
     clock,
     logger,
     events,

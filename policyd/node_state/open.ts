@@ -1,7 +1,6 @@
 import { netlinkNodeState } from "../../cni/node_state/netlink_kernel.ts";
 import type { StepMachine } from "../../cni/node_state/carry_out.ts";
-import { systemFileSystem } from "../../ipam/file_system.ts";
-import { rememberingSysctl } from "../../cni/attachment/original_settings.ts";
+import { type OriginalSettingsPlace, rememberingSysctl } from "../../cni/attachment/original_settings.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
@@ -21,7 +20,8 @@ export interface NodeStateMachine {
   readonly logger: Logger;
   readonly attachments: AttachmentRegistry;
   readonly clusterEvents: NoticeSink;
-  readonly bootId: () => string;
+  /** Where the original values of settings are stored. */
+  readonly originals: OriginalSettingsPlace;
   /** Returns the links of the node's default routes. */
   readonly uplinks: () => readonly string[];
   /** Whether a bridge must not be changed now. */
@@ -39,10 +39,9 @@ export function openNodeState(
   { nodeName, stateDirectory, syncPeriod }: Configuration,
   machine: NodeStateMachine,
 ): { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport } {
-  const { syscalls, clock, logger, attachments, clusterEvents, bootId, uplinks, isForbidden, links } = machine;
-  const files = systemFileSystem(syscalls);
+  const { syscalls, clock, logger, attachments, clusterEvents, originals, uplinks, isForbidden, links } = machine;
   const settings = procSysctl(syscalls);
-  const sysctl = rememberingSysctl(settings, { files, runDirectory: stateDirectory, bootId });
+  const sysctl = rememberingSysctl(settings, originals);
   const report = new NodeStateReport({ logger, events: clusterEvents, nodeName });
   const dataplane = new NodeStateDataplane({
     kernel: netlinkNodeState({ syscalls, socket: openRouteSocket(syscalls), sysctl, runDir: stateDirectory }),

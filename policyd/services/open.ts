@@ -1,3 +1,4 @@
+import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
@@ -5,6 +6,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { NodeJudge } from "../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
+import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
@@ -22,7 +24,7 @@ import { problemLog } from "./problem_log.ts";
 import { proxyMode } from "./proxy_mode.ts";
 import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
-import { ServicesDataplane } from "./services_dataplane.ts";
+import { serviceElements, ServicesDataplane } from "./services_dataplane.ts";
 import { type Flows, StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { servedFrontends } from "./stale_flows/served_frontends.ts";
@@ -49,6 +51,8 @@ export interface OpenedServices {
   /** Empty if another program serves Services. */
   readonly dataplanes: readonly ServicesDataplane[];
   readonly staleFlows: () => StaleFlowsStatus;
+  /** Returns the elements of an attachment. */
+  readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
 }
 
 /**
@@ -61,7 +65,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
   const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
   const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
-  if (!configuration.services) return { dataplanes: [], staleFlows: stale.status };
+  if (!configuration.services) return { dataplanes: [], staleFlows: stale.status, elementsOf: () => [] };
   const warning = refuseExternalIPs ? [] : [externalIpWarning(logger, clusterEvents)];
   const dataplane = new ServicesDataplane({
     nodeName,
@@ -81,7 +85,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     ],
     observers: [problemLog(logger, clusterEvents), observer, ...warning],
   });
-  return { dataplanes: [dataplane], staleFlows: stale.status };
+  return { dataplanes: [dataplane], staleFlows: stale.status, elementsOf: serviceElements };
 }
 
 function healthChecks(

@@ -1,11 +1,9 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { AddressStore } from "../../ipam/store.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
 import { type FileSight, sightOf } from "../../kernel/file.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
-import { hasLink } from "../attachments/attachment_exists.ts";
-import { LinkSockets } from "../attachments/link_sockets.ts";
+import type { AttachmentPresence } from "../attachments/attachment_exists.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -25,7 +23,7 @@ import { StateKeeper } from "./state_keeper.ts";
  */
 const KEPT = ["settings", "retained", "delegations", "delegated", "ended"];
 
-export interface StateKeeperMachine {
+export interface StateKeeperMachine extends Pick<AttachmentPresence, "hasLink"> {
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
   readonly files: StoreFileSystem;
   readonly clock: Clock;
@@ -46,15 +44,9 @@ export function openStateKeeper(
   { socketPath, stateDirectory }: Pick<Configuration, "socketPath" | "stateDirectory">,
   machine: StateKeeperMachine,
 ): StateKeeper {
-  const { syscalls, files, clock, logger, attachments, socket, isMarked, mark, onReservations, end } = machine;
+  const { syscalls, files, clock, logger, attachments, hasLink, socket, isMarked, mark, onReservations, end } = machine;
   const seen = (path: string): FileSight | undefined => sightOf(syscalls, path);
-  const links = new LinkSockets(syscalls);
-  const parts = {
-    files,
-    sightOf: seen,
-    attachments,
-    hasLink: (attachment: AttachmentRecord) => hasLink(attachment, links),
-  };
+  const parts = { files, sightOf: seen, attachments, hasLink };
   const records = new RecordRepair({ ...parts, stateDirectory });
   const lock = { acquire: (path: string) => acquireFileLock(syscalls, path) };
   const storeOf = (network: string, directory: string): AddressStore =>

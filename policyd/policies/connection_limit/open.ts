@@ -22,11 +22,11 @@ export interface ConnectionLimitMachine extends Pick<
 
 /** Opens a limit that begins when the policies are known. @param limit 0 for none; undefined for the default */
 export function openConnectionLimit(
-  policies: PolicyDataplane | undefined,
+  policies: Pick<PolicyDataplane, "follow">,
   limit: number | undefined,
   { syscalls, attachments, ...parts }: ConnectionLimitMachine,
 ): void {
-  if (policies === undefined || limit === 0) return;
+  if (limit === 0) return;
   const nodeAddresses = () => localAddresses(syscalls);
   const own = new ConnectionLimit({
     ...parts,

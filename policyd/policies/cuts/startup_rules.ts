@@ -62,7 +62,7 @@ export interface KernelOpeningParts {
   readonly commit: Nftables["commit"];
   readonly bridge: string;
   /** The table as this program writes it. */
-  readonly policyTable: Table;
+  readonly policyTable: Pick<Table, "family" | "name" | "sets">;
 }
 
 /** Returns the rules by the kernel's nftables. */

@@ -1,0 +1,164 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { AttachmentFollower } from "../attachments/follower.ts";
+import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
+import type { Component } from "../component.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import type { FlowLedger } from "../flows/flow_ledger.ts";
+import { type FlowLedgerMachine, openFlowLedger } from "../flows/open.ts";
+import { v8CollectionPace } from "../lib/collection_pace.ts";
+import type { Logger } from "../log/logger.ts";
+import { policyOptions } from "../node/tables/rule_options.ts";
+import type { NodeJudge } from "../objects/nodes/node_judge.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
+import type { PolicyOptions } from "./compile/options.ts";
+import type { EnforcedMark } from "./closing/enforced_mark.ts";
+import { openConnectionLimit } from "./connection_limit/open.ts";
+import type { CutsStatus } from "./cuts/cuts.ts";
+import { openCuts } from "./cuts/open.ts";
+import { DropLog, type DropLogCounts } from "./drop_log/drop_log.ts";
+import { CLOSED_POLICY } from "./live/closed_policies.ts";
+import type { PolicyView } from "./live/policy_view.ts";
+import type { SetTotals } from "./live/sets/member_sets.ts";
+import { OwnNetworks } from "./own_networks.ts";
+import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
+import { PolicyDataplane } from "./policy_dataplane.ts";
+import { LEFT_OUT, PolicyNotices } from "./policy_notices.ts";
+import { retainedFiles } from "./retained/retained_files.ts";
+import { PolicyProgress } from "./status/policy_progress.ts";
+
+/** The parts of the daemon that {@link openPolicies} needs. */
+export interface PoliciesMachine extends FlowLedgerMachine {
+  readonly attachments: AttachmentRegistry;
+  readonly clusterEvents: NoticeSink;
+  readonly judge: NodeJudge;
+  readonly mark: EnforcedMark;
+  readonly ruleset: Ruleset;
+  /** Reads and writes tables beside the ruleset. */
+  readonly kernel: Nftables;
+}
+
+/** Policies, and the parts of the daemon that depend on their verdicts. */
+export interface OpenedPolicies {
+  /** Enforce policies, in this order; empty where the configuration enforces none. */
+  readonly dataplanes: readonly Component[];
+  readonly follower: AttachmentFollower;
+  readonly notices: PolicyNotices;
+  readonly progress: PolicyProgress;
+  /** Undefined where flows are not recorded. */
+  readonly flowLedger: FlowLedger | undefined;
+  /** Empty where no policies are enforced. */
+  readonly view: PolicyView;
+  /** Starts to record packets and flows. Their lines give reasons that only the objects contain. */
+  readonly record: (events: KernelEvents) => void;
+  /** Whether the mark of enforced policies is set by this daemon. */
+  readonly isMarked: () => boolean;
+  /** Whether the desired state covers all objects. */
+  readonly isWorkedOut: () => boolean;
+  /** Undefined where no policies are enforced. */
+  readonly sets: () => SetTotals | undefined;
+  /** Likewise. */
+  readonly dropLog: () => DropLogCounts | undefined;
+  /** Likewise. */
+  readonly cuts: () => CutsStatus | undefined;
+}
+
+/**
+ * Opens policies as configured, in the network namespace of this thread; nothing is written yet.
+ *
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function openPolicies(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
+  const options = policyOptions(configuration);
+  return options === undefined ? notEnforced(configuration, machine) : enforced(configuration, options, machine);
+}
+
+/** Returns the parts that stay where no policies are enforced: they say so, and undo what an earlier daemon left. */
+function notEnforced(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
+  const { clock, logger, clusterEvents: events, ruleset, kernel } = machine;
+  const notices = new PolicyNotices({ logger, events, isEnforced: false });
+  ruleset.follow(() => notices.rulesInForce());
+  return {
+    dataplanes: [],
+    follower: policiesOff(kernel, logger),
+    notices,
+    progress: new PolicyProgress({ clock, isInForce: undefined }),
+    flowLedger: openFlowLedger(configuration, EMPTY_VIEW, machine, ruleset),
+    view: EMPTY_VIEW,
+    record: () => {},
+    isMarked: () => false,
+    isWorkedOut: () => true,
+    sets: () => undefined,
+    dropLog: () => undefined,
+    cuts: () => undefined,
+  };
+}
+
+function enforced(configuration: Configuration, options: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
+  const { nodeName, podCIDRs, objectsDirectory, stateDirectory, connectionLimit } = configuration;
+  const { clock, logger, attachments, clusterEvents: events, originals, judge, mark, ruleset } = machine;
+  const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
+  const policies = new PolicyDataplane({
+    nodeName,
+    ruleset,
+    clock,
+    options,
+    retained: retainedFiles({ stateDirectory, files: originals.files, logger, attachments: keys }),
+    areNamespacesReported: objectsDirectory === undefined,
+    collectionPace: v8CollectionPace(),
+  });
+  const view = policies.view();
+  const restrictions = [
+    { policies: () => policies.leftOut(), reason: LEFT_OUT },
+    { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
+  ];
+  const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions });
+  ruleset.follow(() => notices.rulesInForce());
+  const isMarked = markWhenInForce(mark, ruleset, logger);
+  const cuts = openCuts({
+    ...machine,
+    options,
+    judgeOf: (nodeAddresses) => policies.flowJudge(nodeAddresses),
+    isSettled: () => policies.isSettled,
+  });
+  policies.follow(cuts);
+  openConnectionLimit(policies, connectionLimit, machine);
+  const flowLedger = openFlowLedger(configuration, view, machine, ruleset);
+  const dropLog = new DropLog({ group: options.dropLogGroup, view, options, logger, clock, observer: flowLedger });
+  policies.follow(dropLog);
+  return {
+    dataplanes: [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
+    follower: policies,
+    notices,
+    progress: new PolicyProgress({ clock, isInForce: () => ruleset.isSynced && policies.isWorkedOut }),
+    flowLedger,
+    view,
+    record: (started) => {
+      void dropLog.start(started);
+      void flowLedger?.start(started);
+    },
+    isMarked,
+    isWorkedOut: () => policies.isWorkedOut,
+    sets: () => policies.setTotals(),
+    dropLog: () => dropLog.counts(),
+    cuts: () => cuts.status(),
+  };
+}
+
+/** Sets the mark by which the next daemon knows that missing tables were lost. @returns whether it was set */
+function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): () => boolean {
+  let isMarked = false;
+  ruleset.follow(() => {
+    if (isMarked) return;
+    isMarked = true;
+    try {
+      mark.set();
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message });
+    }
+  });
+  return () => isMarked;
+}
