@@ -1,6 +1,6 @@
 import type { FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import { type ConnectionSet, NOTHING } from "./connection_set.ts";
+import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";
 import { type ClassifiedPod, PairTable } from "./pair_table.ts";
 import { PodEnds } from "./pod_ends.ts";
@@ -22,6 +22,8 @@ export class PodConnections {
   readonly #reader: ConnectionReader;
   readonly #ends: PodEnds;
   readonly #known = new Map<ConnectionSet, Map<ConnectionSet, Connections>>();
+  readonly #everything = this.#same(EVERYTHING, EVERYTHING);
+  readonly #nothing = this.#same(NOTHING, NOTHING);
 
   constructor(index: PolicyIndex) {
     this.#unnamed = new UnnamedPairs(index);
@@ -33,7 +35,8 @@ export class PodConnections {
   /** Returns the connections between two pods; the cases are the families that both have, undefined without one. */
   ofPair(source: ClassifiedPod, destination: ClassifiedPod): Connections | undefined {
     const unnamed = this.#unnamed.between(source, destination);
-    return unnamed === undefined ? this.pairs.get(source, destination) : this.#same(unnamed, unnamed);
+    if (unnamed === undefined) return this.pairs.get(source, destination);
+    return unnamed === EVERYTHING ? this.#everything : this.#nothing;
   }
 
   /** Joins some connections; an impossible case allows nothing. Undefined where all are impossible. */

@@ -10,6 +10,15 @@ export interface Cell {
   readonly connections: Connections | undefined;
 }
 
+/** The connections from one end to others. A matrix may have millions of cells, too many for an object each. */
+export interface CellRow {
+  readonly from: MatrixEnd;
+  /** The same array for many rows. */
+  readonly to: readonly MatrixEnd[];
+  /** In the order of {@link to}. */
+  readonly connections: readonly (Connections | undefined)[];
+}
+
 /** Returns the text of a cell; empty for nothing. */
 export type CellText = (connections: Connections | undefined) => string;
 
@@ -20,17 +29,25 @@ export function areAsked(from: MatrixEnd, to: MatrixEnd): boolean {
   return from.kind === "pods" || to.kind === "pods";
 }
 
+/** Yields the cells of each source, except those without existing pods at either end. */
+export function* cellRowsOf(matrix: Matrix): Generator<CellRow> {
+  const existing = matrix.destinations.filter(({ kind }) => kind === "pods");
+  for (const from of matrix.sources) {
+    const to = from.kind === "pods" ? matrix.destinations : existing;
+    yield { from, to, connections: to.map((end) => matrix.between(from, end)) };
+  }
+}
+
 /**
- * Yields all cells, row by row, except those without existing pods at either end.
+ * Yields the same cells one by one.
  *
  * @param isAllowedOnly whether to leave out pairs between which nothing may be sent
  */
 export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellText): Generator<Cell> {
-  for (const from of matrix.sources) {
-    for (const to of matrix.destinations) {
-      if (!areAsked(from, to)) continue;
-      const connections = matrix.between(from, to);
-      if (!isAllowedOnly || textOf(connections) !== "") yield { from, to, connections };
+  for (const { from, to, connections: row } of cellRowsOf(matrix)) {
+    for (const [i, connections] of row.entries()) {
+      const end = to[i];
+      if (end !== undefined && (!isAllowedOnly || textOf(connections) !== "")) yield { from, to: end, connections };
     }
   }
 }

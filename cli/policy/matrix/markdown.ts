@@ -1,7 +1,7 @@
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { areAsked, cellsOf, cellText } from "./cell.ts";
-import type { Matrix } from "./matrix.ts";
-import { type Asked, WIDEST_GRID } from "./print.ts";
+import type { Asked, Matrix } from "./matrix.ts";
+import { WIDEST_GRID } from "./print.ts";
 
 const MOST_ROWS = 300;
 

@@ -45,6 +45,13 @@ export interface Scope {
   readonly to?: Chosen | undefined;
 }
 
+/** The part of a matrix that is printed. */
+export interface Asked {
+  readonly ports: readonly PortQuestion[];
+  /** Whether to leave out pairs between which nothing may be sent. */
+  readonly isAllowedOnly: boolean;
+}
+
 /** Whether a port is reached in no case, in some, or in all. */
 export type Answer = "no" | "some" | "yes";
 

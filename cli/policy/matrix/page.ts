@@ -15,8 +15,8 @@ import { explainWaysIn } from "../explain/ways_in.ts";
 import type { WayInGroup } from "./way_in_end.ts";
 import { cellsOf, cellText, isPartly } from "./cell.ts";
 import type { MatrixEnd } from "./end.ts";
-import type { Matrix } from "./matrix.ts";
-import { type Asked, matrixGraph } from "./print.ts";
+import type { Asked, Matrix } from "./matrix.ts";
+import { matrixGraph } from "./print.ts";
 
 /** The most rows or columns; a larger picture is not readable. */
 const MOST_NAMES = 200;

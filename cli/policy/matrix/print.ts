@@ -1,18 +1,12 @@
-import { csvLine } from "../../output/csv.ts";
+import { csvLine, csvValue } from "../../output/csv.ts";
 import type { Graph } from "../../output/graph.ts";
 import { formatRow, GAP, restOfRow, startOfRow, widthsOf } from "../../output/table.ts";
 import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { areAsked, cellsOf, type CellText, cellText, isPartly } from "./cell.ts";
 import { graphName, type MatrixEnd } from "./end.ts";
-import { answerFor, type Matrix, type PortQuestion } from "./matrix.ts";
-
-/** The part of a matrix that is printed. */
-export interface Asked {
-  readonly ports: readonly PortQuestion[];
-  /** Whether to leave out pairs between which nothing may be sent. */
-  readonly isAllowedOnly: boolean;
-}
+import { linesOf } from "./lines.ts";
+import { answerFor, type Asked, type Matrix, type PortQuestion } from "./matrix.ts";
 
 /** With more columns, or wider lines, the matrix becomes a list. */
 export const WIDEST_GRID = 12;
@@ -45,53 +39,46 @@ export function* matrixWide(matrix: Matrix, asked: Asked, columns: number): Gene
     ...(sources ?? []).map((name) => [name]),
     ...(destinations ?? []).map((name) => ["", name]),
   ]);
+  const start = startOfRow(["", ""], widths);
   yield formatRow(head, widths, columns);
-  const rest = new Map<string, string>();
-  for (const { from, to, connections } of cellsOf(matrix, asked.isAllowedOnly, textOf)) {
-    const text = textOf(connections) || "none";
-    const start = startOfRow([from.name, to.name], widths);
-    let last = rest.get(text);
-    if (last === undefined) rest.set(text, (last = restOfRow(text, start, columns)));
-    yield `${start}${last}`;
-  }
+  yield* linesOf(matrix, asked, {
+    startOf: ({ name }) => startOfRow([name], widths),
+    columnOf: ({ name }) => startOfRow([name], widths.slice(1)),
+    restsOf: (connections) => [restOfRow(textOf(connections) || "none", start, columns)],
+  });
 }
 
 /** Yields `from,to,port,protocol,allowed`, or without ports in question `from,to,connections,always`. */
 export function* matrixCsv(matrix: Matrix, asked: Asked): Generator<string> {
   const { ports } = asked;
   yield csvLine(["from", "to", ...(ports.length === 0 ? ["connections", "always"] : ["port", "protocol", "allowed"])]);
-  for (const { from, to, connections } of cellsOf(matrix, asked.isAllowedOnly, cellText(ports))) {
-    const names = [from.name, to.name];
-    if (ports.length === 0)
-      yield csvLine([...names, ...bothSets(connections).map((texts) => texts.join(",") || "none")]);
-    for (const port of ports) yield csvLine([...names, port.port, port.protocol, answerFor(connections, port)]);
-  }
+  yield* linesOf(matrix, asked, {
+    startOf: ({ name }) => `${csvValue(name)},`,
+    columnOf: ({ name }) => `${csvValue(name)},`,
+    restsOf: (connections) =>
+      ports.length === 0
+        ? [csvLine(bothSets(connections).map((texts) => texts.join(",") || "none"))]
+        : ports.map((port) => csvLine([port.port, port.protocol, answerFor(connections, port)])),
+  });
 }
 
 /**
  * Yields a list: with ports `{from, to, port, protocol, allowed}`, and `partly` where it holds only for some of several
  * pods or in one of two families; otherwise `{from, to, connections, always}`, in some and in all of these cases.
  */
-export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Generator<string> {
-  const names = new Map([...matrix.sources, ...matrix.destinations].map((end) => [end, JSON.stringify(end.name)]));
-  const known = new Map<Connections | undefined, readonly string[]>();
-  const membersOf = (connections: Connections | undefined): readonly string[] => {
-    let members = known.get(connections);
-    if (members === undefined) {
-      // Without the opening bracket of each.
-      members = jsonEntries(connections, ports).map((entry) => JSON.stringify(entry).slice(1));
-      known.set(connections, members);
-    }
-    return members;
-  };
-  let separator = "[\n";
-  for (const { from, to, connections } of cellsOf(matrix, isAllowedOnly, cellText(ports))) {
-    for (const members of membersOf(connections)) {
-      yield `${separator}  {"from":${names.get(from) ?? ""},"to":${names.get(to) ?? ""},${members}`;
-      separator = ",\n";
-    }
+export function* matrixJson(matrix: Matrix, asked: Asked): Generator<string> {
+  let isFirst = true;
+  const lines = linesOf(matrix, asked, {
+    startOf: ({ name }) => `,\n  {"from":${JSON.stringify(name)},`,
+    columnOf: ({ name }) => `"to":${JSON.stringify(name)},`,
+    // Without the opening bracket of each.
+    restsOf: (connections) => jsonEntries(connections, asked.ports).map((entry) => JSON.stringify(entry).slice(1)),
+  });
+  for (const line of lines) {
+    yield isFirst ? `[${line.slice(1)}` : line;
+    isFirst = false;
   }
-  yield separator === "[\n" ? "[]\n" : "\n]\n";
+  yield isFirst ? "[]\n" : "\n]\n";
 }
 
 function jsonEntries(connections: Connections | undefined, ports: readonly PortQuestion[]): readonly object[] {

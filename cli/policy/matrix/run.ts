@@ -25,7 +25,7 @@ import { formatPage } from "../../output/page/page.ts";
 import { formatSvg } from "../../output/svg.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
-import { type Matrix, matrixOf } from "./matrix.ts";
+import { type Asked, type Matrix, matrixOf } from "./matrix.ts";
 import { cellText } from "./cell.ts";
 import { type Chosen, chosenPods } from "../../cluster/chosen_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
@@ -33,7 +33,7 @@ import { matrixMarkdown } from "./markdown.ts";
 import { type NewPods, newPodsFor } from "./new_pods.ts";
 import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
-import { type Asked, formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
+import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
 import { printable, shortList } from "../../../policyd/log/line.ts";
 
 const optionsSchema = v.object({
