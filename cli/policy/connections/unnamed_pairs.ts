@@ -1,6 +1,7 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import { numbersIn } from "../../../policyd/semantics/policies/peer_selection.ts";
 import type { DirectionProfile } from "../../../policyd/semantics/policies/profile.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
@@ -102,7 +103,7 @@ function namedBy(rules: readonly IndexedRule[]): Side {
   if (first === undefined) return new Uint8Array();
   if (more.length === 0) return first;
   const named = first.slice();
-  for (const members of more) for (const [number, isIn] of members.entries()) if (isIn === 1) named[number] = 1;
+  for (const members of more) for (const number of numbersIn(members)) named[number] = 1;
   return named;
 }
 

@@ -23,6 +23,7 @@ import type {
   IndexedRule,
 } from "../../../policyd/semantics/policies/indexed_policy.ts";
 import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
+import { type Members, numbersIn } from "../../../policyd/semantics/policies/peer_selection.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
@@ -118,10 +119,14 @@ export function lintContext(
   const store = storeOf(manifests.manifests.map(({ object }) => object));
   const index = buildPolicyIndex(store, settings);
   const byIdentity = Map.groupBy(index.pods.values(), ({ subject }) => subject?.identity.number ?? -1);
-  const selected = (members: Uint8Array): readonly Pod[] =>
-    [...members.entries()].flatMap(([number, isIn]) =>
-      isIn === 1 ? (byIdentity.get(number) ?? []).map(({ pod }) => pod) : [],
-    );
+  const known = new Map<Members, readonly Pod[]>();
+  const selected = (members: Members): readonly Pod[] => {
+    const before = known.get(members);
+    if (before !== undefined) return before;
+    const found = numbersIn(members).flatMap((number) => (byIdentity.get(number) ?? []).map(({ pod }) => pod));
+    known.set(members, found);
+    return found;
+  };
   const pods = [...store.pods.values()].filter((pod) => !isFinished(pod));
   const ownNetwork = pods.filter(({ hostNetwork }) => !hostNetwork);
   const manifestOf = new Map(manifests.manifests.map((manifest) => [nameOf(manifest.object), manifest]));

@@ -1,5 +1,5 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/objects/model.ts";
-import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
+import type { FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
 import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
 import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
@@ -18,14 +18,25 @@ const MOST_PAIRS = 100_000;
  * class (podClasses), nodes, and an address of each outside range that policies distinguish.
  */
 export class Removal {
-  #index: PolicyIndex;
   readonly #ends: readonly FlowEnd[];
+  /** The pods in whose profiles each policy is, by their keys. */
+  readonly #subjects: ReadonlyMap<Policy, readonly string[]>;
+  /** The pods by their keys, with all policies that are left. */
+  readonly #before: Map<string, PodEntry>;
+  /** The same without the policy that is examined. The two are equal again when {@link removeIfUnneeded} returns. */
+  readonly #after: Map<string, PodEntry>;
+  readonly #index: PolicyIndex;
+  readonly #readers: readonly ConnectionReader[];
 
   constructor(index: PolicyIndex) {
     const chosen = podClasses(index).flatMap(({ pods }) => representatives(index, pods));
     const keep = new Set(chosen);
-    // A small index is quick to change, and its other parts do not depend on the number of pods in a class.
-    this.#index = { ...index, pods: new Map([...index.pods].filter(([key]) => keep.has(key))) };
+    // The other parts of the index do not depend on the number of pods in a class.
+    this.#before = new Map([...index.pods].filter(([key]) => keep.has(key)));
+    this.#after = new Map(this.#before);
+    this.#subjects = subjectsOf(this.#before);
+    this.#index = { ...index, pods: this.#before };
+    this.#readers = [this.#before, this.#after].map((pods) => new ConnectionReader({ ...index, pods }));
     const pods = chosen.map((key): FlowEnd => ({ type: "pod", key }));
     const nodes = [...index.nodes.keys()].map((name): FlowEnd => ({ type: "node", name }));
     const outside = outsideRegions([index]).map(({ representative }) => representative);
@@ -34,14 +45,13 @@ export class Removal {
 
   /** Removes a policy for good if that changes no connection. @returns whether it was removed */
   removeIfUnneeded(policy: Policy): boolean {
-    const subjects = [...this.#index.pods].filter(([, entry]) => isSubject(entry, policy)).map(([key]) => key);
+    const subjects = this.#subjects.get(policy) ?? [];
     if (subjects.length * this.#ends.length > MOST_PAIRS || this.#mayBeNeededAtHome(policy, subjects)) return false;
-    const after = without(this.#index, policy);
-    const readers = [new ConnectionReader(this.#index), new ConnectionReader(after)];
-    const isNeeded = subjects.some((key) => this.#ends.some((end) => this.#differs(readers, key, end)));
-    if (isNeeded) return false;
-    this.#index = after;
-    return true;
+    copyEntries(subjects, this.#before, this.#after, entryWithout(policy));
+    const isNeeded = subjects.some((key) => this.#ends.some((end) => this.#differs(key, end)));
+    if (isNeeded) copyEntries(subjects, this.#before, this.#after);
+    else copyEntries(subjects, this.#after, this.#before);
+    return !isNeeded;
   }
 
   /** Only ClusterNetworkPolicies block a pod's own node, and of a template's pods nobody knows the node. */
@@ -53,7 +63,7 @@ export class Removal {
     return namesNodes && subjects.some((key) => this.#index.pods.get(key)?.pod.nodeName === undefined);
   }
 
-  #differs(readers: readonly ConnectionReader[], key: string, end: FlowEnd): boolean {
+  #differs(key: string, end: FlowEnd): boolean {
     const pod: FlowEnd = { type: "pod", key };
     const isItself = end.type === "pod" && end.key === key;
     const ways: readonly FlowEnds[] = [
@@ -64,7 +74,7 @@ export class Removal {
     ];
     return ways.some((ends) =>
       (familiesOf(this.#index, ends) ?? [undefined]).some((family) => {
-        const sets = readers.map((reader) => reader.between({ ...ends, family }));
+        const sets = this.#readers.map((reader) => reader.between({ ...ends, family }));
         return new Set(sets.map((set) => (set === undefined ? "impossible" : connectionText(set)))).size > 1;
       }),
     );
@@ -78,30 +88,45 @@ function representatives({ pods }: PolicyIndex, [first, ...others]: readonly [st
   return second === undefined ? [first] : [first, second];
 }
 
-function isSubject({ subject }: PodEntry, policy: Policy): boolean {
-  if (subject === undefined) return false;
-  return (["egress", "ingress"] as const).some((direction) => hasSay(subject.profile, direction, policy));
+/** Returns the keys of the pods in whose profiles each policy is. */
+function subjectsOf(pods: ReadonlyMap<string, PodEntry>): ReadonlyMap<Policy, readonly string[]> {
+  const subjects = new Map<Policy, string[]>();
+  for (const [key, { subject }] of pods) {
+    for (const policy of subject === undefined ? [] : policiesOf(subject.profile)) {
+      const keys = subjects.get(policy);
+      if (keys === undefined) subjects.set(policy, [key]);
+      else keys.push(key);
+    }
+  }
+  return subjects;
 }
 
-function hasSay(profile: Profile, direction: Direction, policy: Policy): boolean {
-  const { admin, isolating, baseline } = profile[direction];
-  return [...admin, ...isolating, ...baseline].some((one) => one.policy === policy);
+function policiesOf({ egress, ingress }: Profile): ReadonlySet<Policy> {
+  const indexed = [egress, ingress].flatMap(({ admin, isolating, baseline }) => [...admin, ...isolating, ...baseline]);
+  return new Set(indexed.map(({ policy }) => policy));
 }
 
-function without(index: PolicyIndex, policy: Policy): PolicyIndex {
-  const known = new Map<Profile, Profile>();
-  const changed = [...index.pods].map(([key, entry]): [string, PodEntry] => {
-    const { subject } = entry;
-    if (subject === undefined || !isSubject(entry, policy)) return [key, entry];
-    const { egress, ingress } = subject.profile;
-    const profile = known.get(subject.profile) ?? {
-      egress: profileWithout(egress, policy),
-      ingress: profileWithout(ingress, policy),
-    };
-    known.set(subject.profile, profile);
-    return [key, { ...entry, subject: { ...subject, profile } }];
-  });
-  return { ...index, pods: new Map(changed) };
+/** Copies the entries of some pods from one map to another, and changes them on the way. */
+function copyEntries(
+  keys: readonly string[],
+  from: ReadonlyMap<string, PodEntry>,
+  to: Map<string, PodEntry>,
+  change: (entry: PodEntry) => PodEntry = (entry) => entry,
+): void {
+  for (const key of keys) {
+    const entry = from.get(key);
+    if (entry !== undefined) to.set(key, change(entry));
+  }
+}
+
+/** Returns a function that takes a policy out of the profile of a pod. */
+function entryWithout(policy: Policy): (entry: PodEntry) => PodEntry {
+  return ({ pod, subject }) => {
+    if (subject === undefined) return { pod, subject };
+    const { identity, profile } = subject;
+    const [egress, ingress] = [profileWithout(profile.egress, policy), profileWithout(profile.ingress, policy)];
+    return { pod, subject: { identity, profile: { egress, ingress } } };
+  };
 }
 
 function profileWithout({ admin, isolating, shadow, baseline }: DirectionProfile, policy: Policy): DirectionProfile {

@@ -5,6 +5,13 @@ import { selects } from "./selector.ts";
 /** The selected identities: 1 at the number of each. */
 export type Members = Uint8Array;
 
+/** Returns the numbers of the selected identities, in ascending order. Most selectors select few of thousands. */
+export function numbersIn(members: Members): readonly number[] {
+  const numbers: number[] = [];
+  for (let number = members.indexOf(1); number >= 0; number = members.indexOf(1, number + 1)) numbers.push(number);
+  return numbers;
+}
+
 interface NamespaceGroup {
   readonly name: string;
   readonly identities: readonly Identity[];

@@ -3,6 +3,7 @@ import { isShadow } from "../../objects/shadow_annotation.ts";
 import type { Direction } from "./flow.ts";
 import type { Identity } from "./identity.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
+import { type Members, numbersIn } from "./peer_selection.ts";
 
 /** A pod as policies see it: all pods of one identity are one subject. */
 export interface Subject {
@@ -51,9 +52,9 @@ interface Selecting {
   readonly cluster: IndexedClusterPolicy[];
 }
 
-function visit(subject: Uint8Array, selecting: readonly Selecting[], add: (one: Selecting) => void): void {
-  for (const [number, isSelected] of subject.entries()) {
-    const one = isSelected === 1 ? selecting[number] : undefined;
+function visit(subject: Members, selecting: readonly Selecting[], add: (one: Selecting) => void): void {
+  for (const number of numbersIn(subject)) {
+    const one = selecting[number];
     if (one !== undefined) add(one);
   }
 }

@@ -264,6 +264,8 @@ describe("policy lint of selected pods and allowed connections", () => {
     const db = "podSelector: { matchLabels: { app: db } }";
     assertFindings("redundant", [
       [PODS + policy("all", `podSelector: {}, ${fromWeb}`) + policy("db", `${db}, ${fromWeb}`), redundant("db")],
+      // The policy that is examined before it is needed, and stays.
+      [PODS + policy("a", `${db}, ${fromWeb}`) + policy("b", `podSelector: {}, ${fromWeb}`), redundant("a")],
       // One of two equal policies must stay.
       [PODS + policy("one", `${db}, ${fromWeb}`) + policy("two", `${db}, ${fromWeb}`), redundant("two")],
       [
