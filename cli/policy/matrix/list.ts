@@ -97,8 +97,9 @@ function reachedBy(
 ): Map<string, number[]> {
   const reached = new Map<string, number[]>();
   for (const [i, other] of others.entries()) {
+    if (!isListed(block[0], other[0], form)) continue;
     const pair = strangers(matrix, block, other);
-    if (pair === undefined || !isListed(pair, form)) continue;
+    if (pair === undefined) continue;
     const text = textBetween(...pair);
     if (text === "" && (!form.isQuestion || form.isAllowedOnly)) continue;
     const known = reached.get(text);
@@ -113,9 +114,14 @@ function reachedBy(
   return reached;
 }
 
-function isListed(pair: readonly MatrixEnd[], { isOutsideOnly }: ListForm): boolean {
-  const has = (kind: MatrixEnd["kind"]): boolean => pair.some((end) => end.kind === kind);
-  return has("pods") && (!isOutsideOnly || has("outside") || has("way in"));
+/** Returns whether the pairs of two blocks are in the list; all ends of a block are of one kind. */
+function isListed({ kind: one }: MatrixEnd, { kind: other }: MatrixEnd, { isOutsideOnly }: ListForm): boolean {
+  if (one !== "pods" && other !== "pods") return false;
+  return !isOutsideOnly || isOutside(one) || isOutside(other);
+}
+
+function isOutside(kind: MatrixEnd["kind"]): boolean {
+  return kind === "outside" || kind === "way in";
 }
 
 /** Returns the connections in the order of the list, with nothing as the last. */
@@ -140,8 +146,7 @@ function addInOrder(numbers: number[] | undefined, number: number): void {
 /** Returns two ends of the blocks to represent all that are not special to each other; undefined without any. */
 function strangers(matrix: Matrix, some: Block, others: Block): readonly [MatrixEnd, MatrixEnd] | undefined {
   for (const one of some) {
-    const other = others.find((end) => !matrix.areOwn(one, end));
-    if (other !== undefined) return [one, other];
+    for (const other of others) if (!matrix.areOwn(one, other)) return [one, other];
   }
   return undefined;
 }
