@@ -100,13 +100,15 @@ function yamlRows(at: (name: string) => string, measure: Measure): readonly CliR
   const table = measure("policy matrix of pods", ["run", "policy", "matrix", "-f", at("pods.yaml")]);
   const json = measure("the same as JSON", ["run", "policy", "matrix", "-f", at("pods.yaml"), "-o", "json"]);
   const apart = measure("of pods that differ", ["run", "policy", "matrix", "-f", at("apart.yaml"), "-o", "json"]);
+  const lint = measure("policy lint of them", ["run", "policy", "lint", "-f", at("apart.yaml")]);
   return [
     rowOf(`policy matrix, a List of ${YAML.configMaps} ConfigMaps, ${size} MB of YAML`, list, 5000),
     memoryRow("the same: memory", list, 1100),
     rowOf(`policy matrix, ${YAML.pods} pods without owners`, table, 3000),
     rowOf("the same as JSON", json, 3000),
-    rowOf(`policy matrix as JSON, ${YAML.pods} pods, each with a policy of its own`, apart, 5000),
+    rowOf(`policy matrix as JSON, ${YAML.pods} pods, each with a policy of its own`, apart, 3000),
     memoryRow("the same: memory", apart, 300),
+    rowOf("policy lint of them", lint, 3000),
   ];
 }
 
