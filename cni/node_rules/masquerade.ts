@@ -4,7 +4,16 @@ import { MULTICAST } from "../../kernel/ip/special.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../kernel/nftables/model/object.ts";
-import { inPrefix, inSet, not, oneOf, type Rule, rule, type Statement } from "../../kernel/nftables/model/statement.ts";
+import {
+  dropping,
+  inPrefix,
+  inSet,
+  not,
+  oneOf,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../kernel/nftables/model/statement.ts";
 import { intervalOf, outermost, type SetElements } from "./set_elements.ts";
 
 interface FamilySets {
@@ -33,6 +42,10 @@ export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMa
 /** The ports above those of a node's services: system ports, those of the kubelet and of tunnels, and NodePorts. */
 const HIDDEN_PORTS = { first: 32_768, last: 65_535 } as const;
 const hasPorts = oneOf("meta l4proto", ["tcp", "udp", "sctp"]);
+const isIcmp = oneOf("meta l4proto", ["icmp", "ipv6-icmp"]);
+
+/** The comment of the rules that drop, which tells their counters apart for people and metrics. */
+export const PORTLESS_REASON = "masqueraded packet of a protocol without ports";
 
 /**
  * Returns the rules that masquerade a packet when all conditions hold.
@@ -42,11 +55,17 @@ const hasPorts = oneOf("meta l4proto", ["tcp", "udp", "sctp"]);
  * shadowing", CVE-2021-3773). The kernel would choose among all ports from 1024 on, and for a flow from a port below
  * 512 among those below 512 (nf_nat_l4proto_unique_tuple), so that 511 flows would occupy all of them. The ports are
  * fully random, since many pods behind one address then collide less often.
+ *
+ * For a protocol without ports, such as ESP, GRE or IP in IP, connection tracking knows only the two addresses. The
+ * first pod that sent to a host would then receive all packets of this protocol that the host sends to the node, also
+ * those for the node's own IPsec or tunnel. So such packets are dropped. An echo request of ICMP has an identifier of
+ * its own instead of a port.
  */
 export function hiding(...conditions: readonly Statement[]): readonly Rule[] {
   return [
     rule(...conditions, hasPorts, { kind: "masquerade", isFullyRandom: true, ports: HIDDEN_PORTS }),
-    rule(...conditions, { kind: "masquerade", isFullyRandom: true }),
+    rule(...conditions, isIcmp, { kind: "masquerade", isFullyRandom: true }),
+    dropping(PORTLESS_REASON, ...conditions),
   ];
 }
 

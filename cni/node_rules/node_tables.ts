@@ -26,7 +26,7 @@ import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "./our_tables.ts"
 import type { SetElements } from "./set_elements.ts";
 
 /** The version of sets, chains and rules, to be raised with every change of them: tables of another are replaced. */
-const VERSION = 3;
+const VERSION = 4;
 const comment = `${PLUGIN_MARK}${VERSION}`;
 
 /** The table of host ports and masquerade on a node without policyd: its rules are the same for any number of pods. */

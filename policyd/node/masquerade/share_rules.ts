@@ -68,14 +68,14 @@ export function masqueradeInShare(family: 4 | 6): readonly Statement[] {
   ];
 }
 
-/** Returns the chain of a share. Its name states its content, like the name of every chain that comes and goes. */
+/**
+ * Returns the chain of a share. Its name states its content, like the name of every chain that comes and goes. Packets of
+ * other protocols go on with the next rule, which drops them (cni/node_rules/masquerade.ts).
+ */
 export function shareChain({ first, last }: PortRange): Chain {
   return {
     name: `ports_${first}_${last}`,
-    rules: [
-      rule(oneOf("meta l4proto", PORTED), clearPriority, { ...masquerade, ports: { first, last } }),
-      rule(clearPriority, masquerade),
-    ],
+    rules: [rule(oneOf("meta l4proto", PORTED), clearPriority, { ...masquerade, ports: { first, last } })],
   };
 }
 

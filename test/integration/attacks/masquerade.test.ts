@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
+import { PORTLESS_REASON } from "../../../cni/node_rules/masquerade.ts";
 import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
@@ -22,6 +23,12 @@ const NODE_SERVICE = 53;
 const CLIENT = 500;
 /** The lowest port with which a pod's flow may leave: a share of policyd (POD-25) begins above the system ports. */
 const LOWEST: Readonly<Record<Way, number>> = { "hidden by policyd": 1024, "hidden by ipMasq": 32_768 };
+/** Protocols without ports, which tunnels and IPsec of the node use. */
+const PORTLESS = { "IP in IP": 4, GRE: 47, ESP: 50 } as const;
+/** One more of these. A flow of the node that the other attempts leave would keep a pod from its protocol. */
+const ETHERNET_IN_IP = 97;
+/** Room for the header of such a protocol, which neither end reads. */
+const HEADER = new Uint8Array(32);
 /** The last port below 512. The kernel gives a flow from such a port another one (nf_nat_l4proto_unique_tuple). */
 const SYSTEM_PORTS = 511;
 
@@ -152,6 +159,61 @@ describe("attacks by pods that leave with the node's address", function () {
         } finally {
           replace(rules);
           service.close();
+        }
+      });
+
+      it(`GUARD-15: a pod ${way} takes no packet of a protocol without ports that is for its node, IPv${family}`, async () => {
+        const wired = nodes[place];
+        const [table, chain] = chains[way](family);
+        const rules = (): string => wired.node.exec("nft", ["list", "chain", "inet", table, chain]);
+        const dropRule = new RegExp(`counter packets (\\d+) bytes \\d+ drop comment "${PORTLESS_REASON}"`, "g");
+        const dropped = (): number =>
+          [...rules().matchAll(dropRule)].reduce((sum, [, packets]) => sum + Number(packets), 0);
+        /**
+         * Sends a packet of a protocol from the pod to a host outside, and one from there to the node.
+         *
+         * @returns who took the second one
+         */
+        const attack = async (protocol: number, isGuarded: boolean): Promise<string> => {
+          const open = (namespace: LabNamespace): ProbeSocket =>
+            ProbeSocket.open(namespace, family, SocketType.RAW, protocol);
+          const [attacker, service, outside] = [open(pods[way].namespace), open(wired.node), open(nodes.router)];
+          const has = (socket: ProbeSocket, token: Uint8Array): boolean =>
+            [...socket.drain()].some((next) => next.kind === "data" && carries(next.data, token));
+          const send = (from: ProbeSocket, addresses: readonly Address[]): Uint8Array => {
+            const token = newToken();
+            from.sendTo(Uint8Array.of(...HEADER, ...token), { address: own({ addresses }, family), port: 0 });
+            return token;
+          };
+          try {
+            const before = dropped();
+            const first = send(attacker, wired.routerAddresses);
+            const isDone = (): boolean => (isGuarded ? dropped() > before : has(outside, first));
+            assert.ok(await eventually(isDone), isGuarded ? "the pod's packet is counted" : "it leaves");
+            const token = send(outside, wired.addresses);
+            let taker = "nobody";
+            await eventually(() => {
+              if (has(service, token)) taker = "the node";
+              if (has(attacker, token)) taker = "the pod";
+              return taker !== "nobody";
+            });
+            return taker;
+          } finally {
+            for (const socket of [attacker, service, outside]) socket.close();
+          }
+        };
+        const guarded = rules();
+        const replace = (text: string): void => {
+          wired.node.exec("nft", ["-f", "-"], `flush chain inet ${table} ${chain}\n${text}`);
+        };
+        for (const [name, protocol] of Object.entries(PORTLESS)) {
+          assert.equal(await attack(protocol, true), "the node", name);
+        }
+        replace(guarded.replaceAll(dropRule, "masquerade fully-random"));
+        try {
+          assert.equal(await attack(ETHERNET_IN_IP, false), "the pod", "without the rule");
+        } finally {
+          replace(guarded);
         }
       });
     }

@@ -147,7 +147,7 @@ describe("the node's tables of a plugin without policyd", function () {
         "table",
         family,
         "drawbridge-cni",
-        '{ comment "drawbridge-cni version 3 of mine" ; }',
+        '{ comment "drawbridge-cni version 4 of mine" ; }',
       ]);
     }
     const before = listing();
@@ -166,7 +166,7 @@ describe("the node's tables of a plugin without policyd", function () {
     podResult(add(wired, old, everything));
     const now = listing();
     const other = now
-      .replaceAll("drawbridge-cni version 3", "drawbridge-cni version 7")
+      .replaceAll("drawbridge-cni version 4", "drawbridge-cni version 7")
       .replace("ip daddr 127.0.0.0/8 return", "counter");
     assert.notEqual(other, now);
     wired.node.exec("nft", ["-f", "-"], `flush ruleset\n${other}`);

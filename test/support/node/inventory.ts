@@ -38,7 +38,7 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
     isDaemonRunning: false,
     tables: [
       { family: "inet", name: "drawbridge", comment: "drawbridge schema 0123456789abcdef", isOwned: true },
-      { family: "bridge", name: "drawbridge-cni", comment: "drawbridge-cni version 3", isOwned: false },
+      { family: "bridge", name: "drawbridge-cni", comment: "drawbridge-cni version 4", isOwned: false },
       { family: "inet", name: "firewalld", comment: undefined, isOwned: false },
     ],
     routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],

@@ -140,14 +140,14 @@ describe("cni/node_tables", () => {
   it("a table is made, kept, replaced or refused by the comment of the table with its name", () => {
     const plan = (comment: string | undefined): string => planTable(ipTable, { comment });
     assert.equal(planTable(ipTable, undefined), "create");
-    assert.equal(plan("drawbridge-cni version 3"), "keep");
+    assert.equal(plan("drawbridge-cni version 4"), "keep");
     assert.equal(plan("drawbridge-cni version 1"), "replace");
     for (const foreign of [
       undefined,
       "",
       "drawbridge-cni",
       "drawbridge-cni version ",
-      "drawbridge-cni version 3 x",
+      "drawbridge-cni version 4 x",
       "mine",
     ]) {
       assert.equal(plan(foreign), "foreign");

@@ -182,11 +182,12 @@ describe("the tables of a node", () => {
     assert.deepEqual(rulesOf("published_output"), pluginChain("output").slice(1));
     const sources = pluginChain("postrouting").slice(1);
     assert.deepEqual(rulesOf("published_postrouting"), sources.slice(0, 4));
-    // Each family has one rule more before its two rules, which gives a pod a port of its own share.
+    // Each family has one rule more before its three rules, which gives a pod a port of its own share.
     const withShares = (["ip", "ip6"] as const).flatMap((ip, i) => {
-      const [ported = "", other = ""] = sources.slice(4 + 2 * i);
+      const ofFamily = sources.slice(4 + 3 * i, 7 + 3 * i);
       const share = `meta priority set ${ip} saddr map @pod_ports${ip === "ip" ? 4 : 6} meta priority vmap @port_shares`;
-      return [other.replace("masquerade fully-random", share), ported, other];
+      const [conditions = ""] = (ofFamily[2] ?? "").split("counter");
+      return [`${conditions}${share}`, ...ofFamily];
     });
     assert.deepEqual(rulesOf("ipmasq_postrouting"), withShares);
     const names = nodeTables(DEFAULTS).flatMap(({ sets }) => sets.map(({ name }) => name));
@@ -258,14 +259,16 @@ describe("the tables of a node", () => {
       "ip daddr @kept_networks4 accept",
       "meta priority set ip saddr map @pod_ports4 meta priority vmap @port_shares",
       "meta l4proto { tcp, udp, sctp } masquerade to :32768-65535 fully-random",
-      "masquerade fully-random",
+      "meta l4proto { icmp, ipv6-icmp } masquerade fully-random",
+      'counter drop comment "masqueraded packet of a protocol without ports"',
     ]);
   });
 
   it("GUARD-12: the rules give a client that Services hide a port from 32768 on", () => {
     const [ofTransports, ofOthers] = chainText("services_masquerade", { ...DEFAULTS, services: SERVICE_RULES });
     assert.match(ofTransports ?? "", / meta l4proto \{ tcp, udp, sctp \} masquerade to :32768-65535 fully-random$/);
-    assert.match(ofOthers ?? "", /^meta mark & 0x10000000 == 0x10000000 masquerade fully-random$/);
+    const isHidden = "meta mark & 0x10000000 == 0x10000000";
+    assert.equal(ofOthers, `${isHidden} meta l4proto { icmp, ipv6-icmp } masquerade fully-random`);
   });
 
   it("DP-07: no chain has the name of an earlier build's chain at another hook, so that an upgrade keeps the table", () => {
