@@ -36,6 +36,7 @@ import { openMasquerade } from "./node/masquerade/masquerade_dataplane.ts";
 import { PortShareDataplane } from "./node/masquerade/port_share_dataplane.ts";
 import { kernelNodePorts } from "./node/masquerade/taken_ports.ts";
 import { NodeDataplane } from "./node/node_dataplane.ts";
+import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
 import { openTunnelGuard } from "./node/tunnel_guard_dataplane.ts";
@@ -179,7 +180,11 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     endBypass: (attachment) => endBypass(attachment, links),
     furtherElements: (attachment) => {
       portShares.attached(attachment);
-      return [...services.elementsOf(attachment), ...masquerade.elementsOf(attachment)];
+      return [
+        ...elementsOnBridge(attachment, bridge),
+        ...services.elementsOf(attachment),
+        ...masquerade.elementsOf(attachment),
+      ];
     },
     hostPorts: protection.hostPorts,
     policedBridge: configuration.policies ? bridge : undefined,

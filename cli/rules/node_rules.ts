@@ -8,6 +8,7 @@ import { DesiredElements } from "../../policyd/ruleset/desired/desired_elements.
 import { DesiredObjects, type ProvidedObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 import type { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
+import { attachedElements } from "../../policyd/node/tables/attached_addresses.ts";
 import { leavingPodElements } from "../../policyd/node/masquerade/cluster_masquerade.ts";
 import { openMasquerade } from "../../policyd/node/masquerade/masquerade_dataplane.ts";
 import { configuredTables } from "../../policyd/node/tables/configured_tables.ts";
@@ -46,7 +47,8 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   const claim = (owner: string, claims: readonly DesiredElement[]): void => void desired.replace(owner, claims);
   const localPods = objects.filter((object) => isLocalPod(object, nodeName));
   for (const { key, addresses } of localPods) {
-    claim(`pod ${key}`, [...localPodElements(addresses), ...(masquerade ? leavingPodElements(addresses) : [])]);
+    const leaving = masquerade ? leavingPodElements(addresses) : [];
+    claim(`pod ${key}`, [...attachedElements(addresses), ...localPodElements(addresses), ...leaving]);
   }
   const wanted = new DesiredObjects(tables);
   const provide = (owner: string, provided: ProvidedObjects): void => void wanted.replace(owner, provided);

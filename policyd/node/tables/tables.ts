@@ -1,5 +1,6 @@
 import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { askerShare } from "./own_ports.ts";
+import { attachedAddresses } from "./attached_addresses.ts";
 import { bridgePackets } from "./bridge_packets.ts";
 import { keptSockets } from "../../protection/nat_exemption.ts";
 import { POLICY_TABLE, policyTable } from "../../policies/compile/policy_table.ts";
@@ -31,6 +32,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       marks(configuration),
       relatedPackets(),
       bridgePackets(configuration),
+      attachedAddresses(bridge),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
       ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),
       keptSockets(),

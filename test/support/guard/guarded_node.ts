@@ -9,6 +9,7 @@ import { type Change, tableChanges } from "../../../kernel/nftables/encode/chang
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { attachmentElements, linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
+import { attachedElements } from "../../../policyd/node/tables/attached_addresses.ts";
 import type { NodeConfiguration } from "../../../policyd/node/tables/configuration.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { add, type Configuration, LAB_BRIDGE } from "../../lab/cni.ts";
@@ -99,7 +100,10 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
   const stranger = attachStranger(lab, wired);
   const nftables = node.inside(() => new NftablesSocket(lab.calls));
   let tables = nodeTables(NODE_CONFIGURATION);
-  const claims = pods.flatMap(({ record }) => attachmentElements(record));
+  const claims = pods.flatMap(({ record }) => [
+    ...attachmentElements(record),
+    ...attachedElements(record.addresses.map(({ address }) => address)),
+  ]);
   let isLoaded = false;
   const removal = (): readonly Change[] =>
     isLoaded ? tables.map((table): Change => ({ kind: "delete table", table })) : [];
