@@ -146,7 +146,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });
-  const tunnelGuards = openTunnelGuard(configuration, ruleset);
+  const tunnelGuard = openTunnelGuard(configuration, ruleset);
   const paths = new KnownPaths(ruleset);
   const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
   const wasEnforced = (): boolean => mark.isSet();
@@ -208,7 +208,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ...policies.dataplanes,
     ...masquerade.dataplanes,
     portShares,
-    ...tunnelGuards,
+    tunnelGuard,
     routes,
     nodeState.dataplane,
     beside,

@@ -92,7 +92,7 @@ function claimServices(
   const dataplanes = [
     ...services,
     ...openMasquerade(configuration, ruleset, judge).dataplanes,
-    ...openTunnelGuard(configuration, ruleset),
+    openTunnelGuard(configuration, ruleset),
     ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
   ];
   const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);

@@ -7,15 +7,21 @@ import { isReserved } from "../objects/nodes/node_claims.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { hasTunnel, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
-/** Claims the ends of the tunnel as Node objects change (GUARD-09). The ruleset's owner starts and stops it. */
+/** Claims the ends of the tunnel as Node objects change (GUARD-09, GUARD-17). The ruleset's owner starts and stops it. */
 export class TunnelGuardDataplane implements ObjectConsumer {
   readonly #ruleset: Pick<Ruleset, "claim">;
   /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
   readonly #claimed = new Map<string, string>();
 
-  /** @param ruleset whose tables have the part `tunnelGuard()` */
-  constructor(ruleset: Pick<Ruleset, "claim">) {
+  readonly #hasTunnel: boolean;
+
+  /**
+   * @param ruleset whose tables have the part `tunnelNodes()`
+   * @param isTunnel whether they have the part `tunnelGuard()`, too
+   */
+  constructor(ruleset: Pick<Ruleset, "claim">, isTunnel: boolean) {
     this.#ruleset = ruleset;
+    this.#hasTunnel = isTunnel;
   }
 
   /** Claims as urgent: until then packets of a new node are dropped. */
@@ -28,17 +34,17 @@ export class TunnelGuardDataplane implements ObjectConsumer {
       if ((this.#claimed.get(change.key) ?? textOf({ internal: [], external: [] })) === text) continue;
       if (isThere) this.#claimed.set(change.key, text);
       else this.#claimed.delete(change.key);
-      this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end), "urgent");
+      this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end, this.#hasTunnel), "urgent");
     }
   }
 }
 
-/** Returns the component that fills the sets of `tunnelGuard()`; none without a tunnel. */
+/** Returns the component that fills the sets of `tunnelNodes()`, and those of `tunnelGuard()` where there is a tunnel. */
 export function openTunnelGuard(
   configuration: Pick<Configuration, "encapsulation">,
   ruleset: Pick<Ruleset, "claim">,
-): readonly TunnelGuardDataplane[] {
-  return hasTunnel(configuration) ? [new TunnelGuardDataplane(ruleset)] : [];
+): TunnelGuardDataplane {
+  return new TunnelGuardDataplane(ruleset, hasTunnel(configuration));
 }
 
 function tunnelEnd({ addresses }: Node): TunnelEnd {

@@ -33,6 +33,7 @@ export const DropReason = {
   ASKED: "connections to the daemon beyond the share of a source",
   REDIRECT: "redirect to a pod",
   TUNNEL: "tunnel packet not from node to node",
+  OTHER_TUNNEL: "tunnel packet of a pod",
   QUERY: "multicast query of a pod",
 } as const satisfies Readonly<Record<string, string>>;
 

@@ -15,7 +15,8 @@ import { marks } from "./marks.ts";
 import { portShares } from "../masquerade/share_rules.ts";
 import { podMasquerade } from "../masquerade/pod_masquerade.ts";
 import { BRIDGE_TABLE, INET_TABLE, joined, type TablePart } from "../../ruleset/table_part.ts";
-import { hasTunnel, tunnelGuard } from "./tunnel_guard.ts";
+import { otherTunnels } from "./other_tunnels.ts";
+import { hasTunnel, tunnelGuard, tunnelNodes } from "./tunnel_guard.ts";
 
 /**
  * Returns the tables of a node, composed of their parts, without elements and without the chains and sets of policies.
@@ -39,7 +40,9 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       hostPorts(),
       podMasquerade(),
       portShares(configuration.services === undefined ? undefined : configuration.markBits.masquerade),
-      ...(hasTunnel(configuration) ? [tunnelGuard(configuration.bridge)] : []),
+      tunnelNodes(),
+      ...(hasTunnel(configuration) ? [tunnelGuard(bridge)] : []),
+      otherTunnels(bridge),
       ...(configuration.services === undefined ? [] : services(configuration.services)),
       ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
     ]),

@@ -11,6 +11,7 @@ import {
   type Rule,
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
+import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { TUNNEL } from "../../routes/tunnel.ts";
 import type { NodeConfiguration } from "./configuration.ts";
@@ -26,6 +27,8 @@ const SETS = {
   /** All addresses that reach nodes: their InternalIPs and ExternalIPs. */
   nodes: "tunnel_nodes",
 } as const;
+/** The set of {@link tunnelNodes}, without the digit of the family. */
+export const TUNNEL_NODES = SETS.nodes;
 
 /** The addresses of a node's Node object. */
 export interface TunnelEnd {
@@ -55,9 +58,7 @@ export function tunnelGuard(bridge: string): TablePart {
   const dropped = (...conditions: readonly Match[]): Rule => dropping(DropReason.TUNNEL, ...conditions);
   const fromPods = equals("iifname", bridge);
   return {
-    sets: FAMILIES.flatMap((family) =>
-      Object.values(SETS).map((name) => ({ name: `${name}${family}`, key: [familyWords[family].type] })),
-    ),
+    sets: setsNamed(SETS.peers),
     chains: [
       {
         name: "tunnel_from_pods",
@@ -84,18 +85,27 @@ export function tunnelGuard(bridge: string): TablePart {
   };
 }
 
+/** Returns the part of the inet table with the addresses of nodes, which the rules about tunnels use. */
+export function tunnelNodes(): TablePart {
+  return { sets: setsNamed(SETS.nodes), chains: [] };
+}
+
+function setsNamed(name: string): readonly SetDefinition[] {
+  return FAMILIES.map((family) => ({ name: `${name}${family}`, key: [familyWords[family].type] }));
+}
+
 /** Returns whether there may be a tunnel, which needs the part {@link tunnelGuard}. */
 export function hasTunnel({ encapsulation }: Pick<NodeConfiguration, "encapsulation">): boolean {
   return encapsulation !== undefined && encapsulation !== "never";
 }
 
-/** Returns the elements that a node contributes. */
-export function tunnelEndElements({ internal, external }: TunnelEnd): readonly DesiredElement[] {
+/** Returns the elements that a node contributes. @param isTunnel whether there may be a tunnel of our own */
+export function tunnelEndElements({ internal, external }: TunnelEnd, isTunnel: boolean): readonly DesiredElement[] {
   const claims = (set: string, addresses: readonly Address[]): readonly DesiredElement[] =>
     [...new Set(addresses)].map((address) => ({
       table: INET_TABLE,
       set: `${set}${familyOf(address)}`,
       element: { key: [address] },
     }));
-  return [...claims(SETS.peers, internal), ...claims(SETS.nodes, [...internal, ...external])];
+  return [...(isTunnel ? claims(SETS.peers, internal) : []), ...claims(SETS.nodes, [...internal, ...external])];
 }

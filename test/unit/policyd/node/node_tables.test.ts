@@ -19,6 +19,11 @@ const DEFAULTS: NodeConfiguration = {
   tableOwner: false,
 };
 
+/** The rules at input about tunnels of other programs. */
+const OTHER_TUNNELS = ["udp dport { 4789, 6081, 8472 }", "meta l4proto { 4, 41, 47, 97, 115 }"].map(
+  (match) => `iifname "drawbridge0" ${match} jump other_tunnels`,
+);
+
 /** Hooks of earlier builds' inet table that may still be in force when this build starts. */
 const EARLIER_HOOKS: ReadonlyMap<string, string> = new Map([
   ["drop_port_packets", "filter prerouting -300"],
@@ -159,7 +164,7 @@ describe("the tables of a node", () => {
       "meta mark set meta mark & 0xcfffffff",
       'ct state ! established,new oifname "drawbridge0" goto redirects',
     ]);
-    assert.deepEqual(chainText("filter_input"), [
+    assert.deepEqual(chainText("filter_input").slice(0, 2), [
       "type filter hook input priority -10; policy accept;",
       "meta mark set meta mark & 0xcfffffff",
     ]);
@@ -214,7 +219,7 @@ describe("the tables of a node", () => {
 
   it("SHARE-03: the rules bound how often a source other than the node connects to the daemon's own ports", () => {
     const asked = { ...DEFAULTS, askedPorts: [9873, 10_256] };
-    assert.deepEqual(chainText("filter_input", asked).slice(-2), [
+    assert.deepEqual(chainText("filter_input", asked).slice(2, 4), [
       "ct state established accept",
       'iifname != "lo" tcp dport { 9873, 10256 } jump asked',
     ]);
@@ -234,6 +239,7 @@ describe("the tables of a node", () => {
       "meta mark set meta mark & 0xcfffffff",
       "ct state established accept",
       "udp dport 4789 jump tunnel_to_node",
+      ...OTHER_TUNNELS,
     ]);
     const reason = 'counter drop comment "tunnel packet not from node to node"';
     assert.deepEqual(chainText("tunnel_to_node", tunnelled), [
@@ -249,6 +255,19 @@ describe("the tables of a node", () => {
       `iifname "drawbridge0" ip6 daddr @tunnel_nodes6 ${reason}`,
       `ct status dnat ip6 daddr @tunnel_nodes6 ${reason}`,
     ]);
+  });
+
+  it("GUARD-17: the tables keep pods from other programs' tunnels on nodes, with and without a tunnel of our own", () => {
+    for (const encapsulation of ["auto", "never"] as const) {
+      const options = { ...DEFAULTS, encapsulation };
+      assert.deepEqual(chainText("filter_input", options).slice(-2), OTHER_TUNNELS);
+      const ofNodes = OTHER_TUNNELS.map((line) => line.replace("other_tunnels", "other_tunnels_of_nodes"));
+      assert.deepEqual(chainText("filter_forward", options).slice(-2), ofNodes);
+      assert.deepEqual(chainText("other_tunnels_of_nodes", options), [
+        "ip daddr @tunnel_nodes4 jump other_tunnels",
+        "ip6 daddr @tunnel_nodes6 jump other_tunnels",
+      ]);
+    }
   });
 
   it("POD-19: masquerade looks a network up again once all networks are filled in, before it hides a pod", () => {

@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { keyTypes } from "../../../../kernel/nftables/encode/element.ts";
 import { formatKey } from "../../../../kernel/nftables/text/element_text.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
-import { tunnelGuard } from "../../../../policyd/node/tables/tunnel_guard.ts";
+import { tunnelGuard, tunnelNodes } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { openTunnelGuard } from "../../../../policyd/node/tunnel_guard_dataplane.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
-const { sets } = tunnelGuard("drawbridge0");
+const sets = [...tunnelNodes().sets, ...tunnelGuard("drawbridge0").sets];
 const typesOf = (name: string) => keyTypes(sets.find((set) => set.name === name)?.key ?? assert.fail(name));
 
 describe("policyd/node/tunnel_guard", () => {
   /** The claims of each owner, after each change of a Node's addresses. */
-  function guard() {
+  function guard(encapsulation: "auto" | "never" = "auto") {
     const claims = new Map<string, readonly string[]>();
     let count = 0;
     const claim = (owner: string, of: readonly DesiredElement[]): void => {
@@ -22,8 +22,7 @@ describe("policyd/node/tunnel_guard", () => {
         of.map(({ set, element }) => `${set} ${formatKey(typesOf(set), element.key)}`),
       );
     };
-    const [dataplane] = openTunnelGuard({ encapsulation: "auto" }, { claim });
-    assert.ok(dataplane !== undefined);
+    const dataplane = openTunnelGuard({ encapsulation }, { claim });
     const put = (name: string, ...addresses: readonly (readonly [type: string, address: string])[]): void => {
       const status = { addresses: addresses.map(([type, address]) => ({ type, address })) };
       const text = JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name }, status });
@@ -68,6 +67,11 @@ describe("policyd/node/tunnel_guard", () => {
       ["InternalIP", "::1"],
     );
     assert.deepEqual(claims(), []);
-    assert.deepEqual(openTunnelGuard({ encapsulation: "never" }, { claim: () => assert.fail() }), []);
+  });
+
+  it("GUARD-17: without a tunnel of our own the addresses of nodes are claimed, and no ends of a tunnel", () => {
+    const { put, claims } = guard("never");
+    put("a", ["InternalIP", "192.0.2.1"], ["ExternalIP", "198.51.100.1"]);
+    assert.deepEqual(claims(), ["tunnel_nodes4 192.0.2.1", "tunnel_nodes4 198.51.100.1"]);
   });
 });

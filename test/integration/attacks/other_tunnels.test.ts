@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { parseMac } from "../../../kernel/ip/mac.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import type { Endpoint } from "../../lab/probe/endpoint.ts";
+import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { UPLINK } from "../../lab/topology.ts";
+import { eventually } from "../../support/guard/guarded_node.ts";
+import { carries, newToken } from "../../support/guard/token.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+
+const PORT = 9110;
+/** The tunnel of another add-on, as flannel makes it. */
+const OTHER = { name: "flannel.1", vni: 1, port: 8472, mac: parseMac("02:00:00:00:f1:01") } as const;
+/** VXLAN's header, with the flag of a VNI (RFC 7348, section 5). */
+const HEADER = [0x08, 0, 0, 0, 0, 0, OTHER.vni, 0] as const;
+/** Tunnels without ports. */
+const PORTLESS = { "IP in IP": 4, GRE: 47 } as const;
+/** Addresses that do not belong to a pod. */
+const FORGED = { 4: parseAddress("10.244.99.9"), 6: parseAddress("fd00:244:99::9") } as const;
+
+for (const encapsulation of ["auto", "never"] as const) {
+  describe(`attacks by pods on the tunnel of another add-on, encapsulation ${encapsulation}`, function () {
+    this.timeout(60_000);
+    let on: RouteLab;
+    let victim: Readonly<Record<Family, ProbeSocket>>;
+    const tunnels: ProbeSocket[] = [];
+
+    before(async function () {
+      requireKernel(this);
+      on = new RouteLab(`other-tunnels-${encapsulation}`, { args: [`--encapsulation=${encapsulation}`] });
+      await on.start();
+      const [, target] = on.nodes;
+      const { node } = target.wired;
+      const link = ["type", "vxlan", "id", String(OTHER.vni), "dstport", String(OTHER.port), "nolearning"];
+      const local = ["local", formatAddress(target.addresses[4]), "dev", UPLINK];
+      node.exec("ip", ["link", "add", OTHER.name, "address", OTHER.mac, ...link, ...local]);
+      node.exec("ip", ["link", "set", OTHER.name, "up"]);
+      // Where it is strict, the kernel drops forged sources of IPv4 by chance.
+      for (const name of ["all", OTHER.name]) node.writeSysctl(`net/ipv4/conf/${name}/rp_filter`, "0");
+      const socket = (family: Family): ProbeSocket => {
+        const opened = ProbeSocket.open(target.pod, family, SocketType.DATAGRAM);
+        opened.bind({ address: target.podAddresses[family], port: PORT });
+        return opened;
+      };
+      victim = { 4: socket(4), 6: socket(6) };
+      // The rules stay in force, and no daemon restores those that the test removes.
+      await Promise.all(on.nodes.map(({ policyd }) => policyd.kill()));
+    });
+    after(async () => {
+      for (const socket of [...Object.values(victim ?? {}), ...tunnels]) socket.close();
+      await on?.killAll();
+      on?.[Symbol.dispose]();
+    });
+
+    /** Sends a packet with a forged source to the victim, wrapped for the other tunnel; returns its token. */
+    function attack(from: LabNamespace, to: Endpoint, inner: Family): Uint8Array {
+      const token = newToken();
+      const packet = encodeUdp(FORGED[inner], on.nodes[1].podAddresses[inner], PORT, token);
+      const frame = encodeFrame({ from: parseMac("02:00:00:00:f1:02"), to: OTHER.mac, ...encodeIp(packet) });
+      const socket = ProbeSocket.open(from, 4, SocketType.DATAGRAM);
+      assert.ok(socket.sendTo(Uint8Array.of(...HEADER, ...frame), to) > 0);
+      socket.close();
+      return token;
+    }
+
+    /** Returns the address from which the victim got a token, or undefined if it has not come. */
+    function sourceOf(token: Uint8Array, inner: Family): Address | undefined {
+      const received = [...victim[inner].drain()].filter((one) => one.kind === "data");
+      return received.find(({ data }) => Buffer.compare(data, token) === 0)?.from?.address;
+    }
+
+    const dropped = ({ wired }: RoutedNode): number => {
+      const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
+      const counters = text.matchAll(
+        new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.OTHER_TUNNEL}"`, "g"),
+      );
+      return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
+    };
+
+    /** A way into a tunnel of the target: sends a packet from a pod, and returns a function that tells whether it came. */
+    interface Way {
+      readonly title: string;
+      readonly send: (from: LabNamespace) => () => boolean;
+    }
+
+    const byVxlan = (inner: Family): Way => ({
+      title: `VXLAN, IPv${inner} inside`,
+      send: (from) => {
+        const token = attack(from, { address: on.nodes[1].addresses[4], port: OTHER.port }, inner);
+        return () => sourceOf(token, inner) === FORGED[inner];
+      },
+    });
+
+    const byProtocol = (name: string, protocol: number, family: Family): Way => ({
+      title: `${name} over IPv${family}`,
+      send: (from) => {
+        const { wired, addresses } = on.nodes[1];
+        const socket = ProbeSocket.open(from, family, SocketType.RAW, protocol);
+        const tunnel = ProbeSocket.open(wired.node, family, SocketType.RAW, protocol);
+        const token = newToken();
+        socket.sendTo(Uint8Array.of(...new Uint8Array(32), ...token), { address: addresses[family], port: 0 });
+        socket.close();
+        tunnels.push(tunnel);
+        return () => [...tunnel.drain()].some((one) => one.kind === "data" && carries(one.data, token));
+      },
+    });
+
+    it(`GUARD-17: a pod gets no packet into a tunnel of another add-on on its node or another one, encapsulation ${encapsulation}`, async () => {
+      const [near, target] = on.nodes;
+      const protocols = FAMILIES.flatMap((family) =>
+        Object.entries(PORTLESS).map(([name, protocol]) => byProtocol(name, protocol, family)),
+      );
+      const ways = [...FAMILIES.map(byVxlan), ...protocols];
+      for (const attacker of [near, target]) {
+        for (const { title, send } of ways) {
+          const before = dropped(attacker);
+          const hasCome = send(attacker.pod);
+          assert.ok(await eventually(() => dropped(attacker) > before), `${attacker.name}, ${title}: counted`);
+          assert.ok(!hasCome(), `${attacker.name}, ${title}`);
+        }
+      }
+      for (const { wired } of [near, target])
+        wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", "other_tunnels"]);
+      for (const attacker of [near, target]) {
+        for (const { title, send } of ways) {
+          const hasCome = send(attacker.pod);
+          assert.ok(await eventually(hasCome), `${attacker.name}, ${title}: without the rules it arrives`);
+        }
+      }
+    });
+  });
+}
