@@ -16,20 +16,29 @@ const MEMBERS = new Map([
   ["SCTP", "sctp"],
 ]);
 
+/** The ClusterNetworkPolicies that an older policy becomes, in YAML documents, or why there are none. */
+export type Conversion =
+  | { readonly type: "converted"; readonly yaml: string }
+  | { readonly type: "refused"; readonly problem: string };
+
 /**
  * Returns an AdminNetworkPolicy or BaselineAdminNetworkPolicy of policy.networking.k8s.io/v1alpha1 as
- * ClusterNetworkPolicies of the newest version, in YAML documents: Allow becomes Accept, the baseline the tier
- * Baseline, and ports protocols. A rule with too many peers or ports becomes several equivalent rules, and a policy
- * with too many rules several policies with adjacent priorities.
+ * ClusterNetworkPolicies of the newest version: Allow becomes Accept, the baseline the tier Baseline, and ports
+ * protocols. A missing podSelector becomes an empty one, as which Go programs read it. A rule with too many peers or
+ * ports becomes several equivalent rules, and a policy with too many rules several policies with adjacent priorities.
  *
- * @returns undefined where the gate would not accept the result
+ * @returns the first problem where the gate would not accept the result
  */
-export function asClusterNetworkPolicies(source: unknown): string | undefined {
+export function asClusterNetworkPolicies(source: unknown): Conversion {
   const isBaseline = textAt(source, "kind") === "BaselineAdminNetworkPolicy";
   const given = at(source, "spec", "priority");
   const priority = isBaseline ? HIGHEST_PRIORITY : given;
   const name = textAt(source, "metadata", "name");
-  if (typeof priority !== "number" || name === undefined) return undefined;
+  if (name === undefined) return { type: "refused", problem: "metadata.name: missing; expected a name" };
+  if (typeof priority !== "number") {
+    const value = priority === undefined ? "missing" : JSON.stringify(priority);
+    return { type: "refused", problem: `spec.priority: ${value}; expected an integer from 0 to ${HIGHEST_PRIORITY}` };
+  }
   const ingress = listAt(source, "spec", "ingress").flatMap((rule) => convertRule(rule, "from"));
   const egress = listAt(source, "spec", "egress").flatMap((rule) => convertRule(rule, "to"));
   const count = Math.max(1, Math.ceil(Math.max(ingress.length, egress.length) / MOST_ELEMENTS));
@@ -42,16 +51,23 @@ export function asClusterNetworkPolicies(source: unknown): string | undefined {
     spec: {
       tier: isBaseline ? "Baseline" : "Admin",
       priority: first + i,
-      subject: at(source, "spec", "subject"),
+      subject: withPodSelector(at(source, "spec", "subject")),
       ...partOf("ingress", ingress, i),
       ...partOf("egress", egress, i),
     },
   }));
-  const areAccepted = parts.every((part) => {
-    const verdict = judge(part);
-    return verdict.type === "accepted" && verdict.problems.length === 0;
-  });
-  return areAccepted ? parts.map((part) => stringify(part, { aliasDuplicateObjects: false })).join("---\n") : undefined;
+  const problem = parts.map(problemOf).find((one) => one !== undefined);
+  if (problem !== undefined) return { type: "refused", problem };
+  const yaml = parts.map((part) => stringify(part, { aliasDuplicateObjects: false })).join("---\n");
+  return { type: "converted", yaml };
+}
+
+/** Returns why the gate does not accept a ClusterNetworkPolicy whole, without its name and the consequence. */
+function problemOf(policy: object): string | undefined {
+  const verdict = judge(policy);
+  if (verdict.type === "ignored") return undefined;
+  const problem = verdict.type === "refused" ? verdict.problem : verdict.problems[0];
+  return problem?.replace(/^ClusterNetworkPolicy \S+: /, "").replace(/ \([^()]+\)$/, "");
 }
 
 function partOf(direction: string, rules: readonly object[], i: number): object {
@@ -64,7 +80,7 @@ function convertRule(rule: unknown, key: "from" | "to"): readonly object[] {
   const action = textAt(rule, "action") ?? "";
   const ports = listAt(rule, "ports").map(convertPort);
   const protocols = ports.length === 0 ? [undefined] : chunksOf(ports);
-  return chunksOf(listAt(rule, key)).flatMap((peers) =>
+  return chunksOf(listAt(rule, key).map(withPodSelector)).flatMap((peers) =>
     protocols.map((chunk) => ({
       ...(name === undefined ? {} : { name }),
       action: ACTIONS.get(action) ?? action,
@@ -72,6 +88,17 @@ function convertRule(rule: unknown, key: "from" | "to"): readonly object[] {
       ...(chunk === undefined ? {} : { protocols: chunk }),
     })),
   );
+}
+
+/** Returns a subject or a peer with the podSelector that its member `pods` has to have. */
+function withPodSelector(peer: unknown): unknown {
+  const pods = at(peer, "pods");
+  if (!isMembers(peer) || !isMembers(pods) || at(pods, "podSelector") !== undefined) return peer;
+  return { ...peer, pods: { ...pods, podSelector: {} } };
+}
+
+function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function convertPort(port: unknown): unknown {

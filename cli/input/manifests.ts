@@ -1,6 +1,7 @@
 import { nameOf } from "../../policyd/objects/gate/gate.ts";
 import type { ClusterObject } from "../../policyd/objects/model.ts";
 import type { FieldPath } from "../../policyd/objects/directory/documents.ts";
+import type { Conversion } from "./admin_policy.ts";
 import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
@@ -39,8 +40,7 @@ export interface ManifestProblem {
 /** An AdminNetworkPolicy or BaselineAdminNetworkPolicy, replaced by ClusterNetworkPolicy; it is a problem, too. */
 export interface ForeignPolicy {
   readonly source: unknown;
-  /** The same as ClusterNetworkPolicies in YAML; undefined where these cannot express it. */
-  readonly replacement: string | undefined;
+  readonly conversion: Conversion;
   readonly file: string;
   readonly line: number;
 }

@@ -166,11 +166,15 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     // The daemon goes on without the part, but a command stops.
     const problems = reported.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
     if (!isReplacedPolicy(value)) return { type: "problems", problems };
-    const replacement = asClusterNetworkPolicies(value);
+    const conversion = asClusterNetworkPolicies(value);
+    const withConversion = (one: ManifestProblem): ManifestProblem =>
+      conversion.type === "converted"
+        ? { ...one, replacement: conversion.yaml }
+        : { ...one, message: `${one.message} (it cannot be made of this one: ${conversion.problem})` };
     return {
       type: "problems",
-      problems: replacement === undefined ? problems : problems.map((one) => ({ ...one, replacement })),
-      foreign: { source: value, file, line, replacement },
+      problems: problems.map(withConversion),
+      foreign: { source: value, file, line, conversion },
     };
   }
   const { object } = verdict;

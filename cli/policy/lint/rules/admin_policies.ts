@@ -8,17 +8,20 @@ export const adminPolicies: LintRule = {
   summary:
     "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1beta1) is their successor.",
   check: ({ manifests }) =>
-    manifests.foreignPolicies.map(({ source, file, line, replacement }) => {
+    manifests.foreignPolicies.map(({ source, file, line, conversion }) => {
       const object = `${textAt(source, "kind") ?? "policy"} ${textAt(source, "metadata", "name") ?? ""}`.trimEnd();
-      const isSeveral = replacement?.includes("\n---\n") === true;
-      return {
-        place: { object, file, line, source },
-        message: "is of v1alpha1, which nothing here enforces",
-        fix:
-          replacement === undefined
-            ? `write it as ClusterNetworkPolicy of ${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`
-            : `replace it by the ${isSeveral ? "ClusterNetworkPolicies below; their priorities have to be free" : "ClusterNetworkPolicy below"}`,
-        ...(replacement === undefined ? {} : { replacement }),
-      };
+      const found = { place: { object, file, line, source }, message: "is of v1alpha1, which nothing here enforces" };
+      if (conversion.type === "refused") {
+        const version = `${CLUSTER_POLICIES}/${CLUSTER_POLICY_VERSIONS[0]}`;
+        return {
+          ...found,
+          fix: `write it as ClusterNetworkPolicy of ${version}; it cannot be made of this one: ${conversion.problem}`,
+        };
+      }
+      const isSeveral = conversion.yaml.includes("\n---\n");
+      const below = isSeveral
+        ? "ClusterNetworkPolicies below; their priorities have to be free"
+        : "ClusterNetworkPolicy below";
+      return { ...found, fix: `replace it by the ${below}`, replacement: conversion.yaml };
     }),
 };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAllDocuments } from "yaml";
 import { asClusterNetworkPolicies } from "../../../../cli/input/admin_policy.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { findingsOf, manifest } from "../../../support/cli/lint_case.ts";
 
 const admin = (spec: object, kind = "AdminNetworkPolicy"): object => ({
@@ -10,11 +11,19 @@ const admin = (spec: object, kind = "AdminNetworkPolicy"): object => ({
   spec: { subject: { namespaces: {} }, ...spec },
 });
 
-const converted = (source: object): readonly unknown[] =>
-  parseAllDocuments(asClusterNetworkPolicies(source) ?? "").map((document) => {
+const converted = (source: object): readonly unknown[] => {
+  const conversion = asClusterNetworkPolicies(source);
+  assert.equal(conversion.type, "converted");
+  return parseAllDocuments(conversion.yaml).map((document) => {
     const value: unknown = document.toJS();
     return value;
   });
+};
+
+const refusal = (source: object): string | undefined => {
+  const conversion = asClusterNetworkPolicies(source);
+  return conversion.type === "refused" ? conversion.problem : undefined;
+};
 
 const team = { namespaces: { matchLabels: { team: "a" } } };
 
@@ -26,7 +35,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     ]);
     assert.deepEqual(findingsOf("invalid", manifest("AdminNetworkPolicy", "name: a", rules)), []);
     assert.deepEqual(findingsOf("admin-network-policy", manifest("BaselineAdminNetworkPolicy", "name: default")), [
-      "BaselineAdminNetworkPolicy default: is of v1alpha1, which nothing here enforces (write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1beta1)",
+      'BaselineAdminNetworkPolicy default: is of v1alpha1, which nothing here enforces (write it as ClusterNetworkPolicy of policy.networking.k8s.io/v1beta1; it cannot be made of this one: spec.subject: "nothing"; expected exactly one of namespaces, pods)',
     ]);
     assert.deepEqual(
       findingsOf(
@@ -103,6 +112,36 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
       { metadata: { name: "default-1" }, spec: { priority: 5 } },
       { metadata: { name: "default-2" }, spec: { priority: 6 } },
     ]);
-    assert.equal(asClusterNetworkPolicies(admin({ priority: 1000, ingress: rules })), undefined);
+    assert.equal(
+      refusal(admin({ priority: 1000, ingress: rules })),
+      "spec.priority: 1001; expected an integer from 0 to 1000",
+    );
+  });
+
+  it("LINT-27: a subject and a peer without podSelector are for all pods of their namespaces", () => {
+    const pods = { namespaceSelector: { matchLabels: { team: "a" } } };
+    const [policy] = converted(
+      admin({ priority: 5, subject: { pods }, egress: [{ action: "Deny", to: [{ pods }, { networks: ["::/0"] }] }] }),
+    );
+    const whole = { pods: { ...pods, podSelector: {} } };
+    assert.partialDeepStrictEqual(policy, {
+      spec: { subject: whole, egress: [{ to: [whole, { networks: ["::/0"] }] }] },
+    });
+  });
+
+  it("LINT-27: lint and the other commands say why a v1alpha1 policy cannot become a v1beta1 one", async () => {
+    const file = manifest(
+      "AdminNetworkPolicy",
+      "name: a",
+      'spec: { priority: 1, subject: { namespaces: {} }, egress: [{ action: Deny, to: [{ networks: ["10.0.0.0/40"] }] }] }',
+    );
+    const reason = /it cannot be made of this one: spec\.egress\[0\]\.to\[0\]\.networks\[0\]: "10\.0\.0\.0\/40"/;
+    assert.match(findingsOf("admin-network-policy", file).join(""), reason);
+    const { code, err } = await runCli(["policy", "matrix", "-f", "a.yaml"], memoryFiles({ "a.yaml": file }));
+    assert.equal(code, 3);
+    assert.match(err, reason);
+    assert.equal(refusal(admin({})), "spec.priority: missing; expected an integer from 0 to 1000");
+    assert.equal(refusal(admin({ priority: "high" })), 'spec.priority: "high"; expected an integer from 0 to 1000');
+    assert.equal(refusal({ kind: "AdminNetworkPolicy" }), "metadata.name: missing; expected a name");
   });
 });
