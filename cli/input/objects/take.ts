@@ -12,6 +12,7 @@ import { isWayKind, readWayObject } from "../../ways_in/read.ts";
 import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
+import { unknownKindText } from "./unknown_kind.ts";
 import { isUnsupportedKind, LEAVE_OUT, unsupportedText } from "./unsupported.ts";
 
 /** The namespace of objects that name none, as in the gate. */
@@ -89,7 +90,7 @@ function takeUnsupported(
 /** Returns whether no command reads objects of this kind. */
 export function isIgnoredKind(apiVersion: string, kind: string): boolean {
   if (isWorkloadKind(apiVersion, kind) || isUnsupportedKind(apiVersion, kind)) return false;
-  return judge({ apiVersion, kind }).type === "ignored";
+  return judge({ apiVersion, kind }).type === "ignored" && unknownKindText(apiVersion, kind) === undefined;
 }
 
 /** Sets the namespace as kubectl does; kinds without namespaces ignore the field. */
@@ -150,7 +151,12 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   const { value } = located;
   const line = located.lineOf([]);
   const verdict = judge(value);
-  if (verdict.type === "ignored") return { type: "ignored", kind: textAt(value, "kind") ?? "" };
+  if (verdict.type === "ignored") {
+    const kind = textAt(value, "kind") ?? "";
+    const message = unknownKindText(textAt(value, "apiVersion") ?? "", kind);
+    if (message === undefined) return { type: "ignored", kind };
+    return { type: "problems", problems: [{ file, line, message, source: value }] };
+  }
   const messages = messagesOf(verdict, value);
   const unknown = validate === undefined || verdict.type === "refused" ? [] : unknownIn(verdict.object, located, file);
   const reported = messages.map((message): ManifestProblem => ({

@@ -1,9 +1,13 @@
 import type { ManifestProblem } from "../../../input/manifests.ts";
+import { LEAVE_OUT } from "../../../input/objects/unsupported.ts";
 import type { LintContext } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
 /** Matches the gate's message about an exception that is not inside its block. */
 const OUTSIDE_EXCEPT = /\.except\[\d+\]: .*expected a smaller range inside/;
+
+/** The end of a message about a kind that is not understood. */
+const LEFT_OUT = `; ${LEAVE_OUT}`;
 
 /** Reports what cannot be read: an object that the API server would refuse, or a file that is not YAML. */
 export const invalid: LintRule = {
@@ -11,9 +15,12 @@ export const invalid: LintRule = {
   severity: "error",
   summary: "The API server would refuse the object, or the file cannot be read; nothing is known of it.",
   check: (context) =>
-    problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) =>
-      remarkOn(problem, "mend it: until then no policy here can be relied on"),
-    ),
+    problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) => {
+      const { message } = problem;
+      if (!message.endsWith(LEFT_OUT)) return remarkOn(problem, "mend it: until then no policy here can be relied on");
+      const withoutWay = { ...problem, message: message.slice(0, -LEFT_OUT.length) };
+      return remarkOn(withoutWay, "what it closes or opens is not known here: --ignore-unsupported lints the rest");
+    }),
 };
 
 export const exceptOutsideCidr: LintRule = {

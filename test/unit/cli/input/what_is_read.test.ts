@@ -207,6 +207,51 @@ describe("the input of a command", () => {
       );
       const lint = await run(["policy", "lint", "-o", "json", "--ignore-unsupported"], { "a.yaml": text });
       assert.match(lint.err, /left out, and the answer is without it/);
+      if (kind === "AdminNetworkPolicy") continue;
+      const found = await run(["policy", "lint"], { "a.yaml": text });
+      assert.ok(found.out.includes(`error      invalid   ${name}`), found.out);
+      assert.match(found.out, /fix: what it closes or opens is not known here: --ignore-unsupported lints the rest$/m);
+      assert.doesNotMatch(found.out, /leaves it out/);
+    }
+  });
+
+  it("READ-16: a misspelt kind, and a known kind of another version, are errors with the kind that is probably meant", async () => {
+    const object = (apiVersion: string, kind: string): string =>
+      `apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: { name: x, namespace: a }\n`;
+    for (const [apiVersion, kind, said] of [
+      [
+        "networking.k8s.io/v1",
+        "NetworkPolicyy",
+        'kind "NetworkPolicyy" of "networking.k8s.io/v1": the API has no such kind; probably NetworkPolicy of networking.k8s.io/v1 is meant',
+      ],
+      [
+        "apps/v1",
+        "deployment",
+        'kind "deployment" of "apps/v1": the API has no such kind; probably Deployment of apps/v1 is meant',
+      ],
+      ["v1", "Pods", 'kind "Pods" of "v1": the API has no such kind; probably Pod of v1 is meant'],
+      ["v1", "Deployment", 'Deployment: apiVersion "v1"; expected apps/v1'],
+      ["extensions/v1beta1", "DaemonSet", 'DaemonSet: apiVersion "extensions/v1beta1"; expected apps/v1'],
+      ["batch/v1beta1", "CronJob", 'CronJob: apiVersion "batch/v1beta1"; expected batch/v1'],
+    ] as const) {
+      const { code, err } = await matrix({ "a.yaml": `${POD}---\n${object(apiVersion, kind)}` });
+      assert.equal(code, 3, `${kind}: ${err}`);
+      assert.ok(err.includes(`a.yaml:5: ${said}\n`), err);
+    }
+    // These are kinds of Kubernetes, of OpenShift or of others.
+    for (const [apiVersion, kind] of [
+      ["v1", "PodTemplate"],
+      ["v1", "ServiceAccount"],
+      ["v1", "Role"],
+      ["v1", "DeploymentConfig"],
+      ["serving.knative.dev/v1", "Service"],
+      ["example.org/v1", "Deploymnt"],
+    ] as const) {
+      const { code, err } = await matrix({ "a.yaml": `${POD}---\n${object(apiVersion, kind)}` });
+      assert.deepEqual(
+        [code, err],
+        [0, `read 1 object in a.yaml; ignored 1 ${kind}: no answer depends on these kinds\n`],
+      );
     }
   });
 });
