@@ -163,7 +163,7 @@ class WayFinder {
     const through = name === undefined ? "an Ingress without a class" : printable(`IngressClass ${name}`);
     const given = name === undefined ? [] : this.#givenFor(name);
     if (given.length > 0) return { through, pods: given };
-    if (name === undefined) return this.#unknown(through, "it names no class, and no IngressClass is the default");
+    if (name === undefined) return this.#unknown(through, "no class is named, and no IngressClass is the default");
     if (controller === undefined) return this.#unknown(through, `the IngressClass ${name} was not read`);
     return this.#byController(through, controller);
   }
@@ -230,4 +230,4 @@ class WayFinder {
   }
 }
 
-const WAY_OUT = "--ingress-controller NAMESPACE/NAME says which pods it has";
+const WAY_OUT = "--ingress-controller NAMESPACE/NAME names the controller's pods";

@@ -34,6 +34,7 @@ import { NO_WAYS_IN, type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
 import { labelDomainsOf } from "./operator_pods.ts";
+import { CLUSTER } from "../../input/place.ts";
 import { membersAt } from "../../input/raw.ts";
 
 export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
@@ -89,6 +90,8 @@ export interface LintContext {
   readonly labelDomains: ReadonlySet<string>;
   /** Unfinished pods of the host's network. */
   readonly hostPods: readonly Pod[];
+  /** Whether a running cluster was read, so that whatever was not read does not exist. */
+  readonly isWhole: boolean;
   /** Without any pod, every policy would seem to select nothing. */
   readonly hasPods: boolean;
   readonly nodes: readonly Node[];
@@ -165,6 +168,7 @@ export function lintContext(
     pods: ownNetwork,
     labelDomains: labelDomainsOf(ownNetwork),
     hostPods: pods.filter(({ hostNetwork }) => hostNetwork),
+    isWhole: manifests.manifests.every(({ file }) => file === CLUSTER),
     hasPods: pods.length > 0,
     nodes: [...store.nodes.values()],
     namespaces: namespacesOf(manifests, store.namespaces),

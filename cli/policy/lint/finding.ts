@@ -1,4 +1,5 @@
 import type { LintContext } from "./context.ts";
+import type { Part } from "./unread.ts";
 
 /** The most severe first. */
 export const SEVERITIES = ["error", "warning", "info"] as const;
@@ -51,6 +52,8 @@ export interface LintRule {
   readonly severity: Severity;
   /** The finding in one sentence. */
   readonly summary: string;
+  /** The sorts of objects whose absence it reports: a finding may be due to one that could not be read. */
+  readonly judgesBy?: readonly Part[];
   readonly check: (context: LintContext) => readonly Remark[];
 }
 

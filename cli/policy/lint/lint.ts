@@ -3,6 +3,7 @@ import { type LintContext, lintContext, type LintSettings } from "./context.ts";
 import { type Finding, type LintRule, SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 import { withoutSilenced } from "./silence.ts";
+import { doubted, unreadParts } from "./unread.ts";
 
 /** Runs rules as {@link lintIn} does, on objects that are not prepared yet. */
 export function lint(
@@ -20,9 +21,11 @@ export function lintIn(
   rules: readonly LintRule[],
   comments: readonly IgnoreComment[],
 ): readonly Finding[] {
-  const found = rules.flatMap(({ id, severity, check }) =>
-    check(context).map((one): Finding => ({ severity, ...one, id })),
-  );
+  const unread = unreadParts(context.manifests.problems);
+  const found = rules.flatMap(({ id, severity, check, judgesBy = [] }) => {
+    const isDoubtful = judgesBy.some((part) => unread.has(part));
+    return check(context).map((one): Finding => ({ severity, ...(isDoubtful ? doubted(one) : one), id }));
+  });
   const seen = new Set<string>();
   return withoutSilenced(found, context.manifests, comments, rules)
     .filter((finding) => {

@@ -11,6 +11,7 @@ import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
 import type { ResolvedEnd } from "../../../policyd/semantics/policies/party.ts";
 import { selects } from "../../../policyd/semantics/policies/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
+import { isOpenEnded, namespaceByName } from "./namespace_name.ts";
 import { nearestLabel, type Suggestion } from "./nearest_label.ts";
 
 /** The state of a peer among the objects that were read. */
@@ -22,6 +23,8 @@ export type PeerState =
   | { readonly type: "typo"; readonly suggestion: Suggestion }
   /** No namespace that was read has the labels; others may have them. */
   | { readonly type: "unknown namespace" }
+  /** Its namespaces have pods without the labels, and it is for namespaces that were not read, too. */
+  | { readonly type: "unread pods" }
   /** Its namespaces have pods, but none with the labels. */
   | { readonly type: "nothing"; readonly suggestion: Suggestion | undefined };
 
@@ -51,17 +54,28 @@ function emptyState(context: LintContext, peer: PodPeer, own: string): PeerState
   if (hostPodsOf(context, peer, own).length > 0) return { type: "host network" };
   const names = namespacesOf(context, peer.namespaceSelector, own);
   if (names.size === 0) {
-    const suggestion =
-      peer.namespaceSelector === undefined
-        ? undefined
-        : nearestLabel(peer.namespaceSelector, context.namespaces.values());
+    const suggestion = peer.namespaceSelector && nearestNamespace(context, peer.namespaceSelector);
     return suggestion === undefined ? { type: "unknown namespace" } : { type: "typo", suggestion };
   }
   const there = context.pods.filter(({ namespace }) => names.has(namespace));
   // If a namespace has no pod in the files, nothing is known about its pods.
   if (there.length === 0) return { type: "unknown namespace" };
   const labels = there.map((pod) => pod.labels);
-  return { type: "nothing", suggestion: peer.podSelector && nearestLabel(peer.podSelector, labels) };
+  const suggestion = peer.podSelector && nearestLabel(peer.podSelector, labels);
+  if (suggestion === undefined && isOpenEnded(context, peer.namespaceSelector)) return { type: "unread pods" };
+  return { type: "nothing", suggestion };
+}
+
+/**
+ * Returns a suggestion for a namespaceSelector that selects no namespace: a similar label, or the name of a namespace
+ * whose labels are known.
+ */
+export function nearestNamespace(context: LintContext, selector: LabelSelector): Suggestion | undefined {
+  const byName = namespaceByName(context, selector);
+  return (
+    nearestLabel(selector, context.namespaces.values()) ??
+    (byName !== undefined && context.store.namespaces.has(byName.name) ? byName.suggestion : undefined)
+  );
 }
 
 /**

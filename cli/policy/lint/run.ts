@@ -52,8 +52,10 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   const read = { ...input, validate: undefined, waysIn: true };
   const manifests = await readInput({ ...io, files: comments.watching(io.files) }, read);
   tellAll(io, manifests.leftOut);
-  // Findings report the other doubts.
-  for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);
+  // Findings report the other doubts, and objects that are there but cannot be read.
+  if (manifests.problems.length === 0) {
+    for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);
+  }
   const context = lintContext(manifests, settings, ingressController);
   for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);
   const findings = lintIn(context, rules, comments.all);

@@ -7,11 +7,13 @@ import { isOfOperator } from "../operator_pods.ts";
 import { suggestionText } from "../nearest_label.ts";
 import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
 import { peerText } from "../selector_text.ts";
+import { unreadParts } from "../unread.ts";
 
 export const allowsNothing: LintRule = {
   id: "allows-nothing",
   severity: "warning",
   summary: "A rule lets nobody in or out, or a policy closes a direction for which nobody has a rule.",
+  judgesBy: ["pods", "namespaces"],
   check: (context) => [
     ...[...context.networkSites, ...context.clusterSites].flatMap((site) => emptyRule(context, site)),
     ...context.networkPolicies.flatMap((linted) =>
@@ -55,7 +57,7 @@ function isNamesForAddresses(context: LintContext, site: RuleSite): boolean {
 
 /** Reports a policy type without rules, perhaps a habit, if no policy of these pods has rules for it. */
 function closedDirection(
-  { index }: LintContext,
+  { index, manifests }: LintContext,
   { manifest, policy, pods }: LintedPolicy<NetworkPolicy>,
   direction: Direction,
 ): readonly Remark[] {
@@ -68,7 +70,8 @@ function closedDirection(
     const { admin, isolating, shadow } = profile;
     return admin.length === 0 && [...isolating, ...shadow].every((one) => one.rules[direction].length === 0);
   });
-  if (pods.length === 0 || !areAllClosed) return [];
+  // A policy that could not be read may have such rules.
+  if (pods.length === 0 || !areAllClosed || unreadParts(manifests.problems).has("policies")) return [];
   const type = direction === "egress" ? "Egress" : "Ingress";
   const message = `policyTypes has ${type}, and no policy of these pods has ${direction} rules: they allow no ${direction} at all`;
   const fix = `leave ${type} out of policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;

@@ -1,10 +1,10 @@
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../policyd/objects/model.ts";
 import { DNS_PORT } from "../../../../policyd/semantics/policies/decide.ts";
 import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import type { DirectionProfile } from "../../../../policyd/semantics/policies/profile.ts";
 import { storeOf } from "../../../cluster/policy_objects.ts";
+import { type DnsServer, STAND_INS } from "../cluster_dns.ts";
 import { isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { namesText } from "../selector_text.ts";
@@ -12,35 +12,20 @@ import { namesText } from "../selector_text.ts";
 const DNS_LABEL = "k8s-app";
 const DNS_NAMES = ["kube-dns", "coredns"];
 
-/** The cluster's DNS where files do not have it, with the labels that every distribution uses. */
-const STAND_IN = {
-  apiVersion: "v1",
-  kind: "Pod",
-  metadata: { namespace: "kube-system", name: "kube-dns", labels: { [DNS_LABEL]: "kube-dns" } },
-  spec: {
-    containers: [
-      {
-        ports: [
-          { name: "dns", protocol: "UDP", containerPort: DNS_PORT },
-          { name: "dns-tcp", protocol: "TCP", containerPort: DNS_PORT },
-        ],
-      },
-    ],
-  },
-};
-
 export const dnsForgotten: LintRule = {
   id: "dns-forgotten",
   severity: "warning",
   summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
+  judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {
     // Pods always reach the node's own DNS (POL-72).
     if (context.settings.nodeLocalDNS.length > 0) return [];
-    const { index, server, port } = dnsOf(context);
+    const { index, servers } = dnsOf(context);
+    const [{ pod: server, port }] = servers;
     const reported = new Set<DirectionProfile>();
     return context.networkPolicies.flatMap(({ manifest, policy, pods }) => {
       if (!isolates(policy, "egress") || policy.egress.length === 0) return [];
-      const cut = pods.filter((pod) => isWithoutDns(index, pod, server, port, reported));
+      const cut = pods.filter((pod) => isWithoutDns(index, pod, servers, reported));
       if (cut.length === 0) return [];
       for (const pod of cut) reported.add(profileOf(index, pod));
       const names = namesText(cut.map(({ key }) => key));
@@ -60,16 +45,17 @@ function profileOf(index: PolicyIndex, { key }: Pod): DirectionProfile {
 function isWithoutDns(
   index: PolicyIndex,
   pod: Pod,
-  server: Pod,
-  port: number,
+  servers: readonly DnsServer[],
   reported: ReadonlySet<DirectionProfile>,
 ): boolean {
   const profile = profileOf(index, pod);
   if (profile.isolating.length === 0 || reported.has(profile)) return false;
   if (profile.isolating.some(({ policy }) => allowsByAddress(policy))) return false;
-  const ends = { source: { type: "pod", key: pod.key }, destination: { type: "pod", key: server.key } } as const;
-  const verdict = evaluatePolicy(index, { ...ends, protocol: "UDP", port });
-  return verdict.kind !== "impossible" && !verdict.egress.isAllowed;
+  return servers.every(({ pod: { key }, port }) => {
+    const ends = { source: { type: "pod", key: pod.key }, destination: { type: "pod", key } } as const;
+    const verdict = evaluatePolicy(index, { ...ends, protocol: "UDP", port });
+    return verdict.kind !== "impossible" && !verdict.egress.isAllowed;
+  });
 }
 
 /** Returns whether a rule opens port 53 to addresses: a resolver outside or on each node is for the user to know. */
@@ -86,26 +72,25 @@ function isDns({ protocol, port, endPort }: PolicyPort): boolean {
 
 interface Dns {
   readonly index: PolicyIndex;
-  readonly server: Pod;
-  /** The port on which its pods listen. */
-  readonly port: number;
+  /** Several where it is not known which of them the cluster has; the first is the usual one. */
+  readonly servers: readonly [DnsServer, ...DnsServer[]];
 }
 
 function dnsOf({ services, pods, index, store }: LintContext): Dns {
   for (const { service, pods: servers } of services) {
-    const [server] = servers.filter(({ hostNetwork }) => !hostNetwork);
+    const [pod] = servers.filter(({ hostNetwork }) => !hostNetwork);
     const entry = service.ports.find(({ port, protocol }) => port === DNS_PORT && protocol === "UDP");
-    if (!DNS_NAMES.includes(service.name) || server === undefined || entry === undefined) continue;
-    const named = server.ports.find(({ name, protocol }) => name === entry.targetPort && protocol === "UDP");
-    return { index, server, port: typeof entry.targetPort === "number" ? entry.targetPort : (named?.port ?? DNS_PORT) };
+    if (!DNS_NAMES.includes(service.name) || pod === undefined || entry === undefined) continue;
+    const named = pod.ports.find(({ name, protocol }) => name === entry.targetPort && protocol === "UDP");
+    const port = typeof entry.targetPort === "number" ? entry.targetPort : (named?.port ?? DNS_PORT);
+    return { index, servers: [{ pod, port }] };
   }
   const known = pods.find(({ labels }) => DNS_NAMES.includes(labels[DNS_LABEL] ?? ""));
-  if (known !== undefined) return { index, server: known, port: DNS_PORT };
-  const verdict = judge(STAND_IN);
-  if (verdict.type !== "accepted" || verdict.object.kind !== "Pod") throw new RangeError("the stand-in is a pod");
-  const server = verdict.object;
-  const others = [...store.pods.values()].filter(({ key }) => key !== server.key);
+  if (known !== undefined) return { index, servers: [{ pod: known, port: DNS_PORT }] };
+  const standIns = new Set(STAND_INS.map(({ pod }) => pod.key));
+  const others = [...store.pods.values()].filter(({ key }) => !standIns.has(key));
   const rest = [store.namespaces, store.nodes, store.networkPolicies, store.clusterNetworkPolicies];
-  const objects = [...rest.flatMap((map): ClusterObject[] => [...map.values()]), ...others, server];
-  return { index: buildPolicyIndex(storeOf(objects)), server, port: DNS_PORT };
+  const objects = rest.flatMap((map): ClusterObject[] => [...map.values()]);
+  const whole = [...objects, ...others, ...STAND_INS.map(({ pod }) => pod)];
+  return { index: buildPolicyIndex(storeOf(whole)), servers: STAND_INS };
 }

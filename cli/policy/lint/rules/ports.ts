@@ -10,6 +10,7 @@ export const servicePort: LintRule = {
   severity: "warning",
   summary:
     "A rule names the port of a Service; rules see packets after that, with the port the pods listen on (POL-34).",
+  judgesBy: ["pods"],
   check: (context) => portSites(context).flatMap((site) => servicePortRemarks(context, site)),
 };
 
@@ -17,6 +18,7 @@ export const unknownPortName: LintRule = {
   id: "unknown-port-name",
   severity: "warning",
   summary: "A rule names a port by a name that no container of the destination pods has.",
+  judgesBy: ["pods"],
   check: (context) => portSites(context).flatMap((site) => nameRemarks(context, site)),
 };
 
@@ -88,7 +90,9 @@ function nameRemarks(context: LintContext, site: PortSite): readonly Remark[] {
     const names = [...new Set(known.map((one) => one.name))].sort();
     const fix =
       other === undefined
-        ? `the names they have: ${names.length === 0 ? "none" : namesText(names)}; or give the number`
+        ? names.length === 0
+          ? "none of their ports has a name: give the number"
+          : `the names they have: ${namesText(names)}; or give the number`
         : `protocol: ${other.protocol}`;
     const message = `no container of the destination pods has a port ${portText(pattern)}, so it matches nothing`;
     return [remark(site.linted.manifest, [...site.path, "ports", pattern.index], message, fix)];

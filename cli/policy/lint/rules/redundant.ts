@@ -1,8 +1,10 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/objects/model.ts";
 import { isShadow } from "../../../../policyd/objects/shadow_annotation.ts";
-import { DIRECTIONS, isolates, type LintedPolicy, remark } from "../context.ts";
+import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
+import { isOpenEnded } from "../namespace_name.ts";
+import { judgedPeers } from "../peer_state.ts";
 import { Removal } from "../removal.ts";
 import { isEmptySelector } from "../selector_text.ts";
 
@@ -11,7 +13,9 @@ export const redundant: LintRule = {
   severity: "warning",
   summary:
     "Without the policy every connection between these pods, nodes and the outside would be the same; all that are reported may go together.",
-  check: ({ index, networkPolicies, clusterPolicies }) => {
+  judgesBy: ["policies", "pods", "namespaces"],
+  check: (context) => {
+    const { index, networkPolicies, clusterPolicies } = context;
     const removal = new Removal(index);
     const all: readonly LintedPolicy[] = [...networkPolicies, ...clusterPolicies];
     // The last one is tried first, so that of two equal policies the second is reported.
@@ -20,8 +24,11 @@ export const redundant: LintRule = {
     });
     return gone.toReversed().map(({ manifest, policy }): Remark => {
       const message = "redundant: without it every connection is the same";
-      const found = remark(manifest, [], message, "delete it, unless it is for pods to come");
-      return asInfo(found, allowsAll(policy));
+      const isClusterWide = policy.kind === "ClusterNetworkPolicy";
+      const fix = `delete it, unless it is for pods${isClusterWide ? " or policies" : ""} to come`;
+      // A ClusterNetworkPolicy holds whatever NetworkPolicies others write, which is often its purpose.
+      const isMeant = isClusterWide || allowsAll(policy) || closesAll(policy) || awaitsPods(context, policy);
+      return asInfo(remark(manifest, [], message, fix), isMeant);
     });
   },
 };
@@ -32,11 +39,29 @@ function isInForce(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
 }
 
 /** Returns whether a policy allows all in each direction that it isolates, as in charts with optional policies. */
-function allowsAll(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
-  if (policy.kind === "ClusterNetworkPolicy") return false;
+function allowsAll(policy: NetworkPolicy): boolean {
   return DIRECTIONS.every(
     (direction) => !isolates(policy, direction) || policy[direction].some((rule) => isAllowAll(rule)),
   );
+}
+
+/** Returns whether a policy closes each direction that it isolates, which it still does when others change. */
+function closesAll(policy: NetworkPolicy): boolean {
+  return DIRECTIONS.every((direction) => !isolates(policy, direction) || policy[direction].length === 0);
+}
+
+/**
+ * Returns whether a policy has a peer that was not read or is nobody, so that its effect shows only with other pods.
+ * Other findings are about such peers.
+ */
+function awaitsPods(context: LintContext, policy: NetworkPolicy): boolean {
+  return context.networkSites
+    .filter(({ linted }) => linted.policy === policy)
+    .flatMap((site) => judgedPeers(context, site))
+    .some(
+      ({ peer, state }) =>
+        state.type !== "something" || (peer.type === "pods" && isOpenEnded(context, peer.namespaceSelector)),
+    );
 }
 
 /** Returns whether a policy closes a whole namespace, and so is meant for future pods, whatever others do. */

@@ -1,14 +1,20 @@
+import type { LabelSelector } from "../../../../policyd/objects/model.ts";
+import { NAMESPACE_NAME } from "../../../../policyd/objects/name.ts";
+import { isForClusterDns } from "../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
+import { requirementsOf } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
+import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namespace_name.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
-import { hostPodsOf, judgedPeers, namespacesOf, ownNamespace, subjectOf } from "../peer_state.ts";
-import { isEmptySelector, peerText, selectorText } from "../selector_text.ts";
+import { hostPodsOf, judgedPeers, namespacesOf, nearestNamespace, ownNamespace, subjectOf } from "../peer_state.ts";
+import { isEmptySelector, namesText, peerText, selectorText } from "../selector_text.ts";
 
 export const selectsNothing: LintRule = {
   id: "selects-nothing",
   severity: "warning",
   summary: "A policy selects none of the pods that were read, so it has no effect.",
+  judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
       ? [...context.networkPolicies, ...context.clusterPolicies].flatMap((linted) => subjectRemark(context, linted))
@@ -27,7 +33,7 @@ function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedP
         subject.podSelector,
         there.map(({ labels }) => labels),
       )
-    : subject.namespaceSelector && nearestLabel(subject.namespaceSelector, context.namespaces.values());
+    : subject.namespaceSelector && nearestNamespace(context, subject.namespaceSelector);
   const path = policy.kind === "NetworkPolicy" ? ["spec", "podSelector"] : ["spec", "subject"];
   const message = `selects nothing (${peerText(subject, own)})`;
   const found = remark(
@@ -36,13 +42,15 @@ function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedP
     message,
     suggestionText(suggestion) ?? "correct the selector, or delete the policy",
   );
-  return [asInfo(found, suggestion === undefined && isOfOperator(context, subject))];
+  const isElsewhere = isOpenEnded(context, subject.namespaceSelector) || isOfOperator(context, subject);
+  return [asInfo(found, suggestion === undefined && isElsewhere)];
 }
 
 export const peerSelectsNothing: LintRule = {
   id: "peer-selects-nothing",
   severity: "warning",
   summary: "One peer of a rule selects none of the pods that were read, while others do.",
+  judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
       ? sitesOf(context).flatMap((site) => {
@@ -64,6 +72,7 @@ export const namespaceTypo: LintRule = {
   id: "namespace-typo",
   severity: "warning",
   summary: "No namespace has a label that a namespaceSelector asks for, and one has a label that looks like it.",
+  judgesBy: ["namespaces"],
   check: (context) =>
     sitesOf(context).flatMap((site) =>
       judgedPeers(context, site).flatMap(({ peer, state }) => {
@@ -82,22 +91,45 @@ export const unknownNamespace: LintRule = {
   id: "unknown-namespace",
   severity: "info",
   summary: "A peer is in namespaces of which no pod was read, so nothing can be said about it.",
+  judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
       ? sitesOf(context).flatMap((site) =>
           judgedPeers(context, site).flatMap(({ peer, state }) => {
-            if (state.type !== "unknown namespace" || peer.type !== "pods") return [];
+            // Every cluster has these pods, and files of policies do not.
+            if (peer.type !== "pods" || (!context.isWhole && isForClusterDns(peer))) return [];
+            const place = peerPath(site, peer.index);
+            if (state.type === "unread pods") {
+              const message = `no pod among the files is meant (${peerText(peer, "")})`;
+              return [remark(site.linted.manifest, place, message, "give the files of other namespaces, too, with -f")];
+            }
+            if (state.type !== "unknown namespace") return [];
             const { namespaceSelector } = peer;
             const where =
               namespaceSelector === undefined || isEmptySelector(namespaceSelector)
                 ? "the namespace"
                 : `a namespace with ${selectorText(namespaceSelector)}`;
             const message = `no pods of ${where} are among the files`;
-            return [remark(site.linted.manifest, peerPath(site, peer.index), message, "give its files, too, with -f")];
+            const fix = unknownNamespaceFix(context, namespaceSelector);
+            return [remark(site.linted.manifest, place, message, fix)];
           }),
         )
       : [],
 };
+
+/** Returns the remedy for a peer in unknown namespaces: one that was read without its object may be meant. */
+function unknownNamespaceFix(context: LintContext, selector: LabelSelector | undefined): string {
+  const fix = "give its files, too, with -f";
+  if (selector === undefined || isEmptySelector(selector)) return fix;
+  const byName = namespaceByName(context, selector);
+  if (byName !== undefined) {
+    const { name, suggestion } = byName;
+    return `${name} is without its Namespace object, so only its name is known: give the object, too, or write ${suggestion.nearest}`;
+  }
+  const isByOtherLabels = requirementsOf(selector).some(({ key }) => key !== NAMESPACE_NAME);
+  const names = isByOtherLabels ? namespacesWithoutObject(context) : [];
+  return names.length === 0 ? fix : `${fix}, or the Namespace object of ${namesText(names)}`;
+}
 
 function sitesOf({ networkSites, clusterSites }: LintContext): readonly RuleSite[] {
   return [...networkSites, ...clusterSites];

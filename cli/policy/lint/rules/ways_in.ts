@@ -15,6 +15,7 @@ export const controllerKeptOut: LintRule = {
   id: "controller-kept-out",
   severity: "warning",
   summary: "An Ingress or a route leads to pods that policies keep its controller's pods from.",
+  judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {
     const { ways } = context.waysIn;
     if (ways.length === 0) return [];

@@ -5,7 +5,7 @@ import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/silence.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
-import { manifest, policy } from "../../../support/cli/lint_case.ts";
+import { manifest, pod, policy } from "../../../support/cli/lint_case.ts";
 
 const FIXTURES = "test/fixtures/cli/lint";
 const SHOP = Object.fromEntries(
@@ -204,6 +204,38 @@ describe("policy lint", () => {
       found.map(({ id, object }) => `${id} ${object}`),
       ["admin-network-policy AdminNetworkPolicy p", "invalid NetworkPolicy default/p"],
     );
+  });
+
+  it("LINT-05: a finding that an unreadable object may have caused is info, and says so", async () => {
+    const pods = pod("web") + pod("db");
+    const web = "podSelector: { matchLabels: { app: web } }";
+    const unreadPolicy = policy("broken", `${web}, ingress: [{ ports: [{ port: 0 }] }]`);
+    const closed = policy("all", "podSelector: {}, policyTypes: [Ingress, Egress]");
+    const db = "podSelector: { matchLabels: { app: db } }";
+    const fromWeb = `${db}, ingress: [{ from: [{ ${web} }] }]`;
+    const unreadPod = pod("api", { spec: "containers: [{ ports: [{ containerPort: 0 }] }]" });
+    const forApi = policy("api", "podSelector: { matchLabels: { app: api } }");
+    const found = async (yaml: string): Promise<readonly string[]> => {
+      const args = ["policy", "lint", "-f", "a.yaml", "-o", "json"];
+      const { out, err } = await runCli(args, memoryFiles({ "a.yaml": yaml }));
+      assert.equal(err, "not everything could be read, so findings about the rest may be wrong or missing\n");
+      const list = v.parse(
+        v.array(v.object({ id: v.string(), severity: v.string(), fix: v.string() })),
+        JSON.parse(out),
+      );
+      return list.flatMap(({ id, severity, fix }) => (id === "invalid" ? [] : [`${severity} ${id}: ${fix}`]));
+    };
+    const doubt = "mend what cannot be read first: this may be due to it";
+    assert.deepEqual(await found(pods + unreadPolicy + closed + policy("db", fromWeb)), [
+      "info engines-differ: nothing here; test it where another engine is to enforce it",
+      `info redundant: ${doubt}`,
+    ]);
+    assert.deepEqual(await found(pods + unreadPod + forApi), [`info selects-nothing: ${doubt}`]);
+    // The objects that cannot be read are not of the sort by which the rule judges.
+    assert.deepEqual(await found(pods + unreadPolicy + policy("api", "podSelector: { matchLabels: { app: wbe } }")), [
+      "warning selects-nothing: there is no app=wbe; probably app=web is meant",
+    ]);
+    assert.deepEqual(await found(unreadPolicy), []);
   });
 
   it("LINT-04: several --ignore and --only options add up", async () => {

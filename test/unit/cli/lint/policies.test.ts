@@ -51,7 +51,16 @@ describe("policy lint of selected pods and allowed connections", () => {
     assertFindings("unknown-namespace", [
       [
         from(`${web}, { namespaceSelector: { matchLabels: { team: far-away } } }`),
-        "NetworkPolicy shop/p: no pods of a namespace with team=far-away are among the files (give its files, too, with -f)",
+        "NetworkPolicy shop/p: no pods of a namespace with team=far-away are among the files (give its files, too, with -f, or the Namespace object of shop)",
+      ],
+      [
+        from("{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: far-away } } }"),
+        "NetworkPolicy shop/p: no pods of a namespace with kubernetes.io/metadata.name=far-away are among the files (give its files, too, with -f)",
+      ],
+      [
+        pod("node-exporter", { namespace: "monitoring" }) +
+          from("{ namespaceSelector: { matchLabels: { name: monitoring } } }"),
+        "NetworkPolicy shop/p: no pods of a namespace with name=monitoring are among the files (monitoring is without its Namespace object, so only its name is known: give the object, too, or write kubernetes.io/metadata.name=monitoring)",
       ],
       [from(`${web}, ${nobody}`)],
     ]);
@@ -104,6 +113,12 @@ describe("policy lint of selected pods and allowed connections", () => {
         fromOneOf("shop, observer"),
         "NetworkPolicy shop/p: no namespace has the label team=observer (probably team=observers is meant)",
       ],
+      // Only Kubernetes' own label has the name.
+      [
+        from("name: monitoring"),
+        "NetworkPolicy shop/p: no namespace has the label name=monitoring (probably kubernetes.io/metadata.name=monitoring is meant)",
+      ],
+      [from("tier: monitoring")],
       [fromOneOf("observers, observer")],
       [from("team: observers")],
       [from("stage: production")],

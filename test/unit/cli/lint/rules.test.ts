@@ -56,7 +56,7 @@ describe("policy lint of rules' peers and ports", () => {
             "p",
             `podSelector: {}, egress: [{ to: [{ podSelector: { matchLabels: { app: db } } }], ports: [{ port: http }] }]`,
           ),
-        says('"http"/TCP', "the names they have: none; or give the number"),
+        says('"http"/TCP', "none of their ports has a name: give the number"),
       ],
       [named + policy("p", `${web}, ingress: [{ ports: [{ port: http }] }]`)],
       [named + policy("p", `podSelector: {}, egress: [{ ports: [{ port: http }] }]`)],
@@ -161,6 +161,12 @@ describe("policy lint of rules' peers and ports", () => {
       [server + egress(`${db}, ${dns.replace("port: 53", "port: 8053")}`)],
       [egress(`${db}, { to: [{ ipBlock: { cidr: 169.254.20.10/32 } }], ports: [{ port: 53, protocol: UDP }] }`)],
       [egress(db) + policy("dns", `podSelector: {}, policyTypes: [Egress], egress: [${dns}]`)],
+      // OpenShift's DNS listens on a port of its own.
+      [egress(`${db}, { to: [{ namespaceSelector: {} }], ports: [{ port: 5353, protocol: UDP }] }`)],
+      [
+        server + egress(`${db}, { to: [{ namespaceSelector: {} }], ports: [{ port: 5353, protocol: UDP }] }`),
+        says(8053),
+      ],
       [egress("")],
       [PODS + policy("p", `${web}, ingress: [{}]`)],
     ]);

@@ -100,6 +100,22 @@ describe("policy lint: intended findings", () => {
       ),
     ];
     const expected = ["allows-nothing", "redundant", "shadowed", "selects-nothing", "allows-nothing"];
+    // Without these, other policies would still close all that they close.
+    const denyAll = `${policy("{}\n  policyTypes: [Ingress, Egress]").replace("name: p", "name: deny-all")}---\n`;
+    cases.push(
+      denyAll + policy("{ matchLabels: { app: web } }\n  policyTypes: [Ingress]"),
+      denyAll + policy("{ matchLabels: { app: web } }\n  ingress: [{ from: [{ namespaceSelector: {} }] }]"),
+      denyAll +
+        policy(
+          "{ matchLabels: { app: web } }\n  ingress: [{ from: [{ podSelector: { matchLabels: { a.org/b: c } } }] }]",
+        ),
+      `${denyAll}apiVersion: policy.networking.k8s.io/v1beta1
+kind: ClusterNetworkPolicy
+metadata: { name: c }
+spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, ingress: [{ action: Deny, from: [{ namespaces: { matchLabels: { team: far } } }] }] }
+`,
+    );
+    expected.push("redundant", "redundant", "redundant", "redundant");
     for (const [i, text] of cases.entries()) {
       const { code, reported } = await lint(POD + text);
       assert.equal(code, 0, JSON.stringify(reported));

@@ -244,9 +244,9 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     const spec = `ingressClassName: c, ${to}`;
     const ofClass = (controller: string): string =>
       object("networking.k8s.io/v1", "IngressClass", "name: c", `spec: { controller: ${controller} }`);
-    const wayOut = "--ingress-controller NAMESPACE/NAME says which pods it has";
+    const wayOut = "--ingress-controller NAMESPACE/NAME names the controller's pods";
     for (const [text, reason] of [
-      [WEB + ingress("web", to), `it names no class, and no IngressClass is the default; ${wayOut}`],
+      [WEB + ingress("web", to), `no class is named, and no IngressClass is the default; ${wayOut}`],
       [WEB + ingress("web", spec), `the IngressClass c was not read; ${wayOut}`],
       [WEB + ofClass("x.org/y") + ingress("web", spec), `the pods of the controller x.org/y are not known; ${wayOut}`],
       [
