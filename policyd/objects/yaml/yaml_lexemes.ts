@@ -2,6 +2,15 @@ import { CST, Lexer } from "yaml";
 
 const COLON_BEFORE_SIGN = /:[,[\]{}]/;
 const SIGNS = new Set([",", "[", "]", "{", "}"]);
+/** Lexemes that are not in the text. */
+const MARKS: ReadonlySet<string> = new Set([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
+/** By how much a lexeme changes the number of open brackets. */
+const DEPTHS: ReadonlyMap<string, number> = new Map([
+  ["{", 1],
+  ["[", 1],
+  ["}", -1],
+  ["]", -1],
+]);
 const BLANK = /^[ \t\n]+$/;
 
 /**
@@ -14,32 +23,46 @@ export function lexemesOf(text: string): Iterable<string> {
   return COLON_BEFORE_SIGN.test(text) ? withColons(text, lexemes) : lexemes;
 }
 
+/** A lexeme of the library's lexer. */
+interface Lexeme {
+  readonly lexeme: string;
+  /** The character of the text after it; empty at the end. */
+  readonly next: string;
+  /** Whether it is a text without quotes within brackets. */
+  readonly isText: boolean;
+}
+
 function* withColons(text: string, lexemes: Iterable<string>): Generator<string> {
+  /** A text without quotes and what follows it, until the lexeme that decides whether it gets a colon. */
+  let held: string[] = [];
+  for (const found of lexemesIn(text, lexemes)) {
+    if (held.length > 0 && takes(held, found)) continue;
+    yield* held;
+    held = found.isText ? [found.lexeme] : [];
+    if (!found.isText) yield found.lexeme;
+  }
+  yield* held;
+}
+
+/** Adds a lexeme to a text without quotes. Returns false if it cannot belong to it. */
+function takes(held: string[], { lexeme, next }: Lexeme): boolean {
+  if (BLANK.test(lexeme) || lexeme === CST.SCALAR) held.push(lexeme);
+  else if (lexeme === ":" && SIGNS.has(next)) held.splice(0, held.length, `${held.join("")}:`);
+  // Between a colon and a comma the lexer has an empty text, which has no place after a text.
+  else if (lexeme === "" && held.at(-1) === CST.SCALAR) held.pop();
+  else return false;
+  return true;
+}
+
+function* lexemesIn(text: string, lexemes: Iterable<string>): Generator<Lexeme> {
   let offset = 0;
   let depth = 0;
   let isAfterMark = false;
-  /** A text without quotes and what follows it, until the lexeme that decides whether it gets a colon. */
-  let held: string[] = [];
   for (const lexeme of lexemes) {
-    if (lexeme !== CST.DOCUMENT && lexeme !== CST.FLOW_END && lexeme !== CST.SCALAR) offset += lexeme.length;
-    if (held.length > 0) {
-      if (BLANK.test(lexeme) || lexeme === CST.SCALAR) held.push(lexeme);
-      else if (lexeme === ":" && SIGNS.has(text[offset] ?? "")) held = [`${held.join("")}:`];
-      // Between a colon and a comma the lexer has an empty text, which has no place after a text.
-      else if (lexeme === "" && held.at(-1) === CST.SCALAR) held.pop();
-      else {
-        yield* held;
-        isAfterMark = held.at(-1) === CST.SCALAR;
-        held = [];
-      }
-      if (held.length > 0) continue;
-    }
-    if (isAfterMark && depth > 0) held = [lexeme];
-    else yield lexeme;
+    if (!MARKS.has(lexeme)) offset += lexeme.length;
+    yield { lexeme, next: text[offset] ?? "", isText: isAfterMark && depth > 0 };
     isAfterMark = lexeme === CST.SCALAR;
-    if (lexeme === "{" || lexeme === "[") depth++;
-    else if (lexeme === "}" || lexeme === "]") depth--;
-    else if (lexeme === CST.DOCUMENT || lexeme === CST.FLOW_END) depth = 0;
+    if (lexeme === CST.DOCUMENT || lexeme === CST.FLOW_END) depth = 0;
+    else depth += DEPTHS.get(lexeme) ?? 0;
   }
-  yield* held;
 }
