@@ -48,8 +48,9 @@ export const DropReason = {
  * - No pod needs tagged frames. The rule reads the tag at the place of the type, also where the kernel has moved it out
  *   of the frame, so one test drops them together with EAPOL, LLDP and every other protocol.
  * - For ARP, both the frame's source and the packet's own source are checked: the first is what the bridge learns.
- * - From `::` a host without an address may send only duplicate address detection and multicast reports. No pod needs
- *   0.0.0.0, since pods get their addresses from the plugin.
+ * - From `::` a host without an address may send only multicast reports. Duplicate address detection is dropped: no
+ *   other pod hears it, and the node, where `net.ipv6.conf.all.accept_dad` is on, would give up an address of its own
+ *   for which a pod does it. No pod needs 0.0.0.0, since pods get their addresses from the plugin.
  * - The target of a neighbour advertisement is checked later (related_packets.ts): such a frame may bypass the
  *   bridge.
  *
@@ -97,7 +98,7 @@ export function guard({ markBits, hostInterfacePrefix = HOST_INTERFACE_PREFIX }:
           rule(
             hasPodMac,
             equals("ip6 saddr", 0n),
-            oneOf("icmpv6 type", ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"]),
+            oneOf("icmpv6 type", ["mld-listener-report", "mld2-listener-report"]),
             accept,
           ),
           dropping(DropReason.SOURCE),

@@ -20,12 +20,24 @@ export const NEEDLESS_FRAMES: readonly Attack[] = [
     ],
   },
   {
-    title: "IPv6 from ::, other than neighbour discovery and multicast reports",
+    title: "IPv6 from ::, other than multicast reports",
     seenBy: "bridge",
     reason: SOURCE,
     frames: ({ attacker }, token) => [
       ip(attacker.mac, multicastMac(ALL_NODES), encodeUdp(UNSPECIFIED[6], ALL_NODES, PORT, token)),
     ],
+  },
+  {
+    title: "duplicate address detection for the node's address",
+    seenBy: "bridge",
+    reason: SOURCE,
+    frames: ({ attacker, bridge }, token) => {
+      const target = bridge.addresses[6];
+      const to = solicitedNode(target);
+      const body = [0, 0, 0, 0, ...addressToBytes(target), ...nonce(token)];
+      const packet = encodeIcmpv6(UNSPECIFIED[6], to, Icmpv6.NEIGHBOUR_SOLICITATION, body);
+      return [ip(attacker.mac, multicastMac(to), packet)];
+    },
   },
   ...(
     [
@@ -49,15 +61,6 @@ export const ADDRESSLESS: readonly {
   readonly title: string;
   readonly frame: (on: GuardedNode, token: Token) => Frame;
 }[] = [
-  {
-    title: "duplicate address detection",
-    frame: ({ attacker }, token) => {
-      const body = [0, 0, 0, 0, ...addressToBytes(attacker.addresses[6]), ...nonce(token)];
-      const to = solicitedNode(attacker.addresses[6]);
-      const packet = encodeIcmpv6(UNSPECIFIED[6], to, Icmpv6.NEIGHBOUR_SOLICITATION, body);
-      return ip(attacker.mac, multicastMac(to), packet);
-    },
-  },
   {
     title: "a multicast report behind a router alert",
     frame: ({ attacker }, token) => {

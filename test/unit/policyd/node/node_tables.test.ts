@@ -83,7 +83,7 @@ describe("the tables of a node", () => {
       "iifname . ether saddr . ip saddr @pod4 accept",
       "iifname . ether saddr . ip6 saddr @pod6 accept",
       "iifname . ether saddr @podmac iifname . arp saddr ether . arp saddr ip @pod4 accept",
-      "iifname . ether saddr @podmac ip6 saddr :: icmpv6 type { nd-neighbor-solicit, mld-listener-report, mld2-listener-report } accept",
+      "iifname . ether saddr @podmac ip6 saddr :: icmpv6 type { mld-listener-report, mld2-listener-report } accept",
       'counter drop comment "source not of the pod"',
     ]);
   });
