@@ -53,7 +53,7 @@ export interface Dns {
 }
 
 /**
- * Returns the result in the shape of a specification version, ready for JSON: absent members are left out, index 0 is
+ * Returns the result in the shape of a specification version, ready for JSON: absent members are omitted, index 0 is
  * not.
  *
  * @throws CniError 2 when an old version cannot express the result

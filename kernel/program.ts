@@ -7,7 +7,7 @@ import { realWaiting, type Waiting } from "./resumable_work.ts";
 /** A call of another program. */
 export interface Program {
   readonly file: string;
-  /** The whole environment; a variable without a value is left out. */
+  /** The whole environment; a variable without a value is omitted. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly stdin: string;
   /** A descriptor that the program inherits as number 3 and holds open while it runs. */

@@ -7,7 +7,7 @@ import { type WantedEndpoints, wantedEndpoints } from "../input/service_source.t
 import type { Cluster } from "./cluster.ts";
 import { type DerivedSlices, deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
 
-/** Services and their endpoints, completed where files leave something out. */
+/** Services and their endpoints, completed where files omit something. */
 export interface ServiceObjects {
   /** A Service without a cluster IP in the files has a stand-in. */
   readonly services: ReadonlyMap<string, Service>;

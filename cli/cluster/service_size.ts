@@ -5,7 +5,7 @@ import { servedWith } from "../../policyd/services/elements/service_size.ts";
 export interface OversizedService {
   /** The part that nodes serve. */
   readonly served: Service;
-  /** Sentences that say what is left out. */
+  /** Sentences that say what is omitted. */
   readonly problems: readonly string[];
 }
 

@@ -13,7 +13,7 @@ export interface HostPort {
 }
 
 /**
- * Returns the host ports of a Pod from its source. The model leaves them out, since the daemon learns them from
+ * Returns the host ports of a Pod from its source. The model omits them, since the daemon learns them from
  * attachments. A pod in the host's network has none: its ports are the node's.
  */
 export function hostPortsOf(pod: unknown): readonly HostPort[] {

@@ -46,8 +46,8 @@ export interface InputOptions extends AccessOptions, Reading {
  */
 export async function loadManifests(io: Io, input: InputOptions): Promise<Manifests> {
   const manifests = await readInput(io, input);
-  const { problems, remarks, leftOut } = manifests;
-  tellAll(io, leftOut);
+  const { problems, remarks, omitted } = manifests;
+  tellAll(io, omitted);
   tellAll(io, remarks);
   tellAll(io, problems);
   if (problems.length === 0) {

@@ -65,7 +65,7 @@ export interface Manifests {
   /** Fields that a server accepts but that are not enforced here: rules with experimental peers, which fail closed. */
   readonly remarks: readonly ManifestProblem[];
   /** Objects, or parts of them, that cannot be read but on which no answer depends. */
-  readonly leftOut: readonly ManifestProblem[];
+  readonly omitted: readonly ManifestProblem[];
   readonly foreignPolicies: readonly ForeignPolicy[];
   /** Ingresses, routes and the objects that belong to them; only where they were asked for. */
   readonly wayObjects: readonly PlacedWayObject[];
@@ -92,7 +92,7 @@ export function readManifests(
 ): Manifests {
   const all = manifestFiles(files, paths, isRecursive).map((file) => {
     const excluded = (reading.exclude ?? []).some((pattern) => excludes(pattern, file));
-    if (excluded) return { file, taken: [], leftOut: [], skipped: { file, reason: "excluded" } };
+    if (excluded) return { file, taken: [], omitted: [], skipped: { file, reason: "excluded" } };
     return { file, ...readFileObjects(files, { file, namespace, ...reading }) };
   });
   const taken = all.flatMap((one) => one.taken);
@@ -104,9 +104,9 @@ export function readManifests(
     manifests: unique,
     problems: [...taken.flatMap((one) => (one.type === "problems" ? one.problems : [])), ...problems],
     remarks: found.flatMap(({ remarks }) => remarks),
-    leftOut: [
-      ...all.flatMap(({ leftOut }) => leftOut),
-      ...taken.flatMap((one) => (one.type === "unsupported" || one.type === "no way in" ? [one.leftOut] : [])),
+    omitted: [
+      ...all.flatMap(({ omitted }) => omitted),
+      ...taken.flatMap((one) => (one.type === "unsupported" || one.type === "no way in" ? [one.omitted] : [])),
     ],
     foreignPolicies: taken.flatMap((one) =>
       one.type === "problems" && one.foreign !== undefined ? [one.foreign] : [],

@@ -4,11 +4,11 @@ export const VALIDATIONS = ["strict", "warn"] as const;
 
 /** How to read files. */
 export interface Reading {
-  /** Patterns of files to leave out, as for {@link excludes}. */
+  /** Patterns of files to omit, as for {@link excludes}. */
   readonly exclude?: readonly string[] | undefined;
   /** How to treat a policy with a field that the API does not have; undefined accepts it. */
   readonly validate?: (typeof VALIDATIONS)[number] | undefined;
-  /** Whether to leave out kinds that would change answers but are not understood. */
+  /** Whether to omit kinds that would change answers but are not understood. */
   readonly ignoreUnsupported?: boolean | undefined;
   /** Whether to read objects by which connections come in; otherwise they are ignored like any other kind. */
   readonly waysIn?: boolean | undefined;

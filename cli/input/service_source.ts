@@ -4,7 +4,7 @@ import type { Labels } from "../../policyd/objects/model.ts";
 import { readLabels } from "../../policyd/objects/name.ts";
 import { Reader } from "../../policyd/objects/gate/reader.ts";
 
-/** The fields of a Service that the model leaves out, since the daemon uses EndpointSlices. */
+/** The fields of a Service that the model omits, since the daemon uses EndpointSlices. */
 export interface WantedEndpoints {
   /** Undefined where the Service has no selector. */
   readonly selector: Labels | undefined;

@@ -36,7 +36,7 @@ const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1"
 
 /**
  * Returns the address space, divided at the prefixes that a policy of any of the clusters names. Prefixes are nested or
- * disjoint, so all addresses of a region are in the same prefixes. A region of pods and nodes only is left out.
+ * disjoint, so all addresses of a region are in the same prefixes. A region of pods and nodes only is omitted.
  */
 export function outsideRegions(indexes: readonly PolicyIndex[]): readonly OutsideRegion[] {
   const isOwned = (address: Address): boolean => indexes.some(({ owners }) => owners.has(address));

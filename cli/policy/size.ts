@@ -24,7 +24,7 @@ export function oversizes(index: PolicyIndex): readonly Oversize[] {
     ...index.networkPolicies.flatMap(({ policy }) =>
       tooLargeIn(policy).map((one): Oversize => ({ policy, ...one, fix: "split it into several" })),
     ),
-    ...leftOut(index),
+    ...omitted(index),
   ];
 }
 
@@ -40,14 +40,14 @@ export function tellOversizes({ err }: Pick<Io, "err">, index: PolicyIndex, side
   if (texts.length > MOST_TOLD) err.write(`${side}and ${texts.length - MOST_TOLD} more\n`);
 }
 
-function leftOut({ pods }: PolicyIndex): readonly Oversize[] {
+function omitted({ pods }: PolicyIndex): readonly Oversize[] {
   const podsOf = new Map<string, { readonly policy: NetworkPolicy; readonly direction: Direction; pods: string[] }>();
   const ofProfile = new Map<DirectionProfile, readonly NetworkPolicy[]>();
   for (const { pod, subject } of pods.values()) {
     for (const direction of DIRECTIONS) {
       const profile = subject?.profile[direction];
       if (profile === undefined) continue;
-      const policies = ofProfile.get(profile) ?? leftOutOf(profile, direction);
+      const policies = ofProfile.get(profile) ?? omittedOf(profile, direction);
       ofProfile.set(profile, policies);
       for (const policy of policies) {
         const key = `${direction} ${policy.key}`;
@@ -67,10 +67,10 @@ function leftOut({ pods }: PolicyIndex): readonly Oversize[] {
   }));
 }
 
-function leftOutOf({ isolating }: DirectionProfile, direction: Direction): readonly NetworkPolicy[] {
+function omittedOf({ isolating }: DirectionProfile, direction: Direction): readonly NetworkPolicy[] {
   const policies = isolating.map(({ policy }) => policy);
   const shares = sharesOf(policies, direction);
-  return policies.filter((_, place) => shares[place] === "left out");
+  return policies.filter((_, place) => shares[place] === "omitted");
 }
 
 function named(pods: readonly string[]): string {

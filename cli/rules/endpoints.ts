@@ -12,7 +12,7 @@ export interface WithEndpoints {
 
 /**
  * Adds EndpointSlices to objects. Endpoints come only from these, which a cluster makes and people seldom write: a
- * Service without any gets slices with the pods that its selector selects. Pods without an address are left out.
+ * Service without any gets slices with the pods that its selector selects. Pods without an address are omitted.
  *
  * @throws DrawbridgeError ERR_INPUT for a selector the API server would refuse
  */

@@ -3,7 +3,7 @@ import { foldLine } from "../output/fold.ts";
 import type { Style } from "../style.ts";
 import {
   type CandidateReport,
-  type LeftOutReport,
+  type OmittedReport,
   type PlaceReport,
   type ServiceReport,
   socketText,
@@ -24,8 +24,8 @@ export function serviceTexts(reports: readonly ServiceReport[], style: Style, co
 }
 
 /** Returns a key that is equal for reports that differ only in the family of their addresses. */
-function likeness({ frontend, candidates, leftOut, ...rest }: ServiceReport): string {
-  const places = [...candidates, ...leftOut].map((one) => ({ ...one, address: null }));
+function likeness({ frontend, candidates, omitted, ...rest }: ServiceReport): string {
+  const places = [...candidates, ...omitted].map((one) => ({ ...one, address: null }));
   return JSON.stringify([rest, frontend && { ...frontend, address: null }, places]);
 }
 
@@ -37,7 +37,7 @@ interface Sheet {
 function groupText(group: readonly ServiceReport[], isSplit: boolean, { style, columns }: Sheet): string {
   const [first] = group;
   if (first === undefined) return "";
-  const { verdict, because, candidates, leftOut, derivedFrom } = first;
+  const { verdict, because, candidates, omitted, derivedFrom } = first;
   const shown = candidates.slice(0, MOST_SHOWN);
   const more = candidates.length - shown.length;
   const source = derivedFrom === null ? "" : `, the pods that ${derivedFrom} selects`;
@@ -47,10 +47,10 @@ function groupText(group: readonly ServiceReport[], isSplit: boolean, { style, c
       one,
       group.flatMap((report) => report.candidates[i] ?? []),
     )}, ${candidateText(one)}`;
-  const leftOutLine = (one: LeftOutReport, i: number): string =>
+  const omittedLine = (one: OmittedReport, i: number): string =>
     `not to ${placeText(
       one,
-      group.flatMap((report) => report.leftOut[i] ?? []),
+      group.flatMap((report) => report.omitted[i] ?? []),
     )}: ${one.because}`;
   return [
     foldLine(headText(group, isSplit, style), columns, 0, 2),
@@ -58,8 +58,8 @@ function groupText(group: readonly ServiceReport[], isSplit: boolean, { style, c
     ...(candidates.length === 0 ? [] : [foldLine(goesTo, columns, 2, 4)]),
     ...shown.map((one, i) => foldLine(candidateLine(one, i), columns, 4, 6)),
     ...(more > 0 ? [foldLine(`and ${more} more`, columns, 4)] : []),
-    ...leftOut.slice(0, MOST_SHOWN).map((one, i) => foldLine(leftOutLine(one, i), columns, 2, 4)),
-    ...(leftOut.length > MOST_SHOWN ? [foldLine(`nor to ${leftOut.length - MOST_SHOWN} more`, columns, 2)] : []),
+    ...omitted.slice(0, MOST_SHOWN).map((one, i) => foldLine(omittedLine(one, i), columns, 2, 4)),
+    ...(omitted.length > MOST_SHOWN ? [foldLine(`nor to ${omitted.length - MOST_SHOWN} more`, columns, 2)] : []),
   ].join("");
 }
 

@@ -27,7 +27,7 @@ export interface ServiceReport {
   readonly because: readonly string[];
   readonly frontend: FrontendReport | null;
   readonly candidates: readonly CandidateReport[];
-  readonly leftOut: readonly LeftOutReport[];
+  readonly omitted: readonly OmittedReport[];
   /** Where the files have no EndpointSlices: the selector by which the endpoints were found. */
   readonly derivedFrom: string | null;
 }
@@ -62,7 +62,7 @@ export interface SourceReport {
   readonly because: string;
 }
 
-export interface LeftOutReport extends PlaceReport {
+export interface OmittedReport extends PlaceReport {
   readonly because: string;
 }
 
@@ -99,7 +99,7 @@ export function serviceReport(
       ...(isOfOneSource ? { source: sourceReport(candidate.masquerade) } : {}),
       refused: candidate.isRejected,
     })),
-    leftOut: (endpoints?.leftOut ?? []).map(({ endpoint, slice, because }) => ({
+    omitted: (endpoints?.omitted ?? []).map(({ endpoint, slice, because }) => ({
       ...placeReport(cluster, endpoint),
       because: selector === undefined ? `${because} (EndpointSlice ${slice})` : because,
     })),

@@ -18,7 +18,7 @@ export interface PlacedWayObject {
 export interface Backend {
   readonly namespace: string;
   readonly service: string;
-  /** The port's number or, for an Ingress, its name in the Service; undefined where a route leaves it out. */
+  /** The port's number or, for an Ingress, its name in the Service; undefined where a route omits it. */
   readonly port: number | string | undefined;
   /** The requests that are forwarded to it, as texts: `shop.example/cart`. */
   readonly requests: readonly string[];

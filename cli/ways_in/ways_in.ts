@@ -75,7 +75,7 @@ type Through =
 /**
  * Returns the ways into a cluster by its Ingresses and the routes of its Gateways.
  *
- * A way whose controller's pods are not known is left out, and reported as a doubt.
+ * A way whose controller's pods are not known is omitted, and reported as a doubt.
  *
  * @param given the controllers' pods that the command line names. Those named for a class take precedence over known
  *   labels; those named without a class are used only where labels find none

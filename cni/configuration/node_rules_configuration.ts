@@ -34,7 +34,7 @@ export function unmasqueradedNetworks({ ipam, nonMasqueradeCidrs }: RangedConfig
 
 /**
  * Returns the part of a configuration that the daemon needs to keep a pod's rules. Parts that the pod does not use are
- * left out.
+ * omitted.
  *
  * @throws CniError 7 for more networks than a record may have
  */

@@ -20,7 +20,7 @@ export type AttributeValues<T extends AttributeTable> = {
   readonly [K in keyof T]?: T[K] extends readonly [number, AttributeType<infer V>] ? V : never;
 };
 
-/** The values of a table's attributes to send; undefined ones are left out. */
+/** The values of a table's attributes to send; undefined ones are omitted. */
 export type AttributeInput<T extends AttributeTable> = { readonly [K in keyof T]?: AttributeValues<T>[K] | undefined };
 
 const NESTED = 0x8000;

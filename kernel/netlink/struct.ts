@@ -18,7 +18,7 @@ export function structSize(layout: StructLayout): number {
   return size;
 }
 
-/** Appends a struct; fields left out are zero. */
+/** Appends a struct; fields omitted are zero. */
 export function encodeStruct<L extends StructLayout>(
   writer: Writer,
   layout: L,

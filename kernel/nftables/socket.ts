@@ -48,7 +48,7 @@ export interface Nftables {
   /** Returns only the rules of one chain of {@link table}; none when there is no such chain. */
   rulesOf(reference: TableReference, chain: string): readonly RuleState[];
   /**
-   * Returns the elements of one set. An element's timeout is the full one, not the remaining time, and is left out when
+   * Returns the elements of one set. An element's timeout is the full one, not the remaining time, and is omitted when
    * it is the set's own.
    */
   elements(reference: TableReference, set: SetDefinition): readonly Element[];

@@ -37,7 +37,7 @@ export function isLedgerFile(name: string): boolean {
  * Reads a ledger: the newest file with all rows, and the change files after it.
  *
  * A file ends with a line that states its number of rows. A file without this line, as after a power failure, is
- * reported and left out; it had the changes of one interval.
+ * reported and omitted; it had the changes of one interval.
  */
 export function* readLedger({ files, read, directory }: LedgerPlace): Slices<WrittenLedger> {
   const problems: string[] = [];
@@ -64,7 +64,7 @@ export function* readLedger({ files, read, directory }: LedgerPlace): Slices<Wri
       });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      problems.push(`${directory}/${name}: ${error.message}; its flows are left out`);
+      problems.push(`${directory}/${name}: ${error.message}; its flows are omitted`);
     }
   }
   return { rows: [...rows.values()], problems, last: found.at(-1)?.number ?? 0 };

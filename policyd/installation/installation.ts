@@ -228,7 +228,7 @@ export class Installation implements ObjectConsumer {
     this.#yielded = yielded;
     for (const type of merged?.taken ?? []) {
       problems.push(
-        `cniChain: ${path} has an entry of type "${type}" that another program has added, so the one of cniChain is left out: ` +
+        `cniChain: ${path} has an entry of type "${type}" that another program has added, so the one of cniChain is omitted: ` +
           "remove one of the two",
       );
     }

@@ -23,7 +23,7 @@ export interface MergedList {
   readonly found: readonly unknown[];
   /** Our desired part, in the same order. */
   readonly desired: readonly unknown[];
-  /** Types of `chain` that are left out because another program has added an entry of that type. */
+  /** Types of `chain` that are omitted because another program has added an entry of that type. */
   readonly taken: readonly string[];
   /** Capabilities that our entry leaves to another entry of the list. */
   readonly yielded: readonly string[];
@@ -45,7 +45,7 @@ const EXCLUSIVE = ["portMappings", "bandwidth"];
 /**
  * Merges our part into a list. Entries and members of other programs stay byte for byte and in their order. Our entry
  * keeps its position among them, or becomes the first; entries of `cniChain` follow it directly. An entry of `cniChain`
- * whose type another program has added is left out, because running a plugin twice for a pod is rarely intended.
+ * whose type another program has added is omitted, because running a plugin twice for a pod is rarely intended.
  *
  * @param present undefined where there is no list
  */

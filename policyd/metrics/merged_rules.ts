@@ -86,7 +86,7 @@ function rulesOf({ isolation, shadow }: Profile): readonly ProfileRule[] {
 function ruleOf(profile: Profile, flow: JudgedFlow | undefined, view: FlowView): PolicyRuleLabels | undefined {
   if (flow === undefined) return undefined;
   const found = rulesOf(profile).find((rule) => {
-    const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule], leftOut: [] }, shadow: undefined };
+    const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule], omitted: [] }, shadow: undefined };
     return judgeProfile(alone, flow, view, OPTIONS);
   });
   return found && labelsOf(found.origin);

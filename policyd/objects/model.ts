@@ -207,7 +207,7 @@ export interface PolicyRule extends Indexed {
   readonly ports: readonly PolicyPort[] | undefined;
 }
 
-/** An element of a list: invalid ones are left out, and the others keep their places. */
+/** An element of a list: invalid ones are omitted, and the others keep their places. */
 export interface Indexed {
   /** Its place in the list of the original object, from 0. */
   readonly index: number;

@@ -25,7 +25,7 @@ import type { SetTotals } from "./live/sets/member_sets.ts";
 import { OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyDataplane } from "./policy_dataplane.ts";
-import { LEFT_OUT, PolicyNotices } from "./policy_notices.ts";
+import { OMITTED, PolicyNotices } from "./policy_notices.ts";
 import { retainedFiles } from "./retained/retained_files.ts";
 import { PolicyProgress } from "./status/policy_progress.ts";
 
@@ -111,7 +111,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   });
   const view = policies.view();
   const restrictions = [
-    { policies: () => policies.leftOut(), reason: LEFT_OUT },
+    { policies: () => policies.omitted(), reason: OMITTED },
     { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
   ];
   const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions });

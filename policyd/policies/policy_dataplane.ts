@@ -90,8 +90,8 @@ export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
   }
 
   /** Returns the keys of the policies that allow some pods nothing for the size of those before them (POL-73). */
-  leftOut(): ReadonlyMap<string, unknown> {
-    return this.#live.profiles.leftOut;
+  omitted(): ReadonlyMap<string, unknown> {
+    return this.#live.profiles.omitted;
   }
 
   /** Returns the keys of the policies that allow less than they say as their sets would be too large (POL-93). */

@@ -37,7 +37,7 @@ export interface Restriction {
 }
 
 /** The reason why a policy allows some pods nothing although it is not too large itself. */
-export const LEFT_OUT =
+export const OMITTED =
   `the policies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception and a port, and this one ` +
   "comes after those: it allows these pods nothing; have fewer or smaller policies select them";
 

@@ -14,7 +14,7 @@ const DIRECTIONS = ["ingress", "egress"] as const;
 type Direction = (typeof DIRECTIONS)[number];
 
 /** Whether a policy is in force, or allows nothing because of its own size or of those before it. */
-export type Share = "in force" | "too large" | "left out";
+export type Share = "in force" | "too large" | "omitted";
 
 /**
  * Returns how far policies that select the same pods allow what they say (POL-73).
@@ -27,7 +27,7 @@ export function sharesOf(policies: readonly NetworkPolicy[], direction: Directio
   return policies.map((policy) => {
     const pairs = pairsOf(policy, direction);
     if (pairs > MOST_PAIRS) return "too large";
-    if (pairs > left) return "left out";
+    if (pairs > left) return "omitted";
     left -= pairs;
     return "in force";
   });

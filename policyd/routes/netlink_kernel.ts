@@ -105,7 +105,7 @@ class NetlinkRouteKernel implements RouteKernel {
   /**
    * Reads a list, again if the kernel marks it as interrupted.
    *
-   * @param parse returns undefined for an entry to leave out
+   * @param parse returns undefined for an entry to omit
    */
   *#list<T>(request: Request, parse: (message: ReceivedMessage) => T | undefined): Slices<readonly T[]> {
     for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {

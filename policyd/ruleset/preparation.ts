@@ -65,7 +65,7 @@ function hasNewTargets(sources: TableSources): boolean {
 export function preparation(sources: TableSources, room: Room): TableBatch {
   if (preparationWork(sources, 0) === 0) return emptyBatch(sources.table);
   const { table, mirror } = sources;
-  // New rules may name sets of the schema. Chains with a hook are left out, since they put everything in force.
+  // New rules may name sets of the schema. Chains with a hook are omitted, since they put everything in force.
   const isAbsent = mirror.state === "absent";
   const schemaSets = isAbsent ? table.sets : [];
   const sets = [...room.fitting(newSets(sources), () => 1)];

@@ -83,7 +83,7 @@ describe("kernel/route interface address", () => {
     ["10.247.0.7/32", "10.247.0.7", undefined],
   ];
   for (const [cidr, local, broadcast] of ipv4) {
-    it(`adds ${cidr} with broadcast ${broadcast ?? "left out"}`, () => {
+    it(`adds ${cidr} with broadcast ${broadcast ?? "omitted"}`, () => {
       pod.route.request(newAddress(eth0, parseCidr(cidr)));
       assert.deepEqual(pick(theirs(local), "broadcast", "scope"), { broadcast, scope: "global" });
       assert.ok(ours({ family: 4, index: eth0 }).some(({ address }) => formatCidr(address) === cidr));

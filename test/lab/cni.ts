@@ -124,7 +124,7 @@ export function check(
   return callPlugin(wired.node, podCall("CHECK", wired, pod, { ...overrides, prevResult }, options));
 }
 
-/** Carries out GC with a runtime's list of valid attachments; without a list, the key is left out. */
+/** Carries out GC with a runtime's list of valid attachments; without a list, the key is omitted. */
 export function collectGarbage(
   wired: WiredNode,
   valid: readonly Configuration[] | undefined,

@@ -39,7 +39,7 @@ export function ensurePackages(project) {
 }
 
 /**
- * Installs in one pass under a new Node, in two under an old one: npm silently leaves out every optional package that
+ * Installs in one pass under a new Node, in two under an old one: npm silently omits every optional package that
  * does not support the Node it runs on, such as the linter's native parts. So an old Node fetches Node 24 first, and
  * that one installs the rest.
  *

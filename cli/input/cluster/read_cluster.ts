@@ -14,7 +14,7 @@ interface Taken {
   readonly manifest?: Manifest;
   readonly problems?: readonly ManifestProblem[];
   readonly remarks?: readonly ManifestProblem[];
-  readonly leftOut?: readonly ManifestProblem[];
+  readonly omitted?: readonly ManifestProblem[];
   readonly wayObject?: PlacedWayObject;
 }
 
@@ -24,7 +24,7 @@ const LINE = 1;
 /**
  * Reads the objects of a running cluster through the same gate as files, with the server's own defaults.
  *
- * A policy that the gate refuses, or accepts in part, is a problem. A refused object of another kind is left out with a
+ * A policy that the gate refuses, or accepts in part, is a problem. A refused object of another kind is omitted with a
  * remark, since the server has accepted it and its effect is not known.
  *
  * @param hasWaysIn whether to read the objects by which connections come in; forbidden ones are reported
@@ -51,7 +51,7 @@ export async function readCluster(
     manifests: taken.flatMap(({ manifest }) => manifest ?? []),
     problems: taken.flatMap(({ problems }) => problems ?? []),
     remarks: taken.flatMap(({ remarks }) => remarks ?? []),
-    leftOut: taken.flatMap(({ leftOut }) => leftOut ?? []),
+    omitted: taken.flatMap(({ omitted }) => omitted ?? []),
     foreignPolicies: [],
     wayObjects: taken.flatMap(({ wayObject }) => wayObject ?? []),
     reading: {
@@ -78,12 +78,12 @@ function takeObject(value: unknown, { kind, apiVersion, isPolicy }: Resource): T
       ...withHostPorts(object, value),
     };
     const messages = verdict.problems.map(reported);
-    if (!isPolicy) return { manifest, leftOut: messages };
+    if (!isPolicy) return { manifest, omitted: messages };
     return verdict.problems.every(isExperimental) ? { manifest, remarks: messages } : { problems: messages };
   }
   const message =
     verdict.type === "refused" ? verdict.problem : `an object that is not of kind ${kind} of ${apiVersion}`;
-  return isPolicy ? { problems: [reported(message)] } : { leftOut: [reported(`${message} (left out)`)] };
+  return isPolicy ? { problems: [reported(message)] } : { omitted: [reported(`${message} (omitted)`)] };
 }
 
 function takeWayObject(value: unknown): Taken {
@@ -93,7 +93,7 @@ function takeWayObject(value: unknown): Taken {
 }
 
 function noWayIn(why: string): Taken {
-  return { leftOut: [{ file: CLUSTER, line: LINE, message: `${why} ${NO_WAY_IN}` }] };
+  return { omitted: [{ file: CLUSTER, line: LINE, message: `${why} ${NO_WAY_IN}` }] };
 }
 
 /** Returns an object without the record of who wrote which field, the larger half of many objects. */

@@ -57,7 +57,7 @@ export function templateText(files: ManifestFileSystem, file: string, action: st
     chart === undefined
       ? "render it first, as `helm template CHART` does for Helm, and read what that prints"
       : `read it by --helm ${chart}, or what \`helm template ${chart}\` prints`;
-  return `an unrendered template (${JSON.stringify(action)}); expected manifests: ${way}, or leave it out by --exclude`;
+  return `an unrendered template (${JSON.stringify(action)}); expected manifests: ${way}, or omit it by --exclude`;
 }
 
 /** Returns the nearest directory above a file that is a chart. */

@@ -29,14 +29,14 @@ export interface FileReading {
   /** Why it is not a file of manifests; nothing is taken then. */
   readonly skipped?: SkippedFile;
   /** Objects that could not be read, of kinds that no command needs. */
-  readonly leftOut: readonly ManifestProblem[];
+  readonly omitted: readonly ManifestProblem[];
 }
 
 /** Reads the objects of a file, up to the first place that cannot be read. */
 export function readFileObjects(files: ManifestFileSystem, context: Context): FileReading {
   const { file } = context;
   const taken: Taken[] = [];
-  const leftOut: ManifestProblem[] = [];
+  const omitted: ManifestProblem[] = [];
   const beginning = new Beginning(withoutMark(files.read(file)));
   let [manifestLike, others] = [0, 0];
   const take = (object: LocatedObject): void => {
@@ -49,7 +49,7 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
     const { line, message } = located(reason);
     const isWay = context.waysIn === true && isWayKind(apiVersion, kind);
     const consequence = isWay ? NO_WAY_IN : "(nothing here depends on this object)";
-    leftOut.push({ file, line, message: `${kind}: ${message} ${consequence}` });
+    omitted.push({ file, line, message: `${kind}: ${message} ${consequence}` });
     return true;
   };
   let problem: ManifestProblem | undefined;
@@ -63,20 +63,20 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   const text = beginning.text();
   const isList = file.endsWith(".json") && text.trimStart().startsWith("[");
   if (manifestLike === 0 && (isList || (problem === undefined && others > 0))) {
-    return { taken: [], leftOut: [], skipped: { file, reason: skipReason(file) } };
+    return { taken: [], omitted: [], skipped: { file, reason: skipReason(file) } };
   }
   if (taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization")) {
-    return { taken: [], leftOut: [], skipped: { file, reason: kustomizationText(path.dirname(file)) } };
+    return { taken: [], omitted: [], skipped: { file, reason: kustomizationText(path.dirname(file)) } };
   }
   const problems = taken.flatMap((one) => (one.type === "problems" ? one.problems : []));
   const mayBeTemplate = problem !== undefined || problems.some(({ message }) => message.includes("{{"));
   const found = mayBeTemplate ? templateAction(text) : undefined;
   if (found !== undefined) {
     const message = templateText(files, file, found.action);
-    return { taken: [{ type: "problems", problems: [{ file, line: found.line, message }] }], leftOut: [] };
+    return { taken: [{ type: "problems", problems: [{ file, line: found.line, message }] }], omitted: [] };
   }
   if (problem !== undefined) taken.push({ type: "problems", problems: [problem] });
-  return { taken, leftOut };
+  return { taken, omitted };
 }
 
 /** The chunks of a file. It retains the first ones, since standard input cannot be read again. */

@@ -13,7 +13,7 @@ import type { PlacedWayObject } from "../../ways_in/way_object.ts";
 import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
-import { isUnsupportedKind, LEAVE_OUT, unsupportedText } from "./unsupported.ts";
+import { isUnsupportedKind, OMIT, unsupportedText } from "./unsupported.ts";
 
 /** The namespace of objects that name none, as in the gate. */
 export const DEFAULT_NAMESPACE = "default";
@@ -31,11 +31,11 @@ export type Taken =
     }
   | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
   /** A kind that would change answers but is not understood; only with the option that permits it. */
-  | { readonly type: "unsupported"; readonly leftOut: ManifestProblem }
+  | { readonly type: "unsupported"; readonly omitted: ManifestProblem }
   | { readonly type: "ignored"; readonly kind: string }
   | { readonly type: "way in"; readonly placed: PlacedWayObject }
   /** An unreadable object of this sort: its way in is unknown, and answers about pods stay right. */
-  | { readonly type: "no way in"; readonly leftOut: ManifestProblem };
+  | { readonly type: "no way in"; readonly omitted: ManifestProblem };
 
 /** The file of an object, and how to read it. */
 export interface Context extends Pick<Reading, "validate" | "ignoreUnsupported" | "waysIn"> {
@@ -61,11 +61,11 @@ function takeWayObject({ value, lineOf }: LocatedObject, file: string): Taken {
     return { type: "way in", placed: { object, file, line: lineOf([]), lineOf, source: value } };
   }
   const line = lineOf(fieldPathOf(object));
-  return { type: "no way in", leftOut: { file, line, message: `${object} ${NO_WAY_IN}`, source: value } };
+  return { type: "no way in", omitted: { file, line, message: `${object} ${NO_WAY_IN}`, source: value } };
 }
 
 /** Ends the message about an unreadable object by which connections would come in. */
-export const NO_WAY_IN = "(left out: a way in by it is not known)";
+export const NO_WAY_IN = "(omitted: a way in by it is not known)";
 
 function takeUnsupported(
   located: LocatedObject,
@@ -75,15 +75,15 @@ function takeUnsupported(
   const { file } = context;
   if (context.ignoreUnsupported === true) {
     const key = ["namespace", "name"].flatMap((field) => textAt(located.value, "metadata", field) ?? []).join("/");
-    const message = `${kind} ${key}: left out, and the answer is without it`;
-    return { type: "unsupported", leftOut: { file, line: located.lineOf([]), message } };
+    const message = `${kind} ${key}: omitted, and the answer is without it`;
+    return { type: "unsupported", omitted: { file, line: located.lineOf([]), message } };
   }
   const taken = takeWritten(located, context);
   if (taken.type === "problems") {
-    const withWay = (one: ManifestProblem) => ({ ...one, message: `${one.message}; ${LEAVE_OUT}` });
+    const withWay = (one: ManifestProblem) => ({ ...one, message: `${one.message}; ${OMIT}` });
     return { ...taken, problems: taken.problems.map(withWay) };
   }
-  const message = `${unsupportedText(apiVersion, kind)}; ${LEAVE_OUT}`;
+  const message = `${unsupportedText(apiVersion, kind)}; ${OMIT}`;
   return { type: "problems", problems: [{ file, line: located.lineOf([]), message, source: located.value }] };
 }
 

@@ -25,4 +25,4 @@ export function unsupportedText(apiVersion: string, kind: string): string {
 }
 
 /** The way out, for messages. */
-export const LEAVE_OUT = "--ignore-unsupported leaves it out";
+export const OMIT = "--ignore-unsupported omits it";

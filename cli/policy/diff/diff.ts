@@ -30,7 +30,7 @@ export interface PolicyDiff extends Omit<Ends, "classes"> {
 
 /**
  * Returns the connections that one side allows and the other does not, exactly, for each pair of ends. An end on one
- * side only has no connections on the other. Connections of a pod to itself through a Service are left out.
+ * side only has no connections on the other. Connections of a pod to itself through a Service are omitted.
  */
 export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
   const { classes, ...ends } = endsOf(sides, by);

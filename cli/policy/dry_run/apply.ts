@@ -90,7 +90,7 @@ function changeOf(before: Manifest | undefined, after: Manifest): ObjectChange {
   return { type: isSame ? "unchanged" : "changed", before, after };
 }
 
-/** Returns the selector of a Service, which its model leaves out; empty for other objects. */
+/** Returns the selector of a Service, which its model omits; empty for other objects. */
 function selectorText({ object, source }: Manifest): string {
   if (object.kind !== "Service" || wantedProblem(source) !== undefined) return "";
   const labels = Object.entries(wantedEndpoints(source).selector ?? {}).map(([key, value]) => `${key}=${value}`);

@@ -126,7 +126,7 @@ function isEmptyPeer(peer: IndexedPeer): boolean {
   return peer.type === "pods" && !peer.members.includes(1);
 }
 
-/** Returns the pods of an egress rule; peers without named ports are left out. */
+/** Returns the pods of an egress rule; peers without named ports are omitted. */
 function destinationsOf({ pods }: PolicyIndex, { peers }: IndexedRule): readonly PodEntry[] {
   return [...pods.values()].filter(({ subject }) => {
     if (subject === undefined) return false;

@@ -51,7 +51,7 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   // Here, fields that the API does not have are findings.
   const read = { ...input, validate: undefined, waysIn: true };
   const manifests = await readInput({ ...io, files: comments.watching(io.files) }, read);
-  tellAll(io, manifests.leftOut);
+  tellAll(io, manifests.omitted);
   // Findings report the other doubts, and objects that are there but cannot be read.
   if (manifests.problems.length === 0) {
     for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);

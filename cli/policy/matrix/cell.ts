@@ -41,7 +41,7 @@ export function* cellRowsOf(matrix: Matrix): Generator<CellRow> {
 /**
  * Yields the same cells one by one.
  *
- * @param isAllowedOnly whether to leave out pairs between which nothing may be sent
+ * @param isAllowedOnly whether to omit pairs between which nothing may be sent
  */
 export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellText): Generator<Cell> {
   for (const { from, to, connections: row } of cellRowsOf(matrix)) {

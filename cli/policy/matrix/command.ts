@@ -14,7 +14,7 @@ export function matrixCommand(run: Run): Command {
     .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(addPorts))
     .option("--from <pods>", "what these may reach: NS/NAME of a pod or workload, or a namespace")
     .option("--to <pods>", "who may reach these")
-    .option("--allowed-only", "leave out pairs between which nothing may be sent", false)
+    .option("--allowed-only", "omit pairs between which nothing may be sent", false)
     .option("--with-shadow", "as if the policies in shadow were in force", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
     .addHelpText(

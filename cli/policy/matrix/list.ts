@@ -31,7 +31,7 @@ const MOST_NAMES = 20;
 
 /**
  * Returns a list that says for each end whom it reaches and how, or who reaches it. Ends with the same answer are
- * merged: ten thousand pods of one namespace have one name. A pod with itself, and with its own node, is left out.
+ * merged: ten thousand pods of one namespace have one name. A pod with itself, and with its own node, is omitted.
  */
 export function formatList(matrix: Matrix, textOf: CellText, form: ListForm): string {
   const names = new EndNames([...new Set([...matrix.sources, ...matrix.destinations])]);

@@ -48,7 +48,7 @@ export interface Scope {
 /** The part of a matrix that is printed. */
 export interface Asked {
   readonly ports: readonly PortQuestion[];
-  /** Whether to leave out pairs between which nothing may be sent. */
+  /** Whether to omit pairs between which nothing may be sent. */
   readonly isAllowedOnly: boolean;
 }
 

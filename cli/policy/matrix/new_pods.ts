@@ -20,7 +20,7 @@ export interface NewPods {
   /** For a pod with labels, the key of the one without labels in the same namespace. */
   readonly plain: ReadonlyMap<string, string>;
   /** The number of further kinds of pods in policies. */
-  readonly leftOut: number;
+  readonly omitted: number;
 }
 
 /** The most kinds of non-existing pods that are tried. */
@@ -39,15 +39,15 @@ export function newPodsFor(objects: readonly ClusterObject[]): NewPods {
   for (const name of namespaces.keys()) maker.add({ namespace: name, labels: {} }, `new pod in ${name}`);
   maker.add({ namespace: maker.namespaceWith({}), labels: {} }, "new pod in any other namespace");
   const seen = new Set<string>();
-  let leftOut = 0;
+  let omitted = 0;
   for (const { peer, namespace } of peersOf(objects)) {
     const key = JSON.stringify([peer.namespaceSelector ?? namespace, peer.podSelector]);
     if (seen.has(key)) continue;
     seen.add(key);
     if (pods.some((pod) => isSelected(peer, namespace, pod, namespaces))) continue;
-    if (seen.size > MOST_KINDS || !maker.addFor(peer, namespace)) leftOut++;
+    if (seen.size > MOST_KINDS || !maker.addFor(peer, namespace)) omitted++;
   }
-  return { ...maker.made(), leftOut };
+  return { ...maker.made(), omitted };
 }
 
 interface Place {
@@ -145,7 +145,7 @@ class Maker {
     return name;
   }
 
-  made(): Omit<NewPods, "leftOut"> {
+  made(): Omit<NewPods, "omitted"> {
     const objects = [...this.#namespaces.values(), ...this.#pods.values()];
     return { objects, names: this.#names, plain: this.#plain };
   }

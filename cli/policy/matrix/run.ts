@@ -50,7 +50,7 @@ const optionsSchema = v.object({
 });
 
 const MOST_NAMED = 5;
-const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), plain: new Map(), leftOut: 0 });
+const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), plain: new Map(), omitted: 0 });
 
 /** Prints the matrix. @throws DrawbridgeError ERR_OBJECT for chosen pods that do not exist, and as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
@@ -98,7 +98,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
   } else writeAll(io.out, printed(shown, asked, output, io.out.columns));
   for (const doubt of found.doubts) io.err.write(`${printable(doubt)}\n`);
-  tellLeftOut(io, young.leftOut);
+  tellOmitted(io, young.omitted);
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;
@@ -119,8 +119,8 @@ function waysInFor(
   return { ends: wayInEnds(ways, cluster, services), doubts };
 }
 
-function tellLeftOut(io: Io, count: number): void {
-  if (count > 0) io.err.write(`left out: ${count} more kinds of pods that policies speak of and that are not there\n`);
+function tellOmitted(io: Io, count: number): void {
+  if (count > 0) io.err.write(`omitted: ${count} more kinds of pods that policies speak of and that are not there\n`);
 }
 
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
@@ -156,8 +156,8 @@ function writeTable(
     const list = formatList(matrix, textOf, { ...form, isOutsideOnly: podsGrid !== undefined });
     io.out.write(podsGrid === undefined || list === "" ? list : `\n${list}`);
   }
-  const isAnyLeftOut = matrix.groups.some(({ pods: [pod, ...more] }) => pod?.hostNetwork === true && more.length === 0);
-  if (podsGrid === undefined && isAnyLeftOut) {
+  const isAnyOmitted = matrix.groups.some(({ pods: [pod, ...more] }) => pod?.hostNetwork === true && more.length === 0);
+  if (podsGrid === undefined && isAnyOmitted) {
     const why = isPoliced ? "which have rules of their own; -o wide has them" : "which no NetworkPolicy keeps apart";
     io.err.write(`not listed: a pod and the network of its own node, ${why}\n`);
   }

@@ -33,7 +33,7 @@ const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 /**
  * Returns connections that represent the ways into a namespace: from a controller's pods to the pods that its Ingresses
  * and routes lead to, and from outside to those of Services with node ports, a balancer or external addresses, and to
- * the controllers. A pod without an address is left out, since no connection of it can be seen either.
+ * the controllers. A pod without an address is omitted, since no connection of it can be seen either.
  */
 export function askedConnections(
   cluster: Cluster,

@@ -50,7 +50,7 @@ export interface Observation {
 }
 
 /**
- * Returns the pairs of workloads, ports and peers in the connections of a namespace, each once. It leaves out pairs
+ * Returns the pairs of workloads, ports and peers in the connections of a namespace, each once. It omits pairs
  * that a policy allows already, and what policies never decide about, such as a pod and its own node (POL-07).
  *
  * @param asked connections that objects ask for, of any namespace

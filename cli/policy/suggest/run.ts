@@ -39,7 +39,7 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const services = serviceObjects(cluster);
   const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
   const suggestion = suggest(index, namespace, connections, askedConnections(cluster, services, ways, namespace));
-  const { remarks, leftOut } = suggestion;
+  const { remarks, omitted } = suggestion;
   io.out.write(policiesText(suggestion));
   const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
@@ -48,6 +48,6 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
     return !isFromOutside && backends.some((backend) => backend.namespace === namespace);
   });
   for (const doubt of doubtsOf(unknown)) say(`note: ${doubt}; what was not seen of it is not allowed`);
-  for (const text of leftOut) say(`not allowed: ${text}`);
-  return leftOut.length === 0 ? ExitCode.YES : ExitCode.NO;
+  for (const text of omitted) say(`not allowed: ${text}`);
+  return omitted.length === 0 ? ExitCode.YES : ExitCode.NO;
 }

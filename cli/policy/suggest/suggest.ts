@@ -18,7 +18,7 @@ export interface Suggestion {
   /** Sentences about assumptions. */
   readonly remarks: readonly string[];
   /** Sentences about connections that were seen but that no rule allows. */
-  readonly leftOut: readonly string[];
+  readonly omitted: readonly string[];
 }
 
 /** A NetworkPolicy for one workload. */
@@ -53,7 +53,7 @@ const DNS_PORTS = [
 /**
  * Returns the smallest NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and
  * protocol in some connections. They add to the existing policies: what these allow gets no rule, and a direction in
- * which they isolate all pods of a workload is left out. The cluster's DNS is always allowed, since tables seldom show
+ * which they isolate all pods of a workload is omitted. The cluster's DNS is always allowed, since tables seldom show
  * it.
  *
  * @param asked connections that objects ask for: these are allowed like those that were seen
@@ -69,14 +69,14 @@ export function suggest(
   const notes = {
     comments: new Map<object, readonly string[]>(),
     remarks: new Set<string>(),
-    leftOut: new Set<string>(),
+    omitted: new Set<string>(),
   };
   const context = { index, namespace, observation, ...notes };
   const policies = own.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, pods]) => policyFor(context, name, pods));
-  if (observation.icmp > 0) context.leftOut.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
-  if (observation.denied > 0) context.leftOut.add(`${observation.denied} are denied by policies that are there`);
+  if (observation.icmp > 0) context.omitted.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
+  if (observation.denied > 0) context.omitted.add(`${observation.denied} are denied by policies that are there`);
   for (const by of observation.closed) context.remarks.add(`${by}: policies that are there close it`);
-  return { policies, comments: notes.comments, remarks: [...context.remarks], leftOut: [...context.leftOut] };
+  return { policies, comments: notes.comments, remarks: [...context.remarks], omitted: [...context.omitted] };
 }
 
 interface Context {
@@ -85,17 +85,17 @@ interface Context {
   readonly observation: Observation;
   readonly comments: Map<object, readonly string[]>;
   readonly remarks: Set<string>;
-  readonly leftOut: Set<string>;
+  readonly omitted: Set<string>;
 }
 
 function policyFor(context: Context, workload: string, pods: readonly Pod[]): readonly SuggestedPolicy[] {
-  const { index, namespace, observation, remarks, leftOut } = context;
+  const { index, namespace, observation, remarks, omitted } = context;
   const pairs = observation.pairs.filter((pair) => pair.workload === workload);
   const directions = DIRECTIONS.filter((direction) => isOpen(index, pods, direction));
   if (directions.length === 0) return [];
   const podSelector = commonSelector(pods);
   if (podSelector === undefined) {
-    leftOut.add(`${workload}: its pods have no label in common, so no policy can select them`);
+    omitted.add(`${workload}: its pods have no label in common, so no policy can select them`);
     return [];
   }
   const others = othersSelected(context, podSelector, workload);
@@ -137,7 +137,7 @@ function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction)
     if (first === undefined) continue;
     const askedBy = [...new Set(ofPeer.flatMap((pair) => pair.askedBy))].sort();
     if (first.peer.type !== "workload" && askedBy.length === 0 && ++addresses > MOST_ADDRESSES) {
-      context.leftOut.add(
+      context.omitted.add(
         `${first.workload}: more than ${MOST_ADDRESSES} addresses (${direction}); allow a range of them`,
       );
       continue;
@@ -164,7 +164,7 @@ function peerObject(context: Context, workload: string, peer: Peer): object | un
   const pods = context.observation.workloads.get(peer.name) ?? [];
   const found = podPeer(pods, context.namespace);
   if (found === undefined) {
-    context.leftOut.add(`${workload} and ${peer.name}: the pods of ${peer.name} have no label in common`);
+    context.omitted.add(`${workload} and ${peer.name}: the pods of ${peer.name} have no label in common`);
     return undefined;
   }
   const others = othersSelected(context, commonSelector(pods) ?? {}, peer.name, pods[0]?.namespace);

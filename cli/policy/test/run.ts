@@ -43,7 +43,7 @@ export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
   return results.every(({ outcome }) => outcome === "holds") ? ExitCode.YES : ExitCode.NO;
 }
 
-/** Reports what expectations leave out: they cover packets to the pods, but an Ingress may lead there, too. */
+/** Reports what expectations omit: they cover packets to the pods, but an Ingress may lead there, too. */
 function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResult[]): void {
   const isAboutOutside = results.some(({ expectation }) => parseEndName(expectation.from)?.type === "address");
   for (const doubt of isAboutOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);

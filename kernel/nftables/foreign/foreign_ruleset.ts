@@ -91,7 +91,7 @@ const elementListLayout = {
 /**
  * Reads the tables of all other programs, with rules as steps and the elements of sets.
  *
- * @param isOurs tells whether a table is ours and left out
+ * @param isOurs tells whether a table is ours and omitted
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */
 export function readForeignTables(

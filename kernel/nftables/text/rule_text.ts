@@ -12,7 +12,7 @@ import type { Rewrite } from "../encode/rewrite_code.ts";
 import { bitsType, checkMerging, lowerStatement } from "../encode/lowering.ts";
 import type { Match, NatTarget, Operand, RateLimit, Rule, Statement } from "../model/statement.ts";
 
-/** nft's default, which it leaves out of its listing. */
+/** nft's default, which it omits from its listing. */
 const DEFAULT_BURST = 5;
 
 /**

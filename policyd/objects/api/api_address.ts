@@ -110,7 +110,7 @@ function attempt<T>(path: string, read: () => T): T {
     return read();
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
-    // The error's message is left out: it may quote the text, which contains secrets.
+    // The error's message is omitted: it may quote the text, which contains secrets.
     throw new DrawbridgeError("ERR_CONFIGURATION", `${path}: no YAML; expected a kubeconfig: give apiServer instead`);
   }
 }

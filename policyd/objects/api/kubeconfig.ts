@@ -41,7 +41,7 @@ export async function credentialsOf({ kubeconfig, context }: KubeconfigChoice): 
   if (user === null && Boolean(current.user)) {
     throw unusable(name, `context ${quoted(current.name)}: no user ${quoted(current.user)}`);
   }
-  // Without any user client-node would leave out the cluster's certificates, too.
+  // Without any user client-node would omit the cluster's certificates, too.
   if (user === null) config.loadFromClusterAndUser(cluster, { name: "anonymous" });
   const options = { headers: {} };
   try {

@@ -15,7 +15,7 @@ const MOST_PORTS = 20_000;
 const MOST_HINTS = 8;
 
 /**
- * Reads a discovery.k8s.io/v1 EndpointSlice. An invalid endpoint or port is left out and reported.
+ * Reads a discovery.k8s.io/v1 EndpointSlice. An invalid endpoint or port is omitted and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

@@ -14,7 +14,7 @@ import { Reader } from "./reader.ts";
 
 /** The gate's result for one value. */
 export type Verdict =
-  /** A usable object, and a problem for each part that was left out. */
+  /** A usable object, and a problem for each part that was omitted. */
   | { readonly type: "accepted"; readonly object: ClusterObject; readonly problems: readonly string[] }
   /** An unusable object of our kinds. If its `id` is known, an older version of it stays in force. */
   | {
@@ -67,7 +67,7 @@ const GATES: readonly Gate[] = [
 /**
  * Turns one value of unknown JSON into an object of the model: the only way into it, for files and the API alike.
  *
- * Used fields are checked strictly, and others are ignored. An invalid part is left out where the rest does not depend
+ * Used fields are checked strictly, and others are ignored. An invalid part is omitted where the rest does not depend
  * on it and its absence opens nothing; otherwise the object is refused. Every message begins with kind and key.
  */
 export function judge(value: unknown): Verdict {

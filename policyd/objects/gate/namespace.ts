@@ -4,7 +4,7 @@ import type { Reader } from "./reader.ts";
 import { readMetadata, readUid } from "./metadata.ts";
 
 /**
- * Reads a v1 Namespace, and adds the name's label, which every namespace of a cluster has, if a file leaves it out.
+ * Reads a v1 Namespace, and adds the name's label, which every namespace of a cluster has, if a file omits it.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

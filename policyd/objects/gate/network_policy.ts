@@ -18,7 +18,7 @@ const MOST_RULES = 65_536;
 /**
  * Reads a networking.k8s.io/v1 NetworkPolicy with the API server's defaults.
  *
- * An invalid peer, port or rule is left out and reported: the policy still isolates the pods that it selects, and
+ * An invalid peer, port or rule is omitted and reported: the policy still isolates the pods that it selects, and
  * allows less than intended, never more. The same holds for rules that are not a list. If the policy types cannot be
  * read, it isolates in both directions. The pod selector must be readable.
  *

@@ -12,8 +12,8 @@ const MOST_POD_CIDRS = 2;
 const MOST_ADDRESSES = 16;
 
 /**
- * Reads a v1 Node. An invalid address or pod CIDR is left out and reported. Of more than two pod CIDRs none is used,
- * and addresses after the first 16 are left out.
+ * Reads a v1 Node. An invalid address or pod CIDR is omitted and reported. Of more than two pod CIDRs none is used,
+ * and addresses after the first 16 are omitted.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

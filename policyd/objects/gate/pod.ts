@@ -12,7 +12,7 @@ const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /**
- * Reads a v1 Pod. An invalid address or port is left out and reported.
+ * Reads a v1 Pod. An invalid address or port is omitted and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

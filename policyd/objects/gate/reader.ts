@@ -18,7 +18,7 @@ export class Reader {
   readonly #problems: ProblemList;
 
   /**
-   * @param problems receives a message for each element that {@link each} leaves out; by default the messages are
+   * @param problems receives a message for each element that {@link each} omits; by default the messages are
    *   dropped
    * @throws DrawbridgeError ERR_OBJECT when the value is not an object
    */
@@ -120,7 +120,7 @@ export class Reader {
   }
 
   /**
-   * Decodes the elements of a list, and leaves out those for which `decode` throws. They are reported as problems: the
+   * Decodes the elements of a list, and omits those for which `decode` throws. They are reported as problems: the
    * rest does not depend on them.
    */
   each<T>(

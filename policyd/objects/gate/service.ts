@@ -14,7 +14,7 @@ const AFFINITY_SECONDS = 10_800;
 const LONGEST_AFFINITY_SECONDS = 86_400;
 
 /**
- * Reads a v1 Service with the API server's defaults. An invalid address, range or port is left out and reported.
+ * Reads a v1 Service with the API server's defaults. An invalid address, range or port is omitted and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
@@ -77,7 +77,7 @@ function readPort(entry: Reader): ServicePort {
   });
 }
 
-/** Reads an ingress; one with only a hostname is for DNS and is left out. `ipMode` defaults to VIP (KEP-1860). */
+/** Reads an ingress; one with only a hostname is for DNS and is omitted. `ipMode` defaults to VIP (KEP-1860). */
 function readIngress(entry: Reader): LoadBalancerIngress | undefined {
   const ip = entry.get("ip");
   if (ip === undefined || ip === "") return undefined;

@@ -7,7 +7,7 @@ import { readMetadata } from "./metadata.ts";
 const MOST_CIDRS = 2;
 
 /**
- * Reads a networking.k8s.io/v1 ServiceCIDR (KEP-1880). An invalid range is left out and reported.
+ * Reads a networking.k8s.io/v1 ServiceCIDR (KEP-1880). An invalid range is omitted and reported.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */

@@ -65,12 +65,12 @@ function isolationOf(
   policies: readonly NetworkPolicy[],
 ): { readonly isolation: Isolation; readonly digest: unknown } | undefined {
   if (policies.length === 0) return undefined;
-  const { said, leftOut } = networkPolicyRules(policies, direction);
+  const { said, omitted } = networkPolicyRules(policies, direction);
   return {
     isolation: Object.freeze({
       policies: policies.map(({ key }) => key),
       rules: said.flatMap(({ rules }) => rules),
-      leftOut,
+      omitted,
     }),
     digest: said.map((one, index) => [policies[index]?.key, one.digest]),
   };

@@ -34,26 +34,26 @@ type Cache = WeakMap<NetworkPolicy | ClusterNetworkPolicy, CompiledRules>;
 // Objects never change, and a policy is part of many profiles.
 const compiled: Readonly<Record<Direction, Cache>> = { egress: new WeakMap(), ingress: new WeakMap() };
 
-/** The rules of a NetworkPolicy that is left out because those before it have too many pairs. */
-const LEFT_OUT: CompiledRules = Object.freeze({ rules: Object.freeze([]), digest: digest("left out") });
+/** The rules of a NetworkPolicy that is omitted because those before it have too many pairs. */
+const OMITTED: CompiledRules = Object.freeze({ rules: Object.freeze([]), digest: digest("omitted") });
 
 /**
  * Returns the rules of NetworkPolicies, which all allow. A policy has none if {@link policyProblems} reports it as too
  * large, or if it and those before it exceed {@link MOST_PROFILE_PAIRS} together (POL-73).
  *
  * @param policies in the order in which they may use up the pairs
- * @returns the rules of each, in the same order, and the keys of those that were left out because of others
+ * @returns the rules of each, in the same order, and the keys of those that were omitted because of others
  */
 export function networkPolicyRules(
   policies: readonly NetworkPolicy[],
   direction: Direction,
-): { readonly said: readonly CompiledRules[]; readonly leftOut: readonly string[] } {
+): { readonly said: readonly CompiledRules[]; readonly omitted: readonly string[] } {
   const shares = sharesOf(policies, direction);
   const said = policies.map((policy, index) => {
-    if (shares[index] === "left out") return LEFT_OUT;
+    if (shares[index] === "omitted") return OMITTED;
     return cached(policy, direction, () => (shares[index] === "in force" ? atOnce(allowRules(policy, direction)) : []));
   });
-  return { said, leftOut: policies.filter((_, index) => shares[index] === "left out").map(({ key }) => key) };
+  return { said, omitted: policies.filter((_, index) => shares[index] === "omitted").map(({ key }) => key) };
 }
 
 /** Compiles NetworkPolicies that are not compiled yet in slices; {@link networkPolicyRules} then has little to do. */
@@ -69,19 +69,19 @@ export function* networkPolicyRulesAhead(policies: readonly NetworkPolicy[], dir
 }
 
 /** Returns the keys of a profile's policies that allow nothing since those before them have too many pairs (POL-73). */
-export function leftOutOf({ isolation, shadow }: Profile): readonly string[] {
-  return (isolation ?? shadow)?.leftOut ?? [];
+export function omittedOf({ isolation, shadow }: Profile): readonly string[] {
+  return (isolation ?? shadow)?.omitted ?? [];
 }
 
 /** Returns, for administrators, why policies of a profile allow less than they say; undefined if none does. */
-export function leftOutProblem(profile: Profile): string | undefined {
+export function omittedProblem(profile: Profile): string | undefined {
   const { direction } = profile;
-  const leftOut = leftOutOf(profile);
-  if (leftOut.length === 0) return undefined;
-  const others = leftOut.length > MOST_NAMED ? ` and ${leftOut.length - MOST_NAMED} others` : "";
+  const omitted = omittedOf(profile);
+  if (omitted.length === 0) return undefined;
+  const others = omitted.length > MOST_NAMED ? ` and ${omitted.length - MOST_NAMED} others` : "";
   return (
     `${direction}: the NetworkPolicies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an ` +
-    `exception and a port: ${leftOut.slice(0, MOST_NAMED).join(", ")}${others} allow those pods nothing; ` +
+    `exception and a port: ${omitted.slice(0, MOST_NAMED).join(", ")}${others} allow those pods nothing; ` +
     "have fewer or smaller policies select them"
   );
 }

@@ -35,7 +35,7 @@ export interface Isolation {
   /** All with the action "allow", in the order of the policies' keys and of their rules. */
   readonly rules: readonly ProfileRule[];
   /** Keys of the policies that have no rules here, since together they would have too many (POL-73). */
-  readonly leftOut: readonly string[];
+  readonly omitted: readonly string[];
 }
 
 export interface ProfileRule {

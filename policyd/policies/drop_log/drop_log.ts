@@ -40,7 +40,7 @@ const QUEUE_MILLISECONDS = 200;
 const RECEIVE_BUFFER_BYTES = 256 * 1024;
 const RETRY_MILLISECONDS = 30_000;
 /** How often, at most, the number of packets without a line is logged. */
-const LEFT_OUT_MILLISECONDS = 10_000;
+const OMITTED_MILLISECONDS = 10_000;
 
 const MESSAGES = {
   drop: "policy dropped a packet",
@@ -59,7 +59,7 @@ export class DropLog implements PolicyFollower {
   /** By the namespace of the sender: one that is denied in a loop takes no line from other tenants. */
   readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.burst);
   #nextLine: Cancel | undefined;
-  #leftOutLine: Cancel | undefined;
+  #omittedLine: Cancel | undefined;
   #isStopped = false;
 
   constructor(parts: DropLogParts) {
@@ -95,7 +95,7 @@ export class DropLog implements PolicyFollower {
     this.#isStopped = true;
     this.#subscription.stop();
     this.#nextLine?.();
-    this.#leftOutLine?.();
+    this.#omittedLine?.();
   }
 
   problems(): readonly string[] {
@@ -129,10 +129,10 @@ export class DropLog implements PolicyFollower {
     }
     const beyond = this.#waiting.add(this.#senderOf(flow), flow);
     if (beyond !== undefined) {
-      this.#pace.leftOut(flowKey(beyond));
+      this.#pace.dismiss(flowKey(beyond));
       this.#counts["too many"]++;
       this.#parts.observer?.denied(beyond, undefined);
-      this.#leftOut();
+      this.#reportOmitted();
     }
     this.#schedule();
   }
@@ -164,12 +164,12 @@ export class DropLog implements PolicyFollower {
     this.#pace.explained(began, clock.now());
   }
 
-  #leftOut(): void {
+  #reportOmitted(): void {
     const { logger, clock } = this.#parts;
-    if (this.#isStopped || this.#leftOutLine !== undefined) return;
+    if (this.#isStopped || this.#omittedLine !== undefined) return;
     const before = this.#counts["too many"] - 1;
-    this.#leftOutLine = clock.after(LEFT_OUT_MILLISECONDS, () => {
-      this.#leftOutLine = undefined;
+    this.#omittedLine = clock.after(OMITTED_MILLISECONDS, () => {
+      this.#omittedLine = undefined;
       logger.warn("logged packets have no line: too many", { packets: this.#counts["too many"] - before });
     });
   }
@@ -186,7 +186,7 @@ function flowOf(message: ReceivedMessage): LoggedFlow | undefined {
   }
 }
 
-/** Leaves out the source port: it does not matter to policies, and each attempt has a new one. */
+/** Omits the source port: it does not matter to policies, and each attempt has a new one. */
 function flowKey({ origin, source, destination, protocol, traffic }: LoggedFlow): string {
   const ends = `${formatAddress(source)} ${formatAddress(destination)}`;
   return `${origin.direction} ${origin.outcome} ${ends} ${protocol} ${traffic.port ?? ""}`;

@@ -44,7 +44,7 @@ export class FlowLimiter {
 
   /**
    * Decides about a packet's flow. A "new" flow has to be explained when there is time ({@link wait}), then {@link
-   * explained} or {@link leftOut} is called.
+   * explained} or {@link dismiss} is called.
    *
    * @param flow the same text for the same flow
    * @param ends its addresses
@@ -62,7 +62,7 @@ export class FlowLimiter {
   }
 
   /** Forgets a "new" flow that is not explained after all, because others have the room. */
-  leftOut(flow: string): void {
+  dismiss(flow: string): void {
     this.#reported.delete(flow);
   }
 

@@ -1,14 +1,14 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Indexed, LabelSelector, NetworkPolicy, PolicyPeer, PolicyRule } from "../../objects/model.ts";
 
-/** The gate leaves out an element that is not an object, in any list. */
-const LEFT_OUT = "left out";
+/** The gate omits an element that is not an object, in any list. */
+const OMITTED = "omitted";
 
-type Element = object | typeof LEFT_OUT;
+type Element = object | typeof OMITTED;
 
 /**
  * Returns a NetworkPolicy as the API has it; the gate makes the same policy of it again. In place of each element that
- * the gate left out stands a string, which it leaves out again. A list of only invalid elements must not become an
+ * the gate omitted stands a string, which it omits again. A list of only invalid elements must not become an
  * empty one, which means everyone, and null is an element without members, which means everyone, too.
  */
 export function policyManifest(policy: NetworkPolicy): object {
@@ -51,11 +51,11 @@ function selectorManifest({ matchLabels, matchExpressions }: LabelSelector): obj
 /** Returns a list with the elements at their original indexes. */
 function listOf<T extends Indexed>(elements: readonly T[], print: (element: T) => object): readonly Element[] {
   const length = elements.reduce((most, { index }) => Math.max(most, index + 1), 0);
-  const list = Array.from({ length }, (): Element => LEFT_OUT);
+  const list = Array.from({ length }, (): Element => OMITTED);
   for (const element of elements) list[element.index] = print(element);
   return list;
 }
 
 function invalidAlone(list: readonly Element[]): readonly Element[] {
-  return list.length === 0 ? [LEFT_OUT] : list;
+  return list.length === 0 ? [OMITTED] : list;
 }

@@ -16,7 +16,7 @@ const ATTEMPTS = 4;
  * elements as pending.
  *
  * Anything may be committed between two pieces, and the mirror knows it by the next piece. When one of our batches
- * deletes elements of this set, the list may leave out others, and the next piece may still contain the deleted ones
+ * deletes elements of this set, the list may omit others, and the next piece may still contain the deleted ones
  * (`Nftables.elementsInPieces`). Then all elements are read again, the last time without interruption.
  *
  * @returns the number of wrong elements that were not pending before; it yields the work of each piece

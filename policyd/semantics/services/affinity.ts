@@ -1,6 +1,6 @@
 import type { Service } from "../../objects/model.ts";
 import { keptTimeouts, timeoutFor, usedTimeout } from "../../services/affinity/kept_timeouts.ts";
-import { leaveOut } from "./endpoint.ts";
+import { omit } from "./endpoint.ts";
 import type { SocketAddress } from "./packet.ts";
 import type { Selection } from "./selection.ts";
 import type { Affinity } from "./verdict.ts";
@@ -33,7 +33,7 @@ export function applyAffinity(
   return {
     hints: selection.hints,
     selected: [{ ...kept, because: [...kept.because, { type: "client's endpoint" }] }],
-    leftOut: [...selection.leftOut, ...others.map((one) => leaveOut(one.endpoint, "client has another endpoint"))],
+    omitted: [...selection.omitted, ...others.map((one) => omit(one.endpoint, "client has another endpoint"))],
     affinity: { type: "kept", timeoutSeconds },
   };
 }

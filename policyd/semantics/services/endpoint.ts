@@ -2,7 +2,7 @@ import type { Family } from "../../../kernel/ip/address.ts";
 import type { Endpoint, EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
 import { specialClass } from "./address_class.ts";
 import type { SocketAddress } from "./packet.ts";
-import type { IgnoredSlice, LeftOut, LeftOutReason } from "./verdict.ts";
+import type { IgnoredSlice, Omitted, OmittedReason } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
 /** An endpoint of one port of a Service. */
@@ -20,7 +20,7 @@ export type Usability = "ready" | "terminating" | "unusable";
 /** The endpoints of a port whose addresses packets can be sent to, and what else its slices contain. */
 export interface PortEndpoints {
   readonly endpoints: readonly PortEndpoint[];
-  readonly leftOut: readonly LeftOut[];
+  readonly omitted: readonly Omitted[];
   readonly ignoredSlices: readonly IgnoredSlice[];
 }
 
@@ -43,24 +43,24 @@ export function endpointsOf(world: ServiceWorld, service: Service, port: Service
     if (because !== undefined) ignoredSlices.push({ slice: slice.key, because });
     else all.push(...numbers.flatMap((number) => entriesOf(world, slice, number)));
   }
-  const leftOut: LeftOut[] = [];
+  const omitted: Omitted[] = [];
   const best = new Map<string, PortEndpoint>();
   for (const entry of all.toSorted((a, b) => ORDER.indexOf(a.usability) - ORDER.indexOf(b.usability))) {
     const special = specialClass(entry.socket.address);
     const key = `${entry.socket.address} ${entry.socket.port}`;
     const known = best.get(key);
-    if (special !== undefined) leftOut.push(leaveOut(entry, `${special} address`));
+    if (special !== undefined) omitted.push(omit(entry, `${special} address`));
     else if (known === undefined) best.set(key, entry);
     else {
-      leftOut.push(leaveOut(entry, "same endpoint in another slice"));
+      omitted.push(omit(entry, "same endpoint in another slice"));
       if (entry.isLocal && entry.usability !== "unusable") best.set(key, { ...known, isLocal: true });
     }
   }
-  return { endpoints: [...best.values()], leftOut, ignoredSlices };
+  return { endpoints: [...best.values()], omitted, ignoredSlices };
 }
 
 /** Returns an endpoint with the reason why it is not a candidate. */
-export function leaveOut({ socket, slice }: PortEndpoint, because: LeftOutReason): LeftOut {
+export function omit({ socket, slice }: PortEndpoint, because: OmittedReason): Omitted {
   return { endpoint: socket, slice, because };
 }
 

@@ -109,6 +109,6 @@ function drop(reason: Drop["reason"], about: Pick<Drop, "frontend" | "endpoints"
   return Object.freeze({ kind: "drop", reason, ...about });
 }
 
-function report({ leftOut, ignoredSlices }: PortEndpoints, selection: Selection): EndpointReport {
-  return Object.freeze({ hints: selection.hints, leftOut: [...leftOut, ...selection.leftOut], ignoredSlices });
+function report({ omitted, ignoredSlices }: PortEndpoints, selection: Selection): EndpointReport {
+  return Object.freeze({ hints: selection.hints, omitted: [...omitted, ...selection.omitted], ignoredSlices });
 }

@@ -54,9 +54,9 @@ function aboutLines({ frontend, endpoints }: Drop | Reject): readonly string[] {
   ];
 }
 
-function reportLines({ leftOut, ignoredSlices }: EndpointReport): readonly string[] {
+function reportLines({ omitted, ignoredSlices }: EndpointReport): readonly string[] {
   return [
-    ...leftOut.map(({ endpoint, slice, because }) => `  not ${socketOf(endpoint)} (${slice}): ${because}`),
+    ...omitted.map(({ endpoint, slice, because }) => `  not ${socketOf(endpoint)} (${slice}): ${because}`),
     ...ignoredSlices.map(({ slice, because }) => `  EndpointSlice ${slice} does not count: ${because}`),
   ];
 }

@@ -1,6 +1,6 @@
 import { hintUse, isHinted } from "./hints.ts";
-import { leaveOut, type PortEndpoint } from "./endpoint.ts";
-import type { HintUse, LeftOut, Route, TakenReason } from "./verdict.ts";
+import { omit, type PortEndpoint } from "./endpoint.ts";
+import type { HintUse, Omitted, Route, TakenReason } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
 /** An endpoint that new connections may go to. */
@@ -13,7 +13,7 @@ export interface Selected {
 export interface Selection {
   readonly selected: readonly Selected[];
   readonly hints: HintUse;
-  readonly leftOut: readonly LeftOut[];
+  readonly omitted: readonly Omitted[];
 }
 
 /** Returns whether there is an endpoint on any node that a connection could go to. */
@@ -30,16 +30,16 @@ export function select(world: ServiceWorld, endpoints: readonly PortEndpoint[], 
   const inScope = endpoints.filter(({ isLocal }) => scope === "all" || isLocal);
   const wanted = inScope.some(({ usability }) => usability === "ready") ? "ready" : "terminating";
   const selected: Selected[] = [];
-  const leftOut: LeftOut[] = [];
+  const omitted: Omitted[] = [];
   for (const entry of endpoints) {
     const isNarrowed = scope === "all" && wanted === "ready" && !isHinted(hints, entry.endpoint);
-    if (entry.usability === "unusable") leftOut.push(leaveOut(entry, "not ready"));
-    else if (!inScope.includes(entry)) leftOut.push(leaveOut(entry, "not on this node"));
-    else if (entry.usability !== wanted) leftOut.push(leaveOut(entry, "terminating, and others are ready"));
-    else if (isNarrowed) leftOut.push(leaveOut(entry, `hinted for other ${hints.type === "node" ? "nodes" : "zones"}`));
+    if (entry.usability === "unusable") omitted.push(omit(entry, "not ready"));
+    else if (!inScope.includes(entry)) omitted.push(omit(entry, "not on this node"));
+    else if (entry.usability !== wanted) omitted.push(omit(entry, "terminating, and others are ready"));
+    else if (isNarrowed) omitted.push(omit(entry, `hinted for other ${hints.type === "node" ? "nodes" : "zones"}`));
     else selected.push({ endpoint: entry, because: reasons(scope, wanted, hints) });
   }
-  return { selected, hints, leftOut };
+  return { selected, hints, omitted };
 }
 
 function reasons(scope: Route["endpoints"], wanted: "ready" | "terminating", hints: HintUse): readonly TakenReason[] {

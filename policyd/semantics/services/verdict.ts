@@ -111,7 +111,7 @@ export type Masquerade =
 /** How the Service's slices were used. */
 export interface EndpointReport {
   readonly hints: HintUse;
-  readonly leftOut: readonly LeftOut[];
+  readonly omitted: readonly Omitted[];
   readonly ignoredSlices: readonly IgnoredSlice[];
 }
 
@@ -127,14 +127,14 @@ export type HintSafeguard =
   | "no zone of this node"
   | "none for this node or zone";
 
-export interface LeftOut {
+export interface Omitted {
   readonly endpoint: SocketAddress;
   /** `namespace/name` */
   readonly slice: string;
-  readonly because: LeftOutReason;
+  readonly because: OmittedReason;
 }
 
-export type LeftOutReason =
+export type OmittedReason =
   | "same endpoint in another slice"
   | "loopback address"
   | "link-local address"

@@ -7,7 +7,7 @@ import { admits, type BenchPod, type BenchPolicy, PORTS, selects } from "./clust
  * rules for each such pod in the three base chains. Every event is a full sync under a new version, by one run of nft
  * for each policy, for each pod and each family.
  *
- * Parts that do not serve policies are left out (NodePorts, external addresses), and old chains of policies are deleted
+ * Parts that do not serve policies are omitted (NodePorts, external addresses), and old chains of policies are deleted
  * once nothing jumps to them any more; kube-router tries before, fails, and keeps them.
  */
 export type Family = 4 | 6;

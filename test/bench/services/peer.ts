@@ -22,8 +22,8 @@ export interface Load {
 
 /**
  * One of kube-proxy's layouts on a node of its own, loaded by `nft -f -` as kube-proxy does. Only that program is
- * measured, with its text ready; kube-proxy's own work before and beside it (it lists all chains in every sync) is left
- * out.
+ * measured, with its text ready; kube-proxy's own work before and beside it (it lists all chains in every sync) is
+ * omitted.
  */
 export class Peer {
   readonly namespace: LabNamespace;

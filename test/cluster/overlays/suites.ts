@@ -89,7 +89,7 @@ export const OVERLAY_SUITES: readonly Suite[] = CONFIGURATIONS.map((configuratio
   group: "overlays",
   settings: configuration.settings,
   focus: SHORT,
-  leftOut: {},
+  omitted: {},
   processes: 4,
   install: (cluster, materials, say) => install(configuration, cluster, materials, say),
 }));

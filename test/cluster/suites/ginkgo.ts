@@ -12,7 +12,7 @@ import type { GinkgoSuite } from "./suites.ts";
 const MINUTE = 60_000;
 
 /** A choice of upstream's tests, as a suite has it. */
-export type Choice = Pick<GinkgoSuite, "name" | "focus" | "elsewhere" | "leftOut" | "processes">;
+export type Choice = Pick<GinkgoSuite, "name" | "focus" | "elsewhere" | "omitted" | "processes">;
 
 /** The directories of a run's programs and files. */
 export interface RunPlace {
@@ -20,13 +20,13 @@ export interface RunPlace {
   readonly programs: string;
   /** The directory for NAME.log, the tests' whole output, NAME.report.json, Ginkgo's report, and NAME.passed.json. */
   readonly directory: string;
-  /** Whether tests that passed in an earlier, interrupted run are left out, and their results taken from there. */
+  /** Whether tests that passed in an earlier, interrupted run are omitted, and their results taken from there. */
   readonly isResumed?: boolean;
 }
 
 /** Returns the titles of the tests that a choice selects. */
 export function listTests(
-  choice: Pick<GinkgoSuite, "focus" | "elsewhere" | "leftOut">,
+  choice: Pick<GinkgoSuite, "focus" | "elsewhere" | "omitted">,
   programs: string,
 ): readonly string[] {
   // Starting the tests leaves temporary files.
@@ -96,8 +96,8 @@ export async function runTests(
   );
 }
 
-function choiceArguments({ focus, elsewhere = [], leftOut }: Parameters<typeof listTests>[0]): readonly string[] {
-  const skip = [...elsewhere, ...Object.keys(leftOut)];
+function choiceArguments({ focus, elsewhere = [], omitted }: Parameters<typeof listTests>[0]): readonly string[] {
+  const skip = [...elsewhere, ...Object.keys(omitted)];
   return [...focus.map((one) => `--focus=${one}`), ...skip.map((one) => `--skip=${one}`)];
 }
 

@@ -19,7 +19,7 @@ interface Entry {
 /**
  * Reads the output of a Go test program that was run with -test.v, even a killed one.
  *
- * @param root the test function, whose name the titles leave out
+ * @param root the test function, whose name the titles omit
  * @returns the tests without subtests, in the order in which they started. A test with subtests is a result only if it
  *   failed and none of them did, or if it skipped itself or ended before them.
  */

@@ -32,7 +32,7 @@ const NANOSECONDS = 1e9;
 /**
  * Reads Ginkgo's JSON report.
  *
- * @returns the tests that ran or skipped themselves, sorted by title, without those that focus and skip left out
+ * @returns the tests that ran or skipped themselves, sorted by title, without those that focus and skip omitted
  */
 export function readResults(json: string): readonly TestResult[] {
   return v

@@ -81,7 +81,7 @@ export async function runFocused(
   focus: readonly string[],
   say: (line: string) => void,
 ): Promise<boolean> {
-  const suite = { name: "focused", focus, leftOut: {}, processes: 1 };
+  const suite = { name: "focused", focus, omitted: {}, processes: 1 };
   const results = await runTests(cluster, suite, { programs, directory: path.join(CACHE, "focused") }, say);
   for (const { state, title, message } of results)
     console.log(`${state.padEnd(8)} ${title}\n         ${message.slice(0, 500)}`.trimEnd());
@@ -120,7 +120,7 @@ async function runWith(
       // Files of an interrupted run exist only with --resume.
       const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
       const results = await runTests(cluster, suite, place, say);
-      return [...results, ...skippedByChoice(suite, listTests({ ...suite, leftOut: {} }, materials.programs))];
+      return [...results, ...skippedByChoice(suite, listTests({ ...suite, omitted: {} }, materials.programs))];
     }
     case "conformance":
       return await runConformance(cluster, suite.name, materials, RESULTS, say);

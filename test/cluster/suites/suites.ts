@@ -26,7 +26,7 @@ export interface GinkgoSuite extends OfEverySuite {
   /** Expressions for matching tests that belong to another suite. */
   readonly elsewhere?: readonly string[];
   /** Expressions for tests of the suite that do not run, each with the reason. They count as skipped. */
-  readonly leftOut: Readonly<Record<string, string>>;
+  readonly omitted: Readonly<Record<string, string>>;
   /** The number of tests at once. */
   readonly processes: number;
 }
@@ -59,7 +59,7 @@ export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite | UninstallSu
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
 
 /** Tests that cannot run on this cluster, or that test something that Drawbridge does not have. */
-export const LEFT_OUT: Readonly<Record<string, string>> = {
+export const OMITTED: Readonly<Record<string, string>> = {
   ...NO_SCTP,
   [String.raw`\[Feature:LoadBalancer\]`]: "needs a cloud's load balancer",
   [String.raw`\[Feature:Networking-Performance\]|\[Feature:PerformanceDNS\]`]:
@@ -78,10 +78,10 @@ const NETWORK = {
   runner: "ginkgo",
   focus: [String.raw`\[sig-network\]`],
   elsewhere: ALL_NETPOL,
-  leftOut: LEFT_OUT,
+  omitted: OMITTED,
   processes: 4,
 } as const;
-const NETPOL = { runner: "ginkgo", focus: ALL_NETPOL, leftOut: NO_SCTP, processes: 4 } as const;
+const NETPOL = { runner: "ginkgo", focus: ALL_NETPOL, omitted: NO_SCTP, processes: 4 } as const;
 
 const CONFORMANCE = { runner: "conformance", group: "network-policy-api", isBeside: true } as const;
 
@@ -125,7 +125,7 @@ export const QUICK: GinkgoSuite = {
     String.raw`\[sig-network\] (DNS|HostPort|KubeProxy)`,
     String.raw`\[sig-network\] Netpol .*(deny-all|allow ingress|default-deny|egress)`,
   ],
-  leftOut: {
+  omitted: {
     ...NO_SCTP,
     [String.raw`\[Feature:KubeProxyNFAcct\]`]: "reads a counter of nfacct that only kube-proxy keeps",
     [String.raw`\[Slow\]`]: "takes long; the whole suites have it",
@@ -133,12 +133,12 @@ export const QUICK: GinkgoSuite = {
   processes: 4,
 };
 
-/** Returns a result for each of these tests that the suite leaves out. */
+/** Returns a result for each of these tests that the suite omits. */
 export function skippedByChoice(
-  { leftOut }: Pick<GinkgoSuite, "leftOut">,
+  { omitted }: Pick<GinkgoSuite, "omitted">,
   titles: readonly string[],
 ): readonly TestResult[] {
-  const reasons = Object.entries(leftOut).map(([text, reason]) => ({ expression: new RegExp(text), reason }));
+  const reasons = Object.entries(omitted).map(([text, reason]) => ({ expression: new RegExp(text), reason }));
   return titles.flatMap((title) => {
     const found = reasons.find(({ expression }) => expression.test(title));
     return found === undefined ? [] : [{ title, state: "skipped", message: found.reason, duration: 0 } as const];

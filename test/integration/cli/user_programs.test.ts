@@ -143,7 +143,7 @@ patches:
       assert.match(byValues.out, /default\/web \(helm chart:\d+\)/);
     });
 
-    it("CLI-31: --helm leaves out the pods of a chart's tests", () => {
+    it("CLI-31: --helm omits the pods of a chart's tests", () => {
       const { status, err } = explain("probe");
       assert.equal(status, 3);
       assert.match(err, /probe/);

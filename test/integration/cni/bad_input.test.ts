@@ -155,7 +155,7 @@ interface State {
 }
 
 /**
- * Returns the links of the node and the pod, and the files of the lab. It leaves out the bookkeeping of the address
+ * Returns the links of the node and the pod, and the files of the lab. It omits the bookkeeping of the address
  * store and the values that settings of the node had before the first ADD, which an uninstall gives back.
  */
 function stateOf(lab: Lab, wired: WiredNode, pod: LabPod): State {

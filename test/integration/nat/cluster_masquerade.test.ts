@@ -122,7 +122,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
     }
   });
 
-  it("POD-19: the masquerade of pods follows the Nodes, and leaves out a family whose pod networks are unknown", async () => {
+  it("POD-19: the masquerade of pods follows the Nodes, and omits a family whose pod networks are unknown", async () => {
     policyd.put("node2.json", "");
     await rulesHave("10.244.2", false);
     assert.deepEqual(await seenAs(remote), ["IPv4 node", "IPv6 node"]);

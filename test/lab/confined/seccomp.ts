@@ -56,7 +56,7 @@ export function parseProfile(text: string): SeccompProfile {
  * Applies a profile to this thread, and to the program it executes, with the library that container runtimes use; apt
  * needs it, so every Debian has it.
  *
- * As in container runtimes, a call that this machine does not know is left out; the default applies to it.
+ * As in container runtimes, a call that this machine does not know is omitted; the default applies to it.
  *
  * @throws Error when the profile is not for this processor or the library refuses it
  */

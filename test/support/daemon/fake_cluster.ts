@@ -27,7 +27,7 @@ export function statusOf(code: number, message: string, retryAfter?: string): Ap
   return answer(code, { kind: "Status", apiVersion: "v1", status: "Failure", code, message }, retryAfter);
 }
 
-/** Returns a part of a list as the API server sends it: its items leave out kind and apiVersion. */
+/** Returns a part of a list as the API server sends it: its items omit kind and apiVersion. */
 export function listOf(kind: string, apiVersion: string, items: readonly RawObject[], next = ""): unknown {
   const metadata = { resourceVersion: "7", ...(next === "" ? {} : { continue: next }) };
   return {

@@ -4,7 +4,7 @@ import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
 /** The features that a generator of clusters and packets has to produce. */
 const FEATURES = (
   "translate pass drop reject ClusterIP externalIP LoadBalancer NodePort hairpin masqueraded kept " +
-  "source-range no-local-endpoint no-endpoints no-such-port local-pod node zone-hint node-hint terminating left-out"
+  "source-range no-local-endpoint no-endpoints no-such-port local-pod node zone-hint node-hint terminating omitted"
 ).split(" ");
 
 /** Counts how often verdicts of all kinds, and other features of cases, occurred. */
@@ -63,6 +63,6 @@ function featuresOf(verdict: Verdict): readonly string[] {
       masquerade.masqueraded ? "masqueraded" : "kept",
       ...because.map(({ type }) => (type === "serving while terminating" ? "terminating" : type.replaceAll(" ", "-"))),
     ]),
-    ...(endpoints.leftOut.length > 0 ? ["left-out"] : []),
+    ...(endpoints.omitted.length > 0 ? ["omitted"] : []),
   ];
 }

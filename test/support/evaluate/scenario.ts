@@ -22,8 +22,8 @@ export interface Scenario extends ManifestText {
   readonly tcpReset?: boolean;
   /** Packets in the form of {@link readPacket}, each with its verdict in the form of {@link summary}. */
   readonly packets: Readonly<Record<string, string>>;
-  /** The endpoints that the evaluator leaves out, by packet: "10.244.1.5:80 not ready". */
-  readonly leftOut?: Readonly<Record<string, readonly string[]>>;
+  /** The endpoints that the evaluator omits, by packet: "10.244.1.5:80 not ready". */
+  readonly omitted?: Readonly<Record<string, readonly string[]>>;
 }
 
 const NODES = [
@@ -45,8 +45,8 @@ export function checkScenario(scenario: Scenario, family: "IPv4" | "IPv6"): void
   const verdicts = Object.keys(twin.packets).map((text) => [text, evaluateText(world, text)] as const);
   const seen = Object.fromEntries(verdicts.map(([text, verdict]) => [text, summary(verdict)]));
   assert.deepEqual(seen, twin.packets, family);
-  for (const [text, expected] of Object.entries(twin.leftOut ?? {})) {
-    assert.deepEqual(leftOut(evaluateText(world, text)), expected, `${family}: left out for ${text}`);
+  for (const [text, expected] of Object.entries(twin.omitted ?? {})) {
+    assert.deepEqual(omitted(evaluateText(world, text)), expected, `${family}: omitted for ${text}`);
   }
 }
 
@@ -131,10 +131,10 @@ function order(a: SocketAddress, b: SocketAddress): number {
   return compareAddresses(a.address, b.address) || a.port - b.port;
 }
 
-function leftOut(verdict: Verdict): readonly string[] {
+function omitted(verdict: Verdict): readonly string[] {
   if (verdict.kind === "pass" || verdict.endpoints === undefined) return [];
   return [
-    ...verdict.endpoints.leftOut.map(({ endpoint, because }) => `${socketText(endpoint)} ${because}`),
+    ...verdict.endpoints.omitted.map(({ endpoint, because }) => `${socketText(endpoint)} ${because}`),
     ...verdict.endpoints.ignoredSlices.map(({ slice, because }) => `${slice} ${because}`),
   ];
 }

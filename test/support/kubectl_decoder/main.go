@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// One text's objects, or the error. Objects before an error are left out, since kubectl does not apply them either.
+// One text's objects, or the error. Objects before an error are omitted, since kubectl does not apply them either.
 type answer struct {
 	Objects []json.RawMessage `json:"objects"`
 	Error   string            `json:"error,omitempty"`

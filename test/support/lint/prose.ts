@@ -22,13 +22,13 @@ const RECORD = new URL("prose_counts.json", import.meta.url);
 const MOST_PLACES = 12;
 
 /** Matches data for tests, and lists that quote titles of tests, which are not our prose. */
-const LEFT_OUT = /^test\/(?:fixtures\/|mutants\.yaml$)/;
+const OMITTED = /^test\/(?:fixtures\/|mutants\.yaml$)/;
 
 function projectFiles(): readonly string[] {
   const listed = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
     encoding: "utf8",
   });
-  return listed.split("\0").filter((file) => file !== "" && !LEFT_OUT.test(file) && isFile(file));
+  return listed.split("\0").filter((file) => file !== "" && !OMITTED.test(file) && isFile(file));
 }
 
 function isFile(file: string): boolean {

@@ -32,8 +32,8 @@ function sorted(inside: string): string {
 }
 
 /**
- * Returns a listing by nft without pods' shares of ports: a port that a share has once left out for a host port stays
- * left out (POD-25).
+ * Returns a listing by nft without pods' shares of ports: a port that a share has once omitted for a host port stays
+ * omitted (POD-25).
  */
 export function withoutPortShares(listing: string): string {
   return listing.replaceAll(

@@ -24,7 +24,7 @@ function isObject(value: unknown): value is object {
 
 /**
  * Prints what policies add to a node's table: the elements of its sets, a line each, and the chains of profiles. Each
- * hash is replaced by a letter in the order of their occurrence; sets without elements are left out.
+ * hash is replaced by a letter in the order of their occurrence; sets without elements are omitted.
  */
 export function compiledText(text: string, options: TextOptions = {}): string {
   const { table, elements } = compiledYaml(text, options);

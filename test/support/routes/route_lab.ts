@@ -86,7 +86,7 @@ export class RouteLab implements Disposable {
     return daemons;
   }
 
-  /** Returns the Node objects, without those left out and with other members for some. */
+  /** Returns the Node objects, without those omitted and with other members for some. */
   nodeList(changes: Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>> = {}): string {
     const families = this.#options.nodeFamilies ?? FAMILIES;
     const items = this.nodes.flatMap(({ name, addresses, wired }) =>

@@ -97,7 +97,7 @@ export class ServicedNode implements Disposable {
   apply(manifests: string): void {
     const after = new Map(readScenario(manifests).map((object) => [`${object.kind} ${object.key}`, object]));
     const gone = [...this.#objects].filter(([id]) => !after.has(id)).map(([, object]) => object);
-    // An unchanged object is left out, as by the daemon's own sources.
+    // An unchanged object is omitted, as by the daemon's own sources.
     const changed = [...after].flatMap(([id, object]) =>
       isDeepStrictEqual(object, this.#objects.get(id)) ? [] : [object],
     );

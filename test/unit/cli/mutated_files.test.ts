@@ -64,7 +64,7 @@ describe("cli: invalid files", function () {
     }
   });
 
-  it("CLI-10: a value of a wrong type anywhere in a policy is an error, never a policy that is left out", async () => {
+  it("CLI-10: a value of a wrong type anywhere in a policy is an error, never a policy that is omitted", async () => {
     let count = 0;
     for (const [number, object] of OBJECTS.entries()) {
       if (!/Policy"/.test(JSON.stringify(object))) continue;

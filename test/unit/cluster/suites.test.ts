@@ -194,10 +194,10 @@ describe("test/cluster/suites", () => {
     ]);
   });
 
-  it("a test that a suite leaves out counts as skipped for the first matching reason", () => {
-    const leftOut = { SCTP: "no SCTP", [String.raw`\[Slow\]`]: "slow" };
+  it("a test that a suite omits counts as skipped for the first matching reason", () => {
+    const omitted = { SCTP: "no SCTP", [String.raw`\[Slow\]`]: "slow" };
     assert.deepEqual(
-      skippedByChoice({ leftOut }, ["a", "b [Slow]", "c SCTP [Slow]"]).map(({ title, state, message }) => [
+      skippedByChoice({ omitted }, ["a", "b [Slow]", "c SCTP [Slow]"]).map(({ title, state, message }) => [
         title,
         state,
         message,
@@ -209,14 +209,14 @@ describe("test/cluster/suites", () => {
     );
   });
 
-  it("the suites have different names, valid expressions, and a reason for each test that they leave out", () => {
+  it("the suites have different names, valid expressions, and a reason for each test that they omit", () => {
     const suites = [...SUITES, QUICK];
     assert.equal(new Set(suites.map(({ name }) => name)).size, suites.length);
     for (const suite of suites) {
       if (suite.runner !== "ginkgo") continue;
-      const { focus, elsewhere = [], leftOut } = suite;
-      for (const one of [...focus, ...elsewhere, ...Object.keys(leftOut)]) assert.ok(new RegExp(one));
-      for (const reason of Object.values(leftOut)) assert.match(reason, /^[a-z].{10}/);
+      const { focus, elsewhere = [], omitted } = suite;
+      for (const one of [...focus, ...elsewhere, ...Object.keys(omitted)]) assert.ok(new RegExp(one));
+      for (const reason of Object.values(omitted)) assert.match(reason, /^[a-z].{10}/);
     }
   });
 });

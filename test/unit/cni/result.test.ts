@@ -22,7 +22,7 @@ const dualStack: AddResult = {
   dns: { nameservers: ["10.96.0.10"], search: ["svc"] },
 };
 
-/** Returns the result as the runtime reads it, without what JSON leaves out. */
+/** Returns the result as the runtime reads it, without what JSON omits. */
 function printed(result: AddResult, version: CniVersion): unknown {
   return JSON.parse(JSON.stringify(resultObject(result, version)));
 }

@@ -105,7 +105,7 @@ describe("kernel/netlink/attribute", () => {
     );
   });
 
-  it("the last of a repeated attribute counts, and absent ones are left out", () => {
+  it("the last of a repeated attribute counts, and absent ones are omitted", () => {
     const table = { a: [1, u8], b: [2, u8] } as const;
     const twice = new Uint8Array([...attributeBytes(table, { a: 1 }), ...attributeBytes(table, { a: 2 })]);
     assert.deepEqual(decodeAttributes(table, twice), { a: 2 });

@@ -26,7 +26,7 @@ interface Golden {
 const host = { name: "dbv2", mac: parseMac("0a:58:0a:f4:01:07") };
 const peer = { name: "eth1", mac: parseMac("0a:58:0a:f4:01:08"), netnsFd: 4 };
 
-/** Adds the NUL to the kind, which iproute2 leaves out; the kernel accepts both. */
+/** Adds the NUL to the kind, which iproute2 omits; the kernel accepts both. */
 function withKind(theirs: FlatMessage): FlatMessage {
   return { ...theirs, attributes: { ...theirs.attributes, "18.1": `${theirs.attributes["18.1"]}00` } };
 }

@@ -46,7 +46,7 @@ describe("kernel/netlink/struct", () => {
     );
   });
 
-  it("a field that is left out is written as zero", () => {
+  it("a field that is omitted is written as zero", () => {
     const writer = new Writer();
     encodeStruct(writer, layout.struct, { index: 7 });
     assert.deepEqual(decodeStruct(layout.struct, writer.view()), { family: 0, pad: 0, index: 7, size: 0 });

@@ -74,7 +74,7 @@ function closedDirection(
   if (pods.length === 0 || !areAllClosed || unreadParts(manifests.problems).has("policies")) return [];
   const type = direction === "egress" ? "Egress" : "Ingress";
   const message = `policyTypes has ${type}, and no policy of these pods has ${direction} rules: they allow no ${direction} at all`;
-  const fix = `leave ${type} out of policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;
+  const fix = `omit ${type} from policyTypes, or add ${direction} rules${direction === "egress" ? ", such as one for DNS" : ""}`;
   // A type without rules may be intended.
   return [asInfo(remark(manifest, ["spec", "policyTypes"], message, fix))];
 }

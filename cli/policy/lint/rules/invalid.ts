@@ -1,5 +1,5 @@
 import type { ManifestProblem } from "../../../input/manifests.ts";
-import { LEAVE_OUT } from "../../../input/objects/unsupported.ts";
+import { OMIT } from "../../../input/objects/unsupported.ts";
 import type { LintContext } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
@@ -7,7 +7,7 @@ import type { LintRule, Remark } from "../finding.ts";
 const OUTSIDE_EXCEPT = /\.except\[\d+\]: .*expected a smaller range inside/;
 
 /** The end of a message about a kind that is not understood. */
-const LEFT_OUT = `; ${LEAVE_OUT}`;
+const OMISSION = `; ${OMIT}`;
 
 /** Reports what cannot be read: an object that the API server would refuse, or a file that is not YAML. */
 export const invalid: LintRule = {
@@ -17,8 +17,8 @@ export const invalid: LintRule = {
   check: (context) =>
     problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) => {
       const { message } = problem;
-      if (!message.endsWith(LEFT_OUT)) return remarkOn(problem, "mend it: until then no policy here can be relied on");
-      const withoutWay = { ...problem, message: message.slice(0, -LEFT_OUT.length) };
+      if (!message.endsWith(OMISSION)) return remarkOn(problem, "mend it: until then no policy here can be relied on");
+      const withoutWay = { ...problem, message: message.slice(0, -OMISSION.length) };
       return remarkOn(withoutWay, "what it closes or opens is not known here: --ignore-unsupported lints the rest");
     }),
 };
@@ -29,7 +29,7 @@ export const exceptOutsideCidr: LintRule = {
   summary: "An exception of an ipBlock is not inside its cidr; the API server refuses it.",
   check: (context) =>
     problemsOf(context, isOutsideExcept).map((problem) =>
-      remarkOn(problem, "leave it out: addresses outside of cidr are not allowed anyway"),
+      remarkOn(problem, "omit it: addresses outside of cidr are not allowed anyway"),
     ),
 };
 

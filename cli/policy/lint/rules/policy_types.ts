@@ -6,7 +6,7 @@ export const rulesIgnored: LintRule = {
   id: "rules-ignored",
   severity: "warning",
   summary:
-    "Rules of a direction that policyTypes leaves out are ignored, and so is an empty egress list without policyTypes.",
+    "Rules of a direction that policyTypes omits are ignored, and so is an empty egress list without policyTypes.",
   check: ({ networkPolicies }) =>
     networkPolicies.flatMap(({ manifest, policy }) =>
       DIRECTIONS.flatMap((direction) => {

@@ -12,7 +12,7 @@ export interface PodPoliciesParts {
   readonly lists: PolicyLists;
   readonly members: MemberIndex;
   readonly profiles: Pick<ActiveProfiles, "prepare">;
-  /** Each pod's Namespace arrives sooner or later, as from an API server; files may leave Namespaces out (POL-24). */
+  /** Each pod's Namespace arrives sooner or later, as from an API server; files may omit Namespaces (POL-24). */
   readonly areNamespacesReported: boolean;
 }
 

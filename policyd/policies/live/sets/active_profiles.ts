@@ -1,5 +1,5 @@
 import type { MemberSet, ProfileObjects } from "../../compile/member_set.ts";
-import { leftOutOf, leftOutProblem } from "../../compile/compile_rules.ts";
+import { omittedOf, omittedProblem } from "../../compile/compile_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
@@ -51,8 +51,8 @@ export class ActiveProfiles {
   readonly #profiles = new Map<string, OwnProfile>();
   /** The kernel's objects for profiles that are about to be held, by their keys. */
   readonly #prepared = new Map<string, ProfileObjects>();
-  /** The number of profiles in which a policy is left out. */
-  readonly #leftOut = new Map<string, number>();
+  /** The number of profiles in which a policy is omitted. */
+  readonly #omitted = new Map<string, number>();
 
   constructor(parts: ActiveProfilesParts) {
     this.#parts = parts;
@@ -65,8 +65,8 @@ export class ActiveProfiles {
   }
 
   /** Keys of the policies that allow some pods nothing because of the size of the policies before them. */
-  get leftOut(): ReadonlyMap<string, number> {
-    return this.#leftOut;
+  get omitted(): ReadonlyMap<string, number> {
+    return this.#omitted;
   }
 
   /** Returns the keys of policies that do not allow all their peers: their sets would be too large (POL-93). */
@@ -80,7 +80,7 @@ export class ActiveProfiles {
   /** The present problems, for the status. */
   problems(): readonly string[] {
     return [...this.#profiles.values()]
-      .flatMap((own) => [leftOutProblem(own.profile), this.#closedProblem(own)])
+      .flatMap((own) => [omittedProblem(own.profile), this.#closedProblem(own)])
       .filter((one) => one !== undefined);
   }
 
@@ -143,7 +143,7 @@ export class ActiveProfiles {
     this.#profiles.set(key, own);
     for (const set of objects.fixedSets) this.#fixedSets.hold(set);
     for (const set of objects.memberSets) memberSets.hold(set, own.owner);
-    for (const policy of leftOutOf(profile)) this.#leftOut.set(policy, (this.#leftOut.get(policy) ?? 0) + 1);
+    for (const policy of omittedOf(profile)) this.#omitted.set(policy, (this.#omitted.get(policy) ?? 0) + 1);
     return own;
   }
 
@@ -161,10 +161,10 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
-    for (const policy of leftOutOf(profile)) {
-      const left = (this.#leftOut.get(policy) ?? 0) - 1;
-      if (left > 0) this.#leftOut.set(policy, left);
-      else this.#leftOut.delete(policy);
+    for (const policy of omittedOf(profile)) {
+      const left = (this.#omitted.get(policy) ?? 0) - 1;
+      if (left > 0) this.#omitted.set(policy, left);
+      else this.#omitted.delete(policy);
     }
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const name of own.fixedSets) this.#fixedSets.release(name);

@@ -113,7 +113,7 @@ export class LiveNode {
 
   /**
    * Returns the elements of a map of verdicts that go to a profile's chain, in order; those of pods that no policy
-   * selects are left out.
+   * selects are omitted.
    */
   judged(map: "egress4" | "egress6" | "ingress4" | "ingress6"): readonly string[] {
     return this.elements(map).filter((text) => / : goto /.test(text));

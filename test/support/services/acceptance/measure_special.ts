@@ -92,7 +92,7 @@ async function goOn(
 ): Promise<void> {
   const gone = lab.world.documentAddress(at.without);
   lab.apply(lab.world.manifests((text) => withoutEndpoint(text, at.slice, gone)));
-  // UDP is left out: a datagram from an earlier datagram's port belongs to the earlier flow.
+  // UDP is omitted: a datagram from an earlier datagram's port belongs to the earlier flow.
   const shots = FAMILIES.flatMap((family) => shotsAt(row, at, family, ["tcp", "sctp"]));
   const all: Result[] = [];
   let last: readonly Result[] = [];

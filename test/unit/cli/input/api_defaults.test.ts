@@ -116,14 +116,14 @@ describe("objects with the API server's defaults", () => {
 
   it("READ-04: an error in an object of a kind that no command reads is reported, and the other objects are read", () => {
     const secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\ndata:\n  a: b\n  a: c\n";
-    const { manifests, problems, leftOut } = read(`${secret}---\n${policy("ingress: []")}`);
+    const { manifests, problems, omitted } = read(`${secret}---\n${policy("ingress: []")}`);
     assert.deepEqual(problems, []);
     assert.deepEqual(
       manifests.map(({ object }) => object.key),
       ["a/p"],
     );
     assert.deepEqual(
-      leftOut.map(({ line, message }) => `${line}: ${message}`),
+      omitted.map(({ line, message }) => `${line}: ${message}`),
       ["6: Secret: a key stands twice in one object (nothing here depends on this object)"],
     );
     for (const kind of ["NetworkPolicy", "Pod", "Deployment", "Service", "CiliumNetworkPolicy"]) {

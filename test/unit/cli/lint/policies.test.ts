@@ -163,7 +163,7 @@ describe("policy lint of selected pods and allowed connections", () => {
       ],
       [
         rules("policyTypes: [Ingress, Egress], ingress: [{}]"),
-        "NetworkPolicy shop/p: policyTypes has Egress, and no policy of these pods has egress rules: they allow no egress at all (leave Egress out of policyTypes, or add egress rules, such as one for DNS)",
+        "NetworkPolicy shop/p: policyTypes has Egress, and no policy of these pods has egress rules: they allow no egress at all (omit Egress from policyTypes, or add egress rules, such as one for DNS)",
       ],
       [rules("ingress: [{ from: [{ podSelector: { matchLabels: { app: db } } }] }]")],
       [rules("policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: 443 }] }]")],

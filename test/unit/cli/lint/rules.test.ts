@@ -75,7 +75,7 @@ describe("policy lint of rules' peers and ports", () => {
     assertFindings("except-outside-cidr", [
       [
         block("10.1.0.0/24"),
-        'NetworkPolicy shop/p: spec.ingress[0].from[0].ipBlock.except[0]: "10.1.0.0/24"; expected a smaller range inside spec.ingress[0].from[0].ipBlock.cidr (leave it out: addresses outside of cidr are not allowed anyway)',
+        'NetworkPolicy shop/p: spec.ingress[0].from[0].ipBlock.except[0]: "10.1.0.0/24"; expected a smaller range inside spec.ingress[0].from[0].ipBlock.cidr (omit it: addresses outside of cidr are not allowed anyway)',
       ],
       [block("10.0.1.0/24")],
     ]);

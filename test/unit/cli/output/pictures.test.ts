@@ -78,7 +78,7 @@ describe("cli/output: pictures, pages and Markdown", () => {
     assert.equal(markdownTable(["a", "b"], [["1", "2"]]), "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
   });
 
-  it("PAGE-09: -o md of diff stays below the size limit of a comment, and says how much is left out", async () => {
+  it("PAGE-09: -o md of diff stays below the size limit of a comment, and says how much is omitted", async () => {
     const pods = Array.from({ length: 90 }, (_, i) => ({
       apiVersion: "v1",
       kind: "Pod",

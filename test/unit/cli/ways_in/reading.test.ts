@@ -7,12 +7,12 @@ import { ask, ingress, NGINX, object, pathTo, waysInOf, WEB } from "../../../sup
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`);
 
 describe("ways in: reading", () => {
-  it("INGRESS-11: an invalid Ingress or Gateway is left out with its line, and the answer about pods stays", async () => {
+  it("INGRESS-11: an invalid Ingress or Gateway is omitted with its line, and the answer about pods stays", async () => {
     const healthy = NGINX + WEB + INGRESS;
     for (const [text, message] of [
       [
         ingress("bad", "rules: 7"),
-        /^a\.yaml:\d+: Ingress shop\/bad: spec\.rules: 7; expected a list \(left out: a way in by it is not known\)$/,
+        /^a\.yaml:\d+: Ingress shop\/bad: spec\.rules: 7; expected a list \(omitted: a way in by it is not known\)$/,
       ],
       [
         ingress("bad", `rules: [${pathTo("web", "number: x")}]`),
@@ -24,14 +24,14 @@ describe("ways in: reading", () => {
       ],
       [
         "kind: Ingress\napiVersion: networking.k8s.io/v1\nmetadata: { name: bad, name: bad }\n---\n",
-        /Ingress: a key stands twice in one object \(left out: a way in by it is not known\)$/,
+        /Ingress: a key stands twice in one object \(omitted: a way in by it is not known\)$/,
       ],
     ] as const) {
       const { open, err } = await waysInOf(text + healthy);
       assert.deepEqual(open, ["IngressClass nginx > shop/web: 8080/TCP"], text);
       assert.match(err.split("\n")[0] ?? "", message);
       const linted = await ask(text + healthy, "policy", "lint");
-      assert.match(linted.err, /left out: a way in by it is not known/, text);
+      assert.match(linted.err, /omitted: a way in by it is not known/, text);
     }
   });
 
@@ -62,7 +62,7 @@ describe("ways in: reading", () => {
         object(apiVersion, kind, "name: old, namespace: shop") + WEB + NGINX + INGRESS,
       );
       assert.deepEqual(open, ["IngressClass nginx > shop/web: 8080/TCP"], kind);
-      const reason = `this kind of "${apiVersion}" is not read (left out: a way in by it is not known)`;
+      const reason = `this kind of "${apiVersion}" is not read (omitted: a way in by it is not known)`;
       assert.equal(err, `a.yaml:1: ${kind} shop/old: ${reason}\n`);
     }
   });
@@ -90,7 +90,7 @@ describe("ways in: reading", () => {
     assert.match(outcome.out, /^edge\/nginx,shop\/web,all,all\r$/m);
     assert.match(
       outcome.err,
-      /^cluster: https:\/\/cluster\.test:6443: list ingresses\.networking\.k8s\.io: 403, .* \(left out: a way in by it is not known\)$/m,
+      /^cluster: https:\/\/cluster\.test:6443: list ingresses\.networking\.k8s\.io: 403, .* \(omitted: a way in by it is not known\)$/m,
     );
     const broken = new FakeCluster(objects, (path) =>
       path.includes("/ingresses") ? statusOf(500, "etcd") : undefined,

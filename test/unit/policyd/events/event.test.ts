@@ -44,7 +44,7 @@ describe("policyd/events/event", () => {
     });
   });
 
-  it("EVENT-01: an Event about an object without a namespace is in default; a Node's uid is its name, an unknown uid is left out", () => {
+  it("EVENT-01: an Event about an object without a namespace is in default; a Node's uid is its name, an unknown uid is omitted", () => {
     const node = { ...NOTICE, regarding: { kind: "Node", key: "node7", uid: "" } } as const;
     assert.equal(eventOf(node, "node1", TIME).namespace, "default");
     assert.deepEqual(objectOf(node)["regarding"], { apiVersion: "v1", kind: "Node", name: "node7", uid: "node7" });

@@ -100,7 +100,7 @@ describe("policyd/flows files", () => {
       );
       assert.match(
         problems.join("\n"),
-        /^.*\/changes-2\.jsonl: it is torn: .*; its flows are left out$/,
+        /^.*\/changes-2\.jsonl: it is torn: .*; its flows are omitted$/,
         `${length} bytes`,
       );
       assert.equal(last, 3);

@@ -119,7 +119,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(typesOf(merged(fewer.utf8, own).utf8), ["drawbridge", "istio-cni"]);
   });
 
-  it("CHAIN-04: another program's entry stays, and the entry of cniChain with the same type is left out", () => {
+  it("CHAIN-04: another program's entry stays, and the entry of cniChain with the same type is omitted", () => {
     const chained = { ...own, chain: [PORTMAP] };
     const theirs = { type: "portmap", snat: false };
     for (const before of [appended(freshText(own), theirs), appended(freshText(chained), theirs)]) {

@@ -40,14 +40,14 @@ describe("policyd/log/paced_lines", () => {
     assert.equal(reasons().at(-1), "the kernel");
   });
 
-  it("DAEMON-08: a waiting line that is logged again is written once, with the number of repetitions left out", () => {
+  it("DAEMON-08: a waiting line that is logged again is written once, with the number of repetitions omitted", () => {
     for (let i = 0; i < 50; i++) say("the same");
     clock.pass(MINUTE);
     assert.equal(written.length, 21);
     assert.deepEqual(suppressed(), [29]);
   });
 
-  it("DAEMON-08: when more than 1000 lines wait, the oldest are left out and the next line gives their number", () => {
+  it("DAEMON-08: when more than 1000 lines wait, the oldest are omitted and the next line gives their number", () => {
     const all = numbered(5000);
     for (const reason of all) say(reason);
     clock.pass(20 * MINUTE);

@@ -3,7 +3,7 @@ import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
 import { CLOSED_POLICY } from "../../../../policyd/policies/live/closed_policies.ts";
-import { LEFT_OUT, PolicyNotices, type Restriction } from "../../../../policyd/policies/policy_notices.ts";
+import { OMITTED, PolicyNotices, type Restriction } from "../../../../policyd/policies/policy_notices.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 
@@ -116,15 +116,15 @@ describe("policyd/policies: notices about policies", () => {
     assert.deepEqual(off.events.notices, []);
   });
 
-  it("EVENT-07 POL-73: a policy that is left out after others gets one Event when that is in force, and another if it recurs", () => {
-    const leftOut = new Map<string, number>();
-    const { logger, events, notices } = setUp(true, [{ policies: () => leftOut, reason: LEFT_OUT }]);
+  it("EVENT-07 POL-73: a policy that is omitted after others gets one Event when that is in force, and another if it recurs", () => {
+    const omitted = new Map<string, number>();
+    const { logger, events, notices } = setUp(true, [{ policies: () => omitted, reason: OMITTED }]);
     notices.apply(changesOf(policy("a"), policy("c")));
     notices.rulesInForce();
     assert.equal(events.notices.length, 0);
-    const put = (isLeftOut: boolean): void => {
-      if (isLeftOut) leftOut.set("x/c", 1);
-      else leftOut.delete("x/c");
+    const put = (isOmitted: boolean): void => {
+      if (isOmitted) omitted.set("x/c", 1);
+      else omitted.delete("x/c");
       for (let batch = 0; batch < 2; batch++) notices.rulesInForce();
     };
     put(true);
@@ -145,10 +145,10 @@ describe("policyd/policies: notices about policies", () => {
     assert.equal(events.notices.length, 2);
   });
 
-  it("EVENT-07 POL-93: a policy whose sets are too large gets one Event while it is so, beside one that is left out", () => {
+  it("EVENT-07 POL-93: a policy whose sets are too large gets one Event while it is so, beside one that is omitted", () => {
     const closed = new Set<string>();
     const { events, notices } = setUp(true, [
-      { policies: () => new Map([["x/a", 1]]), reason: LEFT_OUT },
+      { policies: () => new Map([["x/a", 1]]), reason: OMITTED },
       { policies: () => closed, reason: CLOSED_POLICY },
     ]);
     notices.apply(changesOf(policy("a"), policy("b"), policy("c")));

@@ -43,7 +43,7 @@ describe("policyd/ruleset ruleset watch", () => {
     return change;
   }
 
-  it("the subscription leaves out the daemon's own commits (DP-08)", () => {
+  it("the subscription omits the daemon's own commits (DP-08)", () => {
     assert.deepEqual(events.sources, [{ kind: "nftables", exceptPortId: 77 }]);
   });
 

@@ -16,7 +16,7 @@ describe("policyd/services/evaluate: random clusters", () => {
     );
   });
 
-  it("candidates are distinct, usable and in scope, and every other endpoint has a reason for being left out", () => {
+  it("candidates are distinct, usable and in scope, and every other endpoint has a reason for being omitted", () => {
     fc.assert(
       fc.property(serviceCases, ({ world, packet }) => {
         const verdict = evaluate(world, packet);
@@ -32,7 +32,7 @@ describe("policyd/services/evaluate: random clusters", () => {
         const entries = world.endpointSlices
           .filter(({ namespace, serviceName }) => `${namespace}/${serviceName}` === frontend.service)
           .flatMap((slice) => slice.endpoints);
-        assert.equal(candidates.length + endpoints.leftOut.length, entries.length);
+        assert.equal(candidates.length + endpoints.omitted.length, entries.length);
       }),
       { numRuns: 1500 },
     );

@@ -94,14 +94,14 @@ describe("the API server of a kubeconfig", function () {
 
     it("CLUSTER-07: requests go to the server's path with the current context's token, and ask for JSON", async () => {
       await serveShop({ authorization: `Bearer ${TOKEN}`, accept: "application/json" });
-      const { manifests, problems, leftOut } = await read(withToken());
+      const { manifests, problems, omitted } = await read(withToken());
       const known = await readCluster(new FakeCluster(SHOP), { kubeconfig: "", context: "", requestTimeout: 1 });
       assert.deepEqual(
         manifests.map(({ object }) => object),
         known.manifests.map(({ object }) => object),
       );
       assert.ok(manifests.length > 20);
-      assert.deepEqual([problems, leftOut], [[], []]);
+      assert.deepEqual([problems, omitted], [[], []]);
     });
 
     it("CLUSTER-07: --context chooses another server", async () => {

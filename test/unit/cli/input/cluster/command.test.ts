@@ -97,7 +97,7 @@ describe("commands on a running cluster", () => {
     });
   }
 
-  it("CLUSTER-06: a policy that is invalid, even in part, is never left out: the command fails", async () => {
+  it("CLUSTER-06: a policy that is invalid, even in part, is never omitted: the command fails", async () => {
     const port = { port: 80, endPort: 7 };
     for (const spec of [
       { podSelector: {}, policyTypes: ["Ingres"] },
@@ -136,7 +136,7 @@ describe("commands on a running cluster", () => {
     assert.match(outcome.err, /cluster: an object that is not of kind NetworkPolicy of networking\.k8s\.io\/v1\n/);
   });
 
-  it("CLUSTER-06: any other invalid object is left out with a remark", async () => {
+  it("CLUSTER-06: any other invalid object is omitted with a remark", async () => {
     const pod = {
       kind: "Pod",
       apiVersion: "v1",
@@ -146,7 +146,7 @@ describe("commands on a running cluster", () => {
     const outcome = await run(["policy", "matrix", "--cluster"], shopWith(pod));
     assert.equal(outcome.code, 0);
     assert.equal(outcome.out, (await run(["policy", "matrix", "--cluster"])).out);
-    assert.match(outcome.err, /^cluster: Pod.*Bad_Name.* \(left out\)\n$/);
+    assert.match(outcome.err, /^cluster: Pod.*Bad_Name.* \(omitted\)\n$/);
     const linted = await run(["policy", "lint", "--cluster"], shopWith(pod));
     assert.match(linted.err, /Bad_Name/);
   });

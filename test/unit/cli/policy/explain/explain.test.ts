@@ -168,7 +168,7 @@ describe("policy explain: answers", () => {
       ["x/runs"],
     );
     assert.deepEqual(
-      report.leftOut.map(({ host, because }) => `${host}: ${because}`),
+      report.omitted.map(({ host, because }) => `${host}: ${because}`),
       ["x/ends: terminating, and others are ready", "x/waits: not ready"],
     );
   });

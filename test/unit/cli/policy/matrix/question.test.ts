@@ -155,7 +155,7 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
             if (members.length > 0) found++;
             else contradictions++;
             // Two namespaces of one name cannot exist at once, which the answer reports.
-            if (young.leftOut === 0) assert.equal(members.length > 0, arePossible, JSON.stringify(raw));
+            if (young.omitted === 0) assert.equal(members.length > 0, arePossible, JSON.stringify(raw));
           }
         }
       }),

@@ -145,8 +145,8 @@ describe("cli/policy/suggest", () => {
     let allowed = 0;
     fc.assert(
       fc.property(connections, (seen) => {
-        const { policies, leftOut } = suggest(indexWith(), "shop", seen);
-        assert.deepEqual(leftOut, []);
+        const { policies, omitted } = suggest(indexWith(), "shop", seen);
+        assert.deepEqual(omitted, []);
         const index = indexWith(...policies);
         const pairs = pairsOf(seen.filter((one) => !isExempt(index, one)));
         for (const { one, pair } of EVERYTHING) {
@@ -235,13 +235,13 @@ describe("cli/policy/suggest", () => {
     const many = Array.from({ length: 51 }, (_, i) => connection(web, `203.0.113.${i}`, 443));
     const deny = networkPolicy("shop", { podSelector: { matchLabels: { app: "api" } }, ingress: [] });
     const denied = connection(web, "10.244.2.11", 80);
-    const { leftOut, remarks } = suggest(indexWith(deny), "shop", [
+    const { omitted, remarks } = suggest(indexWith(deny), "shop", [
       ping,
       ...many,
       denied,
       connection("192.0.2.2", web, 80),
     ]);
-    assert.deepEqual(leftOut, [
+    assert.deepEqual(omitted, [
       "shop/deployment/web: more than 50 addresses (egress); allow a range of them",
       "1 by ICMP: a rule with ports does not allow it",
       "1 are denied by policies that are there",

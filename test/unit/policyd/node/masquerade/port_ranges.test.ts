@@ -70,7 +70,7 @@ describe("policyd/node: the source ports of masqueraded pods", () => {
     assert.deepEqual(boundPorts("", "udp"), []);
   });
 
-  it("POD-25: a list of ports is read as the kernel writes it, and other text is left out", () => {
+  it("POD-25: a list of ports is read as the kernel writes it, and other text is omitted", () => {
     assert.deepEqual(portRanges("8080,9148-9150\n"), [
       { first: 8080, last: 8080 },
       { first: 9148, last: 9150 },

@@ -160,7 +160,7 @@ describe("policyd/objects/gate of ClusterNetworkPolicy", () => {
     assert.match(both.problems[0] ?? "", /both from and _from/);
   });
 
-  it("CNP-09: a rule's name that is too long is left out, and the rule stays readable", () => {
+  it("CNP-09: a rule's name that is too long is omitted, and the rule stays readable", () => {
     const { object, problems } = accepted(
       policy({ ingress: [{ name: "x".repeat(101), action: "Deny", from: everyPod }] }),
     );

@@ -48,7 +48,7 @@ describe("policyd/objects/gate: an endpoint of a slice", () => {
     ]);
   });
 
-  it("DAEMON-01 EPS-06: an endpoint with an invalid nodeName is left out, as the node decides who is sent to it", () => {
+  it("DAEMON-01 EPS-06: an endpoint with an invalid nodeName is omitted, as the node decides who is sent to it", () => {
     const { endpoints, problems } = judged({ ...PLAIN, nodeName: "no node" });
     assert.deepEqual(endpoints, []);
     assert.match(problems.join(), /^nodeName: "no node"; expected /);

@@ -82,7 +82,7 @@ describe("policyd/objects/gate", () => {
     }
   });
 
-  it("ALLOC-03: a ServiceCIDR keeps its valid ranges, and an invalid one is left out and reported", () => {
+  it("ALLOC-03: a ServiceCIDR keeps its valid ranges, and an invalid one is omitted and reported", () => {
     const { object, problems } = accepted(
       manifest("ServiceCIDR", { spec: { cidrs: ["10.96.0.0/16", "fd00:10:96::/129"] } }),
     );

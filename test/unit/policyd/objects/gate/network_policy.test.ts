@@ -21,7 +21,7 @@ describe("policyd/objects/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: from and client-node's _from mean the same, and a rule with both is left out", () => {
+  it("DAEMON-01: from and client-node's _from mean the same, and a rule with both is omitted", () => {
     const peers = [{ podSelector: { matchLabels: { app: "web" } } }];
     const [raw, typed] = [{ from: peers }, { _from: peers }].map(
       (rule) => accepted(policy({ ingress: [rule] })).object,
@@ -124,7 +124,7 @@ describe("policyd/objects/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: invalid rules, peers and ports are left out, and the others keep their indexes", () => {
+  it("DAEMON-01: invalid rules, peers and ports are omitted, and the others keep their indexes", () => {
     const port = { protocol: "TCP", port: 80, endPort: undefined };
     const rules = ["none", { from: [{}, { podSelector: {} }], ports: [{ port: 0 }, { port: 80 }] }];
     const { object, problems } = accepted(policy({ ingress: rules }));

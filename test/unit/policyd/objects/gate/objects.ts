@@ -17,7 +17,7 @@ export function manifest(
   return { apiVersion: groups[kind] ?? "v1", kind, metadata: { name: "web", ...metadata }, ...parts };
 }
 
-/** The accepted object as plain data, and the problems of its parts that were left out. */
+/** The accepted object as plain data, and the problems of its parts that were omitted. */
 export function accepted(value: unknown): {
   readonly object: Record<string, unknown>;
   readonly problems: readonly string[];

@@ -35,7 +35,7 @@ describe("policyd/policies/compile: profiles", () => {
     assert.equal(compileProfile("egress", [ingress], []), undefined);
     assert.equal(compileProfile("egress", [], [cluster("c", { ingress: [DENY] })]), undefined);
     const both = network("a", { policyTypes: ["Ingress", "Egress"], ingress: [{}] });
-    assert.deepEqual(compileProfile("egress", [both], [])?.isolation, { policies: ["shop/a"], rules: [], leftOut: [] });
+    assert.deepEqual(compileProfile("egress", [both], [])?.isolation, { policies: ["shop/a"], rules: [], omitted: [] });
   });
 
   it("POL-04: pods share a profile for any order of policies, and for policies that are never evaluated", () => {
@@ -136,7 +136,7 @@ describe("policyd/policies/compile: profiles", () => {
           origin: { kind: "NetworkPolicy", policy: "shop/z", index: 0 },
         },
       ],
-      leftOut: [],
+      omitted: [],
     });
     assert.deepEqual(policyProblems(larger), [
       "ingress: 4097 pairs of a peer or an exception and a port; expected at most 4096: the pods are isolated, and the " +

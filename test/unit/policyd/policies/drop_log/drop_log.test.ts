@@ -99,14 +99,14 @@ async function setUpSlow(milliseconds: number) {
         loggedMessage(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, nextPort++))),
       ),
     );
-  const leftOut = (): number =>
+  const omitted = (): number =>
     logger.lines.reduce((sum, { fields }) => sum + (typeof fields["packets"] === "number" ? fields["packets"] : 0), 0);
   /** Asserts the time limit: a burst, a share of each second, and one line more than there was time for. */
   const assertBounded = (seconds: number): void => {
     const most = 20 + 20 * (seconds + used / 1000) + milliseconds;
     assert.ok(used <= most, `${used} ms in ${seconds} s`);
   };
-  return { flood, reported, leftOut, clock, log, assertBounded, mostInATurn: () => mostInATurn };
+  return { flood, reported, omitted, clock, log, assertBounded, mostInATurn: () => mostInATurn };
 }
 
 describe("policyd/policies/drop_log: lines", () => {
@@ -326,18 +326,18 @@ describe("policyd/policies/drop_log: limits", () => {
   });
 
   it("DROP-05: in a flood a bounded number of flows waits, and the number of the others is logged", async () => {
-    const { flood, reported, clock, assertBounded, leftOut } = await setUpSlow(14);
+    const { flood, reported, clock, assertBounded, omitted } = await setUpSlow(14);
     for (let second = 1; second <= 30; second++) {
       flood(100);
       clock.pass(1000);
       assertBounded(second);
     }
     clock.pass(10_000);
-    const said = leftOut();
+    const said = omitted();
     clock.pass(120_000);
     assert.equal(reported() + said, 3000);
     assert.ok(reported() <= 100 + 30 * 2 && reported() >= 100, `${reported()}`);
-    assert.equal(leftOut(), said);
+    assert.equal(omitted(), said);
   });
 });
 

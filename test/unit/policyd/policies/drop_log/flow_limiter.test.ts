@@ -23,7 +23,7 @@ describe("policyd/policies/drop_log/flow_limiter", () => {
             now += wait;
             if (pace.take(String(flow), [], now) !== "new") continue;
             if (pace.wait(now) > 0) {
-              pace.leftOut(String(flow));
+              pace.dismiss(String(flow));
               continue;
             }
             pace.explained(now, now);

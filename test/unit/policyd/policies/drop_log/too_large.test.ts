@@ -55,7 +55,7 @@ describe("policyd/policies/drop_log: policies that are too large to allow anythi
     assert.equal(line([policy("big", MOST_PAIRS)]).because, "policies allow it by now");
   });
 
-  it("DROP-01 POL-73: a drop by a policy that is left out after too many others names that policy", () => {
+  it("DROP-01 POL-73: a drop by a policy that is omitted after too many others names that policy", () => {
     const peer = { namespaceSelector: { matchLabels: { no: "one" } } };
     const others = ["a", "b"].map((name) => policy(name, MOST_PROFILE_PAIRS / 2, { peer }));
     assert.deepEqual(line([...others, policy("c", 1)]), {

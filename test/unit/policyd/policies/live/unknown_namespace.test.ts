@@ -68,7 +68,7 @@ describe("policyd/policies/live: a pod whose Namespace is unknown", () => {
     ]);
   });
 
-  it("POL-24: files may leave Namespaces out, and a pod is then in a namespace with only its name", () => {
+  it("POL-24: files may omit Namespaces, and a pod is then in a namespace with only its name", () => {
     assert.deepEqual(inForce(false, set(JAIL), POD, SPACE).slice(1), ["", "egress4"]);
   });
 });

@@ -12,7 +12,7 @@ function reaches(from: readonly object[] | null, senders: readonly string[] = KE
 }
 
 describe("policyd/semantics/policies: peers", () => {
-  it("POL-20: a rule is for its peers at its ports, and a part that is left out does not restrict it", () => {
+  it("POL-20: a rule is for its peers at its ports, and a part that is omitted does not restrict it", () => {
     const rule = { from: [{ podSelector: labelled({ pod: "b" }) }], ports: [{ port: 80 }] };
     const index = indexOf([...threeByThree(), networkPolicy("x", { podSelector: A, ingress: [rule] })]);
     assert.deepEqual(

@@ -90,7 +90,7 @@ describe("policyd/services: timeouts of session affinity", () => {
       services: Array.from({ length: count }, (_, i) => ({ ...template, affinitySeconds: 1001 + i })),
     });
     const timeoutOf = (count: number, affinitySeconds: number): number | undefined => {
-      const nobody = { selected: [], leftOut: [], hints: { type: "unused", because: "no ready endpoint" } } as const;
+      const nobody = { selected: [], omitted: [], hints: { type: "unused", because: "no ready endpoint" } } as const;
       const { affinity } = applyAffinity(world(count), { ...template, affinitySeconds }, nobody, undefined);
       return affinity.type === "none" ? undefined : affinity.timeoutSeconds;
     };
