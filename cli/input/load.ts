@@ -120,8 +120,8 @@ export async function namespaceFor(
 }
 
 /** Prints on stderr what makes an answer doubtful. @param label begins each line */
-export function tellDoubts(io: Io, [manifests, judged]: Parameters<typeof doubtsOf>, label = ""): void {
-  for (const doubt of doubtsOf(manifests, judged)) io.err.write(`${printable(`${label}${doubt}`)}\n`);
+export function tellDoubts(io: Io, [manifests, reported]: Parameters<typeof doubtsOf>, label = ""): void {
+  for (const doubt of doubtsOf(manifests, reported)) io.err.write(`${printable(`${label}${doubt}`)}\n`);
 }
 
 /** Returns the first lines of a replacement, indented. */

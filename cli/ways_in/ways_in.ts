@@ -39,30 +39,30 @@ export interface WayBackend extends Backend {
 }
 
 /** A way that is not evaluated. */
-export interface UnjudgedWay {
+export interface UnevaluatedWay {
   readonly name: string;
   readonly placed: PlacedWayObject;
   /** As of {@link WayIn}; undefined where the reason is the same for every class and Gateway. */
   readonly through: string | undefined;
-  readonly backends: readonly UnjudgedBackend[];
+  readonly backends: readonly UnevaluatedBackend[];
   readonly why: string;
   /** Whether its controller is known to send from outside of the cluster. */
   readonly isFromOutside: boolean;
 }
 
 /** A Service that such a way leads to, with its endpoints; empty where they are not known. */
-export interface UnjudgedBackend extends Backend {
+export interface UnevaluatedBackend extends Backend {
   readonly endpoints: readonly EndpointOf[];
 }
 
 export interface WaysIn {
   readonly ways: readonly WayIn[];
-  readonly unjudged: readonly UnjudgedWay[];
+  readonly unevaluated: readonly UnevaluatedWay[];
   /** Why some ways are not evaluated, a line each. */
   readonly doubts: readonly string[];
 }
 
-export const NO_WAYS_IN: WaysIn = Object.freeze({ ways: [], unjudged: [], doubts: [] });
+export const NO_WAYS_IN: WaysIn = Object.freeze({ ways: [], unevaluated: [], doubts: [] });
 
 /** The largest number of names in a line. */
 const MOST_NAMED = 5;
@@ -89,7 +89,7 @@ export function waysInto(
   if (objects.length === 0) return NO_WAYS_IN;
   const finder = new WayFinder(objects, cluster, given);
   const ways: WayIn[] = [];
-  const unjudged: UnjudgedWay[] = [];
+  const unevaluated: UnevaluatedWay[] = [];
   for (const placed of objects) {
     const { object } = placed;
     if (object.kind !== "Ingress" && object.kind !== "HTTPRoute" && object.kind !== "GRPCRoute") continue;
@@ -99,7 +99,7 @@ export function waysInto(
       const endpoints = refusal ?? endpointsOf(cluster, services, backend);
       if (typeof endpoints !== "string") return [{ ...backend, endpoints }];
       const without = [{ ...backend, endpoints: [] }];
-      unjudged.push({ name, placed, through: undefined, backends: without, why: endpoints, isFromOutside: false });
+      unevaluated.push({ name, placed, through: undefined, backends: without, why: endpoints, isFromOutside: false });
       return [];
     });
     if (backends.length === 0) continue;
@@ -107,16 +107,16 @@ export function waysInto(
       const { through } = found;
       if ("doubt" in found) {
         const { doubt: why, isFromOutside = false } = found;
-        unjudged.push({ name, placed, through, backends, why, isFromOutside });
+        unevaluated.push({ name, placed, through, backends, why, isFromOutside });
       } else ways.push({ name, placed, through, controllers: found.pods, backends });
     }
   }
-  return { ways, unjudged, doubts: doubtsOf(unjudged) };
+  return { ways, unevaluated, doubts: doubtsOf(unevaluated) };
 }
 
 /** Returns the reasons, each with the objects that it is about. */
-export function doubtsOf(unjudged: readonly UnjudgedWay[]): readonly string[] {
-  return [...Map.groupBy(unjudged, ({ why }) => why)].map(([why, some]) => {
+export function doubtsOf(unevaluated: readonly UnevaluatedWay[]): readonly string[] {
+  return [...Map.groupBy(unevaluated, ({ why }) => why)].map(([why, some]) => {
     const names = new Set(some.map(({ name, placed: { file, line } }) => `${name} (${locationText(file, line)})`));
     return `no way in is judged by ${shortList([...names], MOST_NAMED)}: ${why}`;
   });

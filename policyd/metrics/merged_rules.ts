@@ -4,7 +4,7 @@ import type { KeyField } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../objects/model.ts";
 import { groupHasPod } from "../policies/compile/peer_groups.ts";
-import { type FlowView, type JudgedFlow, judgeProfile } from "../policies/compile/profile_verdict.ts";
+import { type FlowView, type PolicedFlow, evaluateProfile } from "../policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";
 import { profileObjects } from "../policies/compile/profile_chain.ts";
 import type { Direction, Profile, ProfileRule } from "../policies/compile/profile.ts";
@@ -83,17 +83,17 @@ function rulesOf({ isolation, shadow }: Profile): readonly ProfileRule[] {
   return (isolation ?? shadow)?.rules ?? [];
 }
 
-function ruleOf(profile: Profile, flow: JudgedFlow | undefined, view: FlowView): PolicyRuleLabels | undefined {
+function ruleOf(profile: Profile, flow: PolicedFlow | undefined, view: FlowView): PolicyRuleLabels | undefined {
   if (flow === undefined) return undefined;
   const found = rulesOf(profile).find((rule) => {
     const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule], omitted: [] }, shadow: undefined };
-    return judgeProfile(alone, flow, view, OPTIONS);
+    return evaluateProfile(alone, flow, view, OPTIONS);
   });
   return found && labelsOf(found.origin);
 }
 
 /** Returns the flow that an element allows: to an address, or from one, at every port or at one. */
-function flowOf({ key: [first, word, port] }: Element, isOfReceiver: boolean): JudgedFlow | undefined {
+function flowOf({ key: [first, word, port] }: Element, isOfReceiver: boolean): PolicedFlow | undefined {
   const address = addressOf(first);
   if (address === undefined || NOBODY === undefined) return undefined;
   const name = typeof word === "number" ? protocolFromNumber(word) : word;

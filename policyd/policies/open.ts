@@ -120,7 +120,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   const cuts = openCuts({
     ...machine,
     options,
-    judgeOf: (nodeAddresses) => policies.flowJudge(nodeAddresses),
+    evaluatorOf: (nodeAddresses) => policies.flowEvaluator(nodeAddresses),
     isSettled: () => policies.isSettled,
   });
   policies.follow(cuts);

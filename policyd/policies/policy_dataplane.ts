@@ -13,7 +13,7 @@ import { workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import { affectedBy } from "./live/pods/affected_addresses.ts";
-import { type FlowJudge, flowJudge } from "./live/flow_judge.ts";
+import { type FlowEvaluator, flowEvaluator } from "./live/flow_evaluator.ts";
 import { FlowlessAddresses } from "./live/pods/flowless_addresses.ts";
 import { LivePolicies } from "./live/live_policies.ts";
 import type { PolicyFollower } from "./live/policy_follower.ts";
@@ -75,11 +75,11 @@ export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
   }
 
   /** Returns the verdicts of the rules on flows. @param nodeAddresses reads the node's present addresses */
-  flowJudge(nodeAddresses: () => ReadonlySet<Address>): FlowJudge {
-    return flowJudge(this.#live, this.#parts.options, nodeAddresses);
+  flowEvaluator(nodeAddresses: () => ReadonlySet<Address>): FlowEvaluator {
+    return flowEvaluator(this.#live, this.#parts.options, nodeAddresses);
   }
 
-  /** Whether {@link flowJudge} agrees with the kernel's rules; it does not while a change is computed and written. */
+  /** Whether {@link flowEvaluator} agrees with the kernel's rules; it does not while a change is computed and written. */
   get isSettled(): boolean {
     return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isSynced);
   }

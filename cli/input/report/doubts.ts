@@ -27,18 +27,18 @@ export function emptiness(manifests: readonly Manifest[]): readonly string[] {
  * Returns what makes an answer doubtful, a line each: {@link emptiness}, policies that select none of the pods, and
  * ClusterNetworkPolicies of one priority that contradict each other.
  *
- * @param judged policies that are reported elsewhere to select nothing
+ * @param reported policies that are reported elsewhere to select nothing
  */
 export function doubtsOf(
   manifests: readonly Manifest[],
-  judged: ReadonlySet<Manifest> = new Set<Manifest>(),
+  reported: ReadonlySet<Manifest> = new Set<Manifest>(),
 ): readonly string[] {
   const empty = emptiness(manifests);
   if (empty.length > 0) return empty;
   const cluster = new SelectedPods(manifests);
   return [
     ...selectingNothing(
-      manifests.filter((one) => !judged.has(one)),
+      manifests.filter((one) => !reported.has(one)),
       cluster,
     ),
     ...contradictions(manifests, cluster),

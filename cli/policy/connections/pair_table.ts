@@ -14,12 +14,12 @@ export interface ClassifiedPod {
 export class PairTable<T> {
   /** The pods that can send and receive, which are those that have not finished. */
   readonly pods: ReadonlyMap<string, ClassifiedPod>;
-  readonly #judge: (source: string, destination: string) => T;
+  readonly #evaluate: (source: string, destination: string) => T;
   readonly #found: Map<number, { readonly value: T }>[];
 
-  /** @param judge computes the result for two pods by their keys, only from what policies say about the two */
-  constructor(index: PolicyIndex, judge: (source: string, destination: string) => T) {
-    this.#judge = judge;
+  /** @param evaluate computes the result for two pods by their keys, only from what policies say about the two */
+  constructor(index: PolicyIndex, evaluate: (source: string, destination: string) => T) {
+    this.#evaluate = evaluate;
     const classes = podClasses(index);
     this.#found = classes.map(() => new Map<number, { readonly value: T }>());
     const pods = classes.flatMap(({ pods: keys, isHostNetwork }, classNumber) =>
@@ -35,7 +35,7 @@ export class PairTable<T> {
     const row = this.#found[source.classNumber];
     const before = row?.get(place);
     if (before !== undefined) return before.value;
-    const value = this.#judge(source.key, destination.key);
+    const value = this.#evaluate(source.key, destination.key);
     row?.set(place, { value });
     return value;
   }

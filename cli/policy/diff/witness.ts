@@ -77,13 +77,13 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
   if (source === undefined || destination === undefined)
     throw new RangeError("an example is on the side of its change");
   const traffic = trafficIn(change.connections, namedPorts(sides[side], destination));
-  const judge = (on: keyof Sides): PolicyVerdict | undefined => {
+  const evaluate = (on: keyof Sides): PolicyVerdict | undefined => {
     const ends = { source: example.source[on], destination: example.destination[on] };
     if (ends.source === undefined || ends.destination === undefined) return undefined;
     const flow: Flow = { source: ends.source, destination: ends.destination, family: change.anyFamily, ...traffic };
     return evaluatePolicy(sides[on], flow);
   };
-  const verdicts = { before: judge("before"), after: judge("after") };
+  const verdicts = { before: evaluate("before"), after: evaluate("after") };
   const absent = [example.source, example.destination].flatMap((end) =>
     end.before === undefined || end.after === undefined ? [endText(end[side] ?? source)] : [],
   );

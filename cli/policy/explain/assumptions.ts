@@ -1,7 +1,7 @@
 import type { Service } from "../../../policyd/objects/model.ts";
 import type { Direction, Flow, Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import type { JudgedFlow } from "../../../policyd/semantics/policies/verdict.ts";
+import type { EvaluatedFlow } from "../../../policyd/semantics/policies/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";
@@ -44,17 +44,17 @@ function bareNode({ cluster }: ExplainContext, { type, name }: End): readonly st
 
 /** Returns remarks about ends of which only representatives were evaluated. */
 function representatives(from: HostsEnd, to: End, outcomes: readonly Outcome[]): readonly string[] {
-  const judged = { from: new Set<string>(), to: new Set<string>() };
-  for (const { from: source, to: destination } of outcomes.map((outcome) => outcome.judged)) {
-    judged.from.add(source);
-    judged.to.add(destination);
+  const evaluated = { from: new Set<string>(), to: new Set<string>() };
+  for (const { from: source, to: destination } of outcomes.map((outcome) => outcome.evaluated)) {
+    evaluated.from.add(source);
+    evaluated.to.add(destination);
   }
   const ends =
     to.type === "service"
-      ? [{ end: from, count: judged.from.size }]
+      ? [{ end: from, count: evaluated.from.size }]
       : [
-          { end: from, count: judged.from.size },
-          { end: to, count: judged.to.size },
+          { end: from, count: evaluated.from.size },
+          { end: to, count: evaluated.to.size },
         ];
   return ends
     .filter(({ end, count }) => count < end.hosts.length)
@@ -184,19 +184,19 @@ function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): r
 /** Yields the questions to policies at the two ends, with the answers. */
 function* asked(
   outcomes: readonly Outcome[],
-): Generator<{ direction: Direction; flow: Flow; judged: JudgedFlow; way: Outcome["way"] }> {
-  for (const { way, judged } of outcomes) {
-    const [atSource, atDestination] = judged.flows;
+): Generator<{ direction: Direction; flow: Flow; evaluated: EvaluatedFlow; way: Outcome["way"] }> {
+  for (const { way, evaluated } of outcomes) {
+    const [atSource, atDestination] = evaluated.flows;
     const { arrival } = way;
     if (arrival === undefined || atSource === undefined || atDestination === undefined) continue;
-    yield { direction: "egress", flow: arrival.egress, judged: atSource, way };
-    yield { direction: "ingress", flow: arrival.ingress, judged: atDestination, way };
+    yield { direction: "egress", flow: arrival.egress, evaluated: atSource, way };
+    yield { direction: "ingress", flow: arrival.ingress, evaluated: atDestination, way };
   }
 }
 
 function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
-  const found = [...asked(outcomes)].flatMap(({ direction, flow, judged }) =>
-    unknownAddresses(cluster.index, direction, judged, flow),
+  const found = [...asked(outcomes)].flatMap(({ direction, flow, evaluated }) =>
+    unknownAddresses(cluster.index, direction, evaluated, flow),
   );
   const byRule = Map.groupBy(found, ({ policy, direction, rule }) => ruleText(cluster, { policy, direction, rule }));
   return [...byRule].map(([rule, all]) => {
@@ -207,8 +207,8 @@ function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly O
 /** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */
 function sizeRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
   const isolating = new Set(
-    [...asked(outcomes)].flatMap(({ direction, judged }) =>
-      judged[direction].isolatedBy.map((key) => `${direction} ${key}`),
+    [...asked(outcomes)].flatMap(({ direction, evaluated }) =>
+      evaluated[direction].isolatedBy.map((key) => `${direction} ${key}`),
     ),
   );
   return oversizes(cluster.index)
@@ -233,9 +233,9 @@ function ruleText(
 /** Returns remarks on rules with the Service's port, where policies see the pod's (POL-34). */
 function servicePortRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
   const ports = new Map<string, Set<number>>();
-  for (const { direction, flow, judged, way } of asked(outcomes)) {
+  for (const { direction, flow, evaluated, way } of asked(outcomes)) {
     const verdict = way.steps.at(-1)?.verdict;
-    const nearest = judged[direction].nearest;
+    const nearest = evaluated[direction].nearest;
     if (verdict?.kind !== "translate" || nearest === undefined || flow.port === undefined) continue;
     const { port, service } = verdict.frontend;
     const isMeant = nearest.failed.some((one) => one.type === "port" && one.from <= port && port <= one.to);

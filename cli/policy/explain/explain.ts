@@ -8,7 +8,7 @@ import { hasAddress } from "./entry_nodes.ts";
 import { changingPorts } from "./changing_ports.ts";
 import type { ExplainContext } from "./context.ts";
 import type { Case, EndpointReport, Explanation } from "./explanation.ts";
-import { judgeWay, withoutNearest } from "./judge.ts";
+import { evaluateWay, withoutNearest } from "./evaluate_way.ts";
 import { mergeOutcomes, type Outcome } from "./merge.ts";
 import { nodesThatMatterTo } from "./nodes_that_matter.ts";
 import type { ExplainQuestion } from "./question.ts";
@@ -113,15 +113,15 @@ function everythingBetween(
       const way = directWay(source, destination, part.traffic, family);
       return { part, outcome: outcomeOf(context, way, hostName(destination), []) };
     });
-    const groups = Map.groupBy(parts, ({ outcome }) => JSON.stringify(withoutNearest(outcome.judged.reasons)));
+    const groups = Map.groupBy(parts, ({ outcome }) => JSON.stringify(withoutNearest(outcome.evaluated.reasons)));
     return [...groups.values()].flatMap((group): readonly Outcome[] => {
       const [first] = group;
       if (first === undefined) return [];
-      const { judged } = first.outcome;
+      const { evaluated } = first.outcome;
       // Each of several ports has its own nearest rule.
-      const reasons = group.length === 1 ? judged.reasons : withoutNearest(judged.reasons);
+      const reasons = group.length === 1 ? evaluated.reasons : withoutNearest(evaluated.reasons);
       const connections = connectionText(connectionsOf(group.map(({ part }) => part))).split(",");
-      return [{ ...first.outcome, judged: { ...judged, reasons }, connections }];
+      return [{ ...first.outcome, evaluated: { ...evaluated, reasons }, connections }];
     });
   });
 }
@@ -132,7 +132,7 @@ function outcomeOf(
   target: string,
   connections: readonly string[],
 ): Outcome {
-  return { way, judged: judgeWay(context.cluster, way, target), connections };
+  return { way, evaluated: evaluateWay(context.cluster, way, target), connections };
 }
 
 function stoppedOutcome(
@@ -175,6 +175,6 @@ function serviceEndReport({ name }: ServiceEnd, cases: readonly Case[]): Endpoin
   return { name, type: "service", hosts, count: hosts.length };
 }
 
-function endpointReport({ name, type, hosts }: HostsEnd, judged: readonly Host[]): EndpointReport {
-  return { name, type, hosts: judged.map(hostName), count: hosts.length };
+function endpointReport({ name, type, hosts }: HostsEnd, evaluated: readonly Host[]): EndpointReport {
+  return { name, type, hosts: evaluated.map(hostName), count: hosts.length };
 }

@@ -2,7 +2,7 @@ import type { Direction, Traffic } from "../../../policyd/semantics/policies/flo
 import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
 import { fitsPort } from "../../../policyd/semantics/policies/match.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { Decision, JudgedFlow, Party } from "../../../policyd/semantics/policies/verdict.ts";
+import type { Decision, EvaluatedFlow, Party } from "../../../policyd/semantics/policies/verdict.ts";
 
 /** A rule about addresses that was evaluated for a pod or a node without an address in the input. */
 export interface UnknownAddress {
@@ -18,7 +18,7 @@ export interface UnknownAddress {
 export function unknownAddresses(
   index: PolicyIndex,
   direction: Direction,
-  flow: JudgedFlow,
+  flow: EvaluatedFlow,
   traffic: Traffic,
 ): readonly UnknownAddress[] {
   const [own, other] = direction === "egress" ? [flow.source, flow.destination] : [flow.destination, flow.source];

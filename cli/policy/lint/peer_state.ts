@@ -31,7 +31,7 @@ export type PeerState =
 type Peer = PolicyPeer | ClusterPolicyPeer;
 
 /** A peer of a rule, with its state. */
-export interface JudgedPeer {
+export interface EvaluatedPeer {
   readonly peer: Peer;
   readonly state: PeerState;
 }
@@ -39,7 +39,7 @@ export interface JudgedPeer {
 const SOMETHING: PeerState = { type: "something" };
 
 /** Returns the peers of a rule with their states; none for a rule without peers. */
-export function judgedPeers(context: LintContext, { linted, rule, indexed }: RuleSite): readonly JudgedPeer[] {
+export function evaluatedPeers(context: LintContext, { linted, rule, indexed }: RuleSite): readonly EvaluatedPeer[] {
   const peers: readonly Peer[] = rule.peers ?? [];
   const own = ownNamespace(linted.policy);
   return peers.map((peer, i) => {

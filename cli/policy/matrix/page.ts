@@ -51,8 +51,8 @@ export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageC
     );
   }
   const { manifests, withShadow } = by;
-  const judged = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
-  const context = new ExplainContext(clusterOf(judged, by.options), by.settings, by.waysIn);
+  const evaluated = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
+  const context = new ExplainContext(clusterOf(evaluated, by.options), by.settings, by.waysIn);
   const [rows, columns] = [sources, destinations].map((ends) => new Map(ends.map((end, number) => [end, number])));
   const textOf = cellText(asked.ports);
   const all = [...cellsOf(matrix, asked.isAllowedOnly, textOf)];

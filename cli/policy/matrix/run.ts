@@ -71,10 +71,10 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const objects = manifests.map(({ object }) => object);
   const isQuestion = from !== undefined || to !== undefined;
-  const judged = withShadow ? objects.map(inForce) : objects;
-  const young = isQuestion ? newPodsFor(judged) : NO_NEW_PODS;
-  const index = buildPolicyIndex(storeOf([...judged, ...young.objects]), policyOptions);
-  const running = judged.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
+  const evaluated = withShadow ? objects.map(inForce) : objects;
+  const young = isQuestion ? newPodsFor(evaluated) : NO_NEW_PODS;
+  const index = buildPolicyIndex(storeOf([...evaluated, ...young.objects]), policyOptions);
+  const running = evaluated.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
   const chosen = (name: string | undefined, option: string): Chosen | undefined =>
     name === undefined ? undefined : chosenPods(running, name, option);
   const scope = { from: chosen(from, "--from"), to: chosen(to, "--to") };

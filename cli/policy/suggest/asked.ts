@@ -6,7 +6,7 @@ import type { Cluster } from "../../cluster/cluster.ts";
 import type { ServiceObjects } from "../../cluster/service_objects.ts";
 import { endpointsAt } from "../../ways_in/backend_pods.ts";
 import { doorsOf, isReachedFromOutside } from "../../ways_in/doors.ts";
-import type { UnjudgedBackend, WaysIn } from "../../ways_in/ways_in.ts";
+import type { UnevaluatedBackend, WaysIn } from "../../ways_in/ways_in.ts";
 import type { Connection } from "../live/connection.ts";
 import { type OutsideRegion, outsideRegions } from "../outside_region.ts";
 
@@ -38,7 +38,7 @@ const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 export function askedConnections(
   cluster: Cluster,
   services: ServiceObjects,
-  { ways, unjudged }: WaysIn,
+  { ways, unevaluated }: WaysIn,
   namespace: string,
 ): readonly AskedConnection[] {
   const onward = ways.flatMap(({ name, through, controllers, backends }) =>
@@ -57,7 +57,7 @@ export function askedConnections(
   const fromOutside = [
     ...ofServices(services, cluster),
     ...[...groups].flatMap(([through, [way]]) => doors(cluster, services, way?.controllers ?? [], through)),
-    ...unjudged.flatMap(({ name, through = "", backends, isFromOutside }) =>
+    ...unevaluated.flatMap(({ name, through = "", backends, isFromOutside }) =>
       isFromOutside ? backends.flatMap((backend) => ofBackend(name, backend, through)) : [],
     ),
   ].filter(({ pod }) => pod.namespace === namespace);
@@ -65,11 +65,11 @@ export function askedConnections(
   return [...onward, ...fromOutside.flatMap((open) => fromRegions(regions, open))];
 }
 
-function askingText(name: string, { requests }: Pick<UnjudgedBackend, "requests">, through: string): string {
+function askingText(name: string, { requests }: Pick<UnevaluatedBackend, "requests">, through: string): string {
   return `${name} for ${shortList(requests, MOST_REQUESTS)}, through ${through}`;
 }
 
-function ofBackend(name: string, backend: UnjudgedBackend, through: string): readonly OpenPort[] {
+function ofBackend(name: string, backend: UnevaluatedBackend, through: string): readonly OpenPort[] {
   const by = askingText(name, backend, through);
   return backend.endpoints.map(({ pod, port }) => ({ pod, protocol: "TCP", port, by }));
 }

@@ -44,7 +44,7 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
   for (const text of [moment, ...remarks]) say(`note: ${text}`);
-  const unknown = ways.unjudged.filter(({ isFromOutside, backends }) => {
+  const unknown = ways.unevaluated.filter(({ isFromOutside, backends }) => {
     return !isFromOutside && backends.some((backend) => backend.namespace === namespace);
   });
   for (const doubt of doubtsOf(unknown)) say(`note: ${doubt}; what was not seen of it is not allowed`);

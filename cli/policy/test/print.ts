@@ -2,7 +2,7 @@ import { printable } from "../../../policyd/log/line.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../style.ts";
-import type { TestResult } from "./judge.ts";
+import type { TestResult } from "./evaluate_expectations.ts";
 
 /** Yields a line for each expectation for people, with the reason and the explanation where it does not hold. */
 export function* testText(results: readonly TestResult[], columns: number, style: Style): Generator<string> {

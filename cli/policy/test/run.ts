@@ -13,7 +13,7 @@ import { controllerEntries, givenControllers, runningPods } from "../../ways_in/
 import { ExplainContext } from "../explain/context.ts";
 import { TEST_FORMATS } from "./command.ts";
 import { readExpectations } from "./expectation.ts";
-import { judgeAll, type TestResult } from "./judge.ts";
+import { evaluateAll, type TestResult } from "./evaluate_expectations.ts";
 import { testJson, testJunit, testTap, testText } from "./print.ts";
 
 const MOST_NAMED = 5;
@@ -36,7 +36,7 @@ export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
   const cluster = clusterOf(manifests, policyOptionsOf(configuration));
   const given = givenControllers(ingressController, runningPods(cluster));
   const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
-  const results = judgeAll(context, expectations, await namespaceFor(io, input, input.cluster));
+  const results = evaluateAll(context, expectations, await namespaceFor(io, input, input.cluster));
   writeAll(io.out, printed(results, output, io));
   tellWaysIn(io, context, results);
   if (results.some(({ outcome }) => outcome === "cannot be judged")) return ExitCode.ERROR;

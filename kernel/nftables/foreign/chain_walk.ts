@@ -1,5 +1,5 @@
 import type { ForeignChain, ForeignHook, ForeignTable } from "./foreign_ruleset.ts";
-import { judgeRule } from "./rule_judge.ts";
+import { evaluateRule } from "./rule_evaluation.ts";
 import type { PacketState, SamplePacket } from "./sample_packet.ts";
 import { eitherBytes } from "./ternary.ts";
 
@@ -73,8 +73,8 @@ class Walk {
         this.#leaveOpen(place, [`more than ${MOST_RULES} rules`], state);
         return returned;
       }
-      const judged = judgeRule(steps, this.#packet, state, this.#hook, this.#table.sets);
-      const { ends, mayGoOn, state: after, doubts } = judged;
+      const effect = evaluateRule(steps, this.#packet, state, this.#hook, this.#table.sets);
+      const { ends, mayGoOn, state: after, doubts } = effect;
       if (ends.length > 0 && doubts.length > 0) this.doubts.set(handle, { ...place, about: doubts });
       let rest: PacketState | undefined = mayGoOn ? after : undefined;
       for (const end of ends) {

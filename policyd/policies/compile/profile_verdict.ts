@@ -5,7 +5,7 @@ import { DNS_PORT, type PolicyOptions } from "./options.ts";
 import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 /** A flow as policies see it: to the endpoint of a Service, from the source before masquerading. */
-export interface JudgedFlow {
+export interface PolicedFlow {
   readonly source: Address;
   readonly destination: Address;
   /** Undefined for traffic whose ports policies do not know, such as ICMP. */
@@ -26,13 +26,18 @@ export interface FlowView {
   readonly isOwnNode: (address: Address) => boolean;
 }
 
-type JudgeOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDNS">;
+type EvaluationOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDNS">;
 
 /**
  * Returns whether a profile's chains allow the first packet of a flow in the profile's direction. Used for existing
  * flows, never for ICMP errors, which belong to another flow.
  */
-export function judgeProfile(profile: Profile, flow: JudgedFlow, view: FlowView, options: JudgeOptions): boolean {
+export function evaluateProfile(
+  profile: Profile,
+  flow: PolicedFlow,
+  view: FlowView,
+  options: EvaluationOptions,
+): boolean {
   const { direction, admin, isolation, baseline } = profile;
   const isMet = (rule: ProfileRule): boolean => fits(rule, direction, flow, view);
   const decided = admin.find(isMet)?.action;
@@ -44,9 +49,9 @@ export function judgeProfile(profile: Profile, flow: JudgedFlow, view: FlowView,
 /** Returns whether NetworkPolicies always allow a flow. */
 function isExempt(
   direction: Direction,
-  { source, destination, protocol, port }: JudgedFlow,
+  { source, destination, protocol, port }: PolicedFlow,
   view: FlowView,
-  { policePodToOwnNode, nodeLocalDNS }: JudgeOptions,
+  { policePodToOwnNode, nodeLocalDNS }: EvaluationOptions,
 ): boolean {
   if (view.isSamePod(source, destination)) return true;
   if (direction === "ingress") return false;
@@ -54,7 +59,7 @@ function isExempt(
   return (protocol === "TCP" || protocol === "UDP") && port === DNS_PORT && nodeLocalDNS.includes(destination);
 }
 
-function fits({ peers, ports }: ProfileRule, direction: Direction, flow: JudgedFlow, view: FlowView): boolean {
+function fits({ peers, ports }: ProfileRule, direction: Direction, flow: PolicedFlow, view: FlowView): boolean {
   const other = direction === "egress" ? flow.destination : flow.source;
   return (peers === undefined || peers.some((peer) => isPeer(peer, other, view))) && fitsPorts(ports, flow, view);
 }
@@ -65,7 +70,7 @@ function isPeer(peer: PeerGroup, address: Address, view: FlowView): boolean {
 
 function fitsPorts(
   ports: readonly PortGroup[] | undefined,
-  { destination, protocol, port }: JudgedFlow,
+  { destination, protocol, port }: PolicedFlow,
   view: FlowView,
 ): boolean {
   if (ports === undefined) return true;

@@ -1,7 +1,7 @@
 import { type ConntrackLabels, hasLabel, labelBit } from "../../../kernel/conntrack/labels.ts";
 import type { Masked } from "../../../kernel/conntrack/filter.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
-import type { FlowVerdict } from "../live/flow_judge.ts";
+import type { FlowVerdict } from "../live/flow_evaluator.ts";
 
 /** The label of a connection that rules had let through and that was cut since. No rule checks it. */
 export const CUT_LABEL = 101;

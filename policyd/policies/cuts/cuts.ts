@@ -8,11 +8,11 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
-import type { FlowJudge } from "../live/flow_judge.ts";
+import type { FlowEvaluator } from "../live/flow_evaluator.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { ConnectionSet } from "./connection_set.ts";
 import { DECISION_LABELS, cutDecision, flowState, isBroken } from "./cut_decision.ts";
-import { judgedFlow } from "./checked_flow.ts";
+import { policedFlow } from "./policed_flow.ts";
 import type { StartupRules } from "./startup_rules.ts";
 import { pauseAfter } from "./pause.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
@@ -34,7 +34,7 @@ export interface PolicyFlows {
 export interface CutsParts {
   readonly flows: PolicyFlows;
   /** Returns the function that evaluates flows by the policies in force and the node's own addresses. */
-  readonly judgeOf: (nodeAddresses: () => ReadonlySet<Address>) => FlowJudge;
+  readonly evaluatorOf: (nodeAddresses: () => ReadonlySet<Address>) => FlowEvaluator;
   /** Whether these verdicts are those of the rules in force: while a change is being computed they are ahead. */
   readonly isSettled: () => boolean;
   /** Contains the table of policies. */
@@ -101,11 +101,11 @@ export class Cuts implements PolicyFollower {
   #counts = { cut: 0, restored: 0, rounds: 0, failures: 0 };
   #lastError: string | undefined;
   #nodeAddresses: ReadonlySet<Address> = new Set();
-  readonly #judge: FlowJudge;
+  readonly #evaluate: FlowEvaluator;
 
   constructor(parts: CutsParts) {
     this.#parts = parts;
-    this.#judge = parts.judgeOf(() => this.#nodeAddresses);
+    this.#evaluate = parts.evaluatorOf(() => this.#nodeAddresses);
     this.#settled = new ConnectionSet(parts.ruleset, "settled");
     this.#reset = new ConnectionSet(parts.ruleset, "cut");
   }
@@ -265,7 +265,7 @@ export class Cuts implements PolicyFollower {
 
   #decide(entry: ConntrackEntry): LabelChange["change"] | undefined {
     const { policyReset, isSettled } = this.#parts;
-    const verdict = this.#judge(judgedFlow(entry));
+    const verdict = this.#evaluate(policedFlow(entry));
     this.#isAhead ||= !isSettled();
     const state = flowState(entry.labels, this.#settled.has(entry.id));
     if (policyReset && entry.original.protocol === "tcp") {

@@ -8,7 +8,7 @@ import { Cuts, type CutsParts, type PolicyFlows } from "./cuts.ts";
 import { kernelOpening, type KernelOpeningParts } from "./startup_rules.ts";
 
 /** The parts that cuts need besides the policies. */
-export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "clock" | "logger"> {
+export interface CutsMachine extends Pick<CutsParts, "evaluatorOf" | "isSettled" | "clock" | "logger"> {
   readonly syscalls: FlowCalls;
   readonly ruleset: Pick<Ruleset, "claim" | "commitBeside" | "tableNamed">;
   /** Reads the kernel's tables. */
@@ -18,10 +18,10 @@ export interface CutsMachine extends Pick<CutsParts, "judgeOf" | "isSettled" | "
 
 /** Returns cuts for the network namespace of this thread; nothing happens yet. */
 export function openCuts(machine: CutsMachine): Cuts {
-  const { syscalls, kernel, options, judgeOf, isSettled, ruleset, clock, logger } = machine;
+  const { syscalls, kernel, options, evaluatorOf, isSettled, ruleset, clock, logger } = machine;
   return new Cuts({
     flows: kernelFlows(syscalls),
-    judgeOf,
+    evaluatorOf,
     isSettled,
     ruleset,
     opening: kernelOpening({

@@ -19,8 +19,8 @@ export function evaluatePolicy(index: PolicyIndex, flow: Flow): PolicyVerdict {
   const resolved = resolveFlow(index, flow);
   if ("kind" in resolved) return resolved;
   const question = questionOf(index, flow, resolved);
-  const egress = judgeEnd("egress", question);
-  const ingress = judgeEnd("ingress", question);
+  const egress = evaluateEnd("egress", question);
+  const ingress = evaluateEnd("ingress", question);
   return Object.freeze({
     kind: egress.isAllowed && ingress.isAllowed ? "allowed" : "denied",
     family: resolved.family,
@@ -43,7 +43,7 @@ export function isAllowed(index: PolicyIndex, flow: Flow): boolean {
   return allows(decide("egress", question).decision) && allows(decide("ingress", question).decision);
 }
 
-function judgeEnd(direction: Direction, question: Question): EndVerdict {
+function evaluateEnd(direction: Direction, question: Question): EndVerdict {
   const { flow, traffic } = question;
   const { decision, passed } = decide(direction, question);
   const isolating = profileOf(endOf(flow, direction), direction).isolating.map(({ policy }) => policy);

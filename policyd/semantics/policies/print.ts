@@ -6,7 +6,7 @@ import type {
   EndVerdict,
   Exemption,
   ImpossibleFlow,
-  JudgedFlow,
+  EvaluatedFlow,
   NearMiss,
   Party,
   PolicyVerdict,
@@ -47,9 +47,9 @@ function inBrackets(address: Address | undefined): string {
   return address === undefined ? "" : ` (${formatAddress(address)})`;
 }
 
-function endLines(direction: Direction, judged: JudgedFlow): readonly string[] {
-  const end = judged[direction];
-  const party = direction === "egress" ? judged.source : judged.destination;
+function endLines(direction: Direction, evaluated: EvaluatedFlow): readonly string[] {
+  const end = evaluated[direction];
+  const party = direction === "egress" ? evaluated.source : evaluated.destination;
   const name = party.type === "pod" ? ` of ${party.key}` : "";
   const passed = end.passed.map((rule) => `  passed on by ${clusterRuleText(rule, direction)}`);
   const isolated = end.isolatedBy.length === 0 ? [] : [`  isolated by ${end.isolatedBy.join(", ")}`];

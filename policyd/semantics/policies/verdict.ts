@@ -3,10 +3,10 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { ClusterPolicyAction, ClusterPolicyTier, LabelRequirement, Protocol } from "../../objects/model.ts";
 
 /** The verdict on a flow, with the reasons as data; `print.ts` has the words. */
-export type PolicyVerdict = JudgedFlow | ImpossibleFlow;
+export type PolicyVerdict = EvaluatedFlow | ImpossibleFlow;
 
 /** Allowed when both ends allow it (POL-05). */
-export interface JudgedFlow {
+export interface EvaluatedFlow {
   readonly kind: "allowed" | "denied";
   /** Undefined if no address is known. */
   readonly family: Family | undefined;

@@ -8,7 +8,7 @@ import type { Packet, SocketAddress } from "./packet.ts";
 import { masqueradeOf, routeOf } from "./route.ts";
 import { hasUsable, select, type Selected, type Selection } from "./selection.ts";
 import { senderOf } from "./sender.ts";
-import { judgeSource } from "./source_ranges.ts";
+import { evaluateSource } from "./source_ranges.ts";
 import type { Candidate, Drop, EndpointReport, Reject, Route, Verdict } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 
@@ -20,19 +20,19 @@ import type { ServiceWorld } from "./world.ts";
  * @throws DrawbridgeError ERR_ADDRESS for a packet of two families
  */
 export function evaluate(world: ServiceWorld, packet: Packet, remembered?: SocketAddress): Verdict {
-  const impossible = judgeEntry(world, packet);
+  const impossible = evaluateEntry(world, packet);
   if (impossible !== undefined) return impossible;
   const found = findFrontend(world, packet);
-  if (found === undefined) return judgeStray(world, packet);
-  const sourceRanges = judgeSource(world, found, packet);
+  if (found === undefined) return evaluateStray(world, packet);
+  const sourceRanges = evaluateSource(world, found, packet);
   if (sourceRanges === "outside") {
     return drop({ type: "source range", service: found.service.key }, { frontend: found.frontend });
   }
-  return judgeFrontend(world, packet, found, { sourceRanges, remembered });
+  return evaluateFrontend(world, packet, found, { sourceRanges, remembered });
 }
 
 /** Drops impossible packets: the kernel or the guard of the node's bridge drops them before any Service sees them. */
-function judgeEntry({ localPods }: ServiceWorld, { entry, source, destination }: Packet): Drop | undefined {
+function evaluateEntry({ localPods }: ServiceWorld, { entry, source, destination }: Packet): Drop | undefined {
   if (familyOf(source) !== familyOf(destination)) {
     throw new DrawbridgeError(
       "ERR_ADDRESS",
@@ -46,7 +46,7 @@ function judgeEntry({ localPods }: ServiceWorld, { entry, source, destination }:
 }
 
 /** Evaluates a packet to no frontend: a cluster IP's other ports are refused, so it never leaves the node (SVC-08). */
-function judgeStray(world: ServiceWorld, packet: Packet): Verdict {
+function evaluateStray(world: ServiceWorld, packet: Packet): Verdict {
   const owner = ownerOfClusterIp(world, packet.destination);
   if (owner === undefined) return Object.freeze({ kind: "pass", nearMisses: nearMisses(world, packet) });
   const reason = { type: "no such port", service: owner.key } as const;
@@ -58,7 +58,7 @@ interface Context {
   readonly remembered: SocketAddress | undefined;
 }
 
-function judgeFrontend(world: ServiceWorld, packet: Packet, found: FoundFrontend, context: Context): Verdict {
+function evaluateFrontend(world: ServiceWorld, packet: Packet, found: FoundFrontend, context: Context): Verdict {
   const { frontend, service, port } = found;
   const family: Family = familyOf(packet.destination);
   const known = endpointsOf(world, service, port, family);

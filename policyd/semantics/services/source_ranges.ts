@@ -13,7 +13,7 @@ import type { ServiceWorld } from "./world.ts";
  * If a node is within the ranges, packets from the load balancer's addresses are allowed too: a node that has such an
  * address uses it as the source of its own packets to it. If all ranges are of the other family, no source is allowed.
  */
-export function judgeSource(
+export function evaluateSource(
   world: ServiceWorld,
   { service, frontend }: FoundFrontend,
   packet: Packet,

@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
-import { type JudgedFlow, judgeProfile } from "../../../policyd/policies/compile/profile_verdict.ts";
+import { type PolicedFlow, evaluateProfile } from "../../../policyd/policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
 import type { Direction } from "../../../policyd/policies/compile/profile.ts";
 import type { Flow } from "../../../policyd/semantics/policies/flow.ts";
@@ -76,13 +76,13 @@ export class PolicedCluster {
     if (direction === "ingress" && compiled.ownAddresses.has(other)) return undefined;
     const profile = compiled.profiles.get(owner.pod.key)?.[direction];
     if (profile === undefined) return true;
-    const flow: JudgedFlow = {
+    const flow: PolicedFlow = {
       source,
       destination,
       protocol: isPortProtocol(protocol) ? protocol : undefined,
       port,
     };
-    return judgeProfile(profile, flow, compiled.view, this.#options);
+    return evaluateProfile(profile, flow, compiled.view, this.#options);
   }
 
   #places({ source, destination }: AddressedFlow): readonly (string | undefined)[] {

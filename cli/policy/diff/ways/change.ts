@@ -10,7 +10,7 @@ import {
 import type { Connections } from "../../connections/pod_connections.ts";
 import type { Cause, ChangeType } from "../pair_change.ts";
 import type { Locations, Witness } from "../witness.ts";
-import { type JudgedWay, podsOf, type UnjudgedRequests, type WayRequests, type WaySide } from "./side.ts";
+import { type EvaluatedRequests, podsOf, type UnevaluatedRequests, type WayRequests, type WaySide } from "./side.ts";
 import { wayWitness } from "./witness.ts";
 
 /** A way in that opens, closes, appears or goes. */
@@ -51,15 +51,15 @@ export interface WaySides {
 
 /** Returns the ways in that differ between two sides, by their names, in the order of the objects. */
 export function wayChanges(sides: WaySides, locations: Locations, by: Grouping): readonly WayChange[] {
-  const keys = new Map<string, { before?: JudgedWay; after?: JudgedWay }>();
+  const keys = new Map<string, { before?: EvaluatedRequests; after?: EvaluatedRequests }>();
   for (const side of ["before", "after"] as const) {
-    for (const way of sides[side].judged) keys.set(keyOf(way), { ...keys.get(keyOf(way)), [side]: way });
+    for (const way of sides[side].evaluated) keys.set(keyOf(way), { ...keys.get(keyOf(way)), [side]: way });
   }
   const comparison = new Comparison(sides, locations, by);
   const changes = [
-    ...[...keys.values()].flatMap(({ before, after }) => comparison.judged(before, after)),
-    ...comparison.unjudged("before"),
-    ...comparison.unjudged("after"),
+    ...[...keys.values()].flatMap(({ before, after }) => comparison.evaluated(before, after)),
+    ...comparison.unevaluated("before"),
+    ...comparison.unevaluated("after"),
   ];
   return changes.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
 }
@@ -84,7 +84,7 @@ class Comparison {
   }
 
   /** Returns the changes of the requests that a way has on both sides, and of those that it has on one. */
-  judged(before: JudgedWay | undefined, after: JudgedWay | undefined): readonly WayChange[] {
+  evaluated(before: EvaluatedRequests | undefined, after: EvaluatedRequests | undefined): readonly WayChange[] {
     const both = new Set([...(before?.requests ?? [])].filter((one) => after?.requests.has(one)));
     return [
       ...(before !== undefined && after !== undefined && both.size > 0 ? this.#difference(before, after, both) : []),
@@ -94,10 +94,10 @@ class Comparison {
   }
 
   /** Returns the requests without a verdict on one side that the other side does not have at all. */
-  unjudged(side: keyof WaySides): readonly WayChange[] {
+  unevaluated(side: keyof WaySides): readonly WayChange[] {
     const other = this.#sides[otherOf(side)];
-    return this.#sides[side].unjudged.flatMap((way): readonly WayChange[] => {
-      const known = [...other.judged, ...other.unjudged].filter((one) => isSame(one, way));
+    return this.#sides[side].unevaluated.flatMap((way): readonly WayChange[] => {
+      const known = [...other.evaluated, ...other.unevaluated].filter((one) => isSame(one, way));
       const requests = [...way.requests].filter((one) => !known.some((there) => there.requests.has(one)));
       if (requests.length === 0) return [];
       const nothing = { connections: "", isPartly: false, why: way.why, witness: undefined };
@@ -105,7 +105,11 @@ class Comparison {
     });
   }
 
-  #difference(before: JudgedWay, after: JudgedWay, requests: ReadonlySet<string>): readonly WayChange[] {
+  #difference(
+    before: EvaluatedRequests,
+    after: EvaluatedRequests,
+    requests: ReadonlySet<string>,
+  ): readonly WayChange[] {
     const [old, young] = [before.open, after.open];
     const all = [
       {
@@ -133,13 +137,13 @@ class Comparison {
   }
 
   /** Returns the change of the requests that only one side has by this way, or judges. */
-  #oneSided(way: JudgedWay, side: keyof WaySides, both: ReadonlySet<string>): readonly WayChange[] {
+  #oneSided(way: EvaluatedRequests, side: keyof WaySides, both: ReadonlySet<string>): readonly WayChange[] {
     const { type } = oneSidedOf(side);
-    const unjudged = this.#sides[otherOf(side)].unjudged.filter((one) => isSame(one, way));
+    const unevaluated = this.#sides[otherOf(side)].unevaluated.filter((one) => isSame(one, way));
     const { some, every } = way.open;
     const groups = Map.groupBy(
       [...way.requests].filter((one) => !both.has(one)),
-      (request) => unjudged.find(({ requests }) => requests.has(request)),
+      (request) => unevaluated.find(({ requests }) => requests.has(request)),
     );
     return [...groups].flatMap(([there, requests]): readonly WayChange[] => {
       // The object asks for the same on both sides, and a closed way is as good as none.
@@ -165,7 +169,7 @@ class Comparison {
     return { name, file, line, requests: requests.toSorted(), through, service, port, to };
   }
 
-  #controllers(way: JudgedWay): readonly string[] {
+  #controllers(way: EvaluatedRequests): readonly string[] {
     return [...new Set(podsOf(way).controllers.map((pod) => groupName(pod, this.#by)))].sort();
   }
 }
@@ -176,7 +180,7 @@ function lost(one: Connections, other: Connections): ConnectionSet {
 }
 
 /** Returns whether two are about the same port by the same object, and by the same class or Gateway where it is known. */
-function isSame(one: UnjudgedRequests | JudgedWay, other: WayRequests): boolean {
+function isSame(one: UnevaluatedRequests | EvaluatedRequests, other: WayRequests): boolean {
   const isThrough = one.through === undefined || other.through === undefined || one.through === other.through;
   return isThrough && one.name === other.name && one.service === other.service && one.port === other.port;
 }

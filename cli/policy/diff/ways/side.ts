@@ -8,7 +8,7 @@ import type { Manifest } from "../../../input/manifests.ts";
 import type { EndpointOf } from "../../../ways_in/backend_pods.ts";
 import { type GivenController, givenControllers } from "../../../ways_in/controller_option.ts";
 import { type PlacedWayObject, wayObjectName } from "../../../ways_in/way_object.ts";
-import { type UnjudgedBackend, waysInto } from "../../../ways_in/ways_in.ts";
+import { type UnevaluatedBackend, waysInto } from "../../../ways_in/ways_in.ts";
 import { NOTHING, ofPorts } from "../../connections/connection_set.ts";
 import { type Connections, PodConnections } from "../../connections/pod_connections.ts";
 import type { OutsideRegion } from "../../outside_region.ts";
@@ -31,8 +31,8 @@ export interface WaySide {
   readonly index: PolicyIndex;
   /** Names of the objects that are there: `Ingress shop/web`. */
   readonly objects: ReadonlySet<string>;
-  readonly judged: readonly JudgedWay[];
-  readonly unjudged: readonly UnjudgedRequests[];
+  readonly evaluated: readonly EvaluatedRequests[];
+  readonly unevaluated: readonly UnevaluatedRequests[];
   /** Why some ways are not evaluated, a line each. */
   readonly doubts: readonly string[];
 }
@@ -54,7 +54,7 @@ export interface WayRequests {
 }
 
 /** Requests that come in through the pods of a controller. */
-export interface JudgedWay extends WayRequests {
+export interface EvaluatedRequests extends WayRequests {
   readonly group: WayInGroup;
   /** The parts of the outside that policies distinguish. */
   readonly regions: readonly OutsideRegion[];
@@ -62,7 +62,7 @@ export interface JudgedWay extends WayRequests {
 }
 
 /** Requests whose way is not evaluated. */
-export interface UnjudgedRequests extends WayRequests {
+export interface UnevaluatedRequests extends WayRequests {
   readonly why: string;
 }
 
@@ -70,17 +70,17 @@ export interface UnjudgedRequests extends WayRequests {
 export function waySideOf({ wayObjects, manifests, index, options, given }: WayObjects): WaySide {
   const objects = new Set(wayObjects.map(({ object }) => wayObjectName(object)));
   // Other indexes are built only if there is a way in at all.
-  if (wayObjects.length === 0) return { index, objects, judged: [], unjudged: [], doubts: [] };
+  if (wayObjects.length === 0) return { index, objects, evaluated: [], unevaluated: [], doubts: [] };
   const cluster = clusterOf(manifests, options);
   const services = serviceObjects(cluster);
-  const { ways, unjudged, doubts } = waysInto(wayObjects, cluster, services, given);
+  const { ways, unevaluated, doubts } = waysInto(wayObjects, cluster, services, given);
   const groups = wayInEnds(ways, cluster, services).flatMap(({ wayIn }) => wayIn ?? []);
   const connections = new PodConnections(index);
   const reached = new OutsideConnections(connections, "from outside");
-  const judged = groups.flatMap((group): readonly JudgedWay[] => {
+  const evaluated = groups.flatMap((group): readonly EvaluatedRequests[] => {
     const regions = regionsFor(index, group.controllers);
     return group.ways.flatMap((way) =>
-      requestsOf(way, way.backends).map((one): JudgedWay => {
+      requestsOf(way, way.backends).map((one): EvaluatedRequests => {
         const pods = new Map(one.endpoints.map(({ pod }) => [pod.key, pod]));
         const ownGroup = { ...group, ways: [way], controllers: way.controllers, ports: portsOf(one.endpoints) };
         const found = connectionsIn(ownGroup, [...pods.values()], connections, { regions, reached });
@@ -91,8 +91,8 @@ export function waySideOf({ wayObjects, manifests, index, options, given }: WayO
   return {
     index,
     objects,
-    judged,
-    unjudged: unjudged.flatMap((way) => requestsOf(way, way.backends).map((one) => ({ ...one, why: way.why }))),
+    evaluated,
+    unevaluated: unevaluated.flatMap((way) => requestsOf(way, way.backends).map((one) => ({ ...one, why: way.why }))),
     doubts,
   };
 }
@@ -111,7 +111,7 @@ function requestsOf(
     through,
     placed,
   }: { readonly name: string; readonly through: string | undefined; readonly placed: PlacedWayObject },
-  backends: readonly UnjudgedBackend[],
+  backends: readonly UnevaluatedBackend[],
 ): readonly WayRequests[] {
   const byPort = Map.groupBy(backends, ({ namespace, service, port }) => `${namespace}/${service}:${port ?? ""}`);
   return [...byPort.values()].flatMap((same): readonly WayRequests[] => {
@@ -136,7 +136,7 @@ function portsOf(endpoints: readonly EndpointOf[]): WayInGroup["ports"] {
 }
 
 /** Returns the pods that a controller has, and those that requests reach. */
-export function podsOf({ group, endpoints }: JudgedWay): {
+export function podsOf({ group, endpoints }: EvaluatedRequests): {
   readonly controllers: readonly Pod[];
   readonly servers: readonly Pod[];
 } {

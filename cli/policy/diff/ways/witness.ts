@@ -9,15 +9,15 @@ import { type ConnectionSet, FIRST_PORT, includes, isEmpty } from "../../connect
 import type { ChangeType } from "../pair_change.ts";
 import { changedEnds, endText, type Locations, oneSidedEnds, type Witness } from "../witness.ts";
 import type { WaySides } from "./change.ts";
-import { type JudgedWay, podsOf } from "./side.ts";
+import { type EvaluatedRequests, podsOf } from "./side.ts";
 
 /** The most pods of a controller or a Service of which each is tried. */
 const MOST_TRIED = 16;
 
 /** A way on both sides, or on the one that has or judges it, and what changes. */
 export interface ChangedWay {
-  readonly before?: JudgedWay;
-  readonly after?: JudgedWay;
+  readonly before?: EvaluatedRequests;
+  readonly after?: EvaluatedRequests;
   readonly type: ChangeType;
   /** Empty where the way lets nothing in. */
   readonly connections: ConnectionSet;
@@ -76,7 +76,7 @@ function oneSidedWitness(
     side,
     connections,
     why,
-  }: Pick<ChangedWay, "connections" | "why"> & { readonly way: JudgedWay; readonly side: keyof WaySides },
+  }: Pick<ChangedWay, "connections" | "why"> & { readonly way: EvaluatedRequests; readonly side: keyof WaySides },
 ): Witness | undefined {
   const { index } = sides[side];
   const isOpen = !isEmpty(connections);
@@ -100,7 +100,7 @@ function verdictOf(index: PolicyIndex, { source, destination, family, traffic }:
 }
 
 /** Returns the connections of both hops, for one pod of each kind that policies distinguish. */
-function hopsOf(index: PolicyIndex, way: JudgedWay): readonly Hop[] {
+function hopsOf(index: PolicyIndex, way: EvaluatedRequests): readonly Hop[] {
   const { controllers, servers } = podsOf(way);
   const [senders, receivers] = [representatives(index, controllers), representatives(index, servers)];
   const entries = senders.flatMap((controller) => {
@@ -126,7 +126,7 @@ function hopsOf(index: PolicyIndex, way: JudgedWay): readonly Hop[] {
 }
 
 /** Returns the same hop on the other side, between pods that the way has there. */
-function counterpart(hop: Hop, way: JudgedWay): Hop {
+function counterpart(hop: Hop, way: EvaluatedRequests): Hop {
   const { controllers, servers } = podsOf(way);
   const same = (end: FlowEnd, pods: readonly Pod[]): FlowEnd => {
     if (end.type !== "pod" || pods.some(({ key }) => key === end.key)) return end;

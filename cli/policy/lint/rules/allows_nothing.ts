@@ -5,7 +5,7 @@ import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark, type
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { suggestionText } from "../nearest_label.ts";
-import { judgedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
+import { evaluatedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
 import { peerText } from "../selector_text.ts";
 import { unreadParts } from "../unread.ts";
 
@@ -24,15 +24,15 @@ export const allowsNothing: LintRule = {
 
 function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
   const { linted, rule, path } = site;
-  const judged = context.hasPods ? judgedPeers(context, site) : [];
+  const evaluated = context.hasPods ? evaluatedPeers(context, site) : [];
   const own = ownNamespace(linted.policy);
-  if (judged.length > 0 && judged.every(({ state }) => state.type === "nothing")) {
-    const texts = judged.map(({ peer }) => peerText(peer, own));
-    const suggestions = judged.map(({ state }) => (state.type === "nothing" ? state.suggestion : undefined));
+  if (evaluated.length > 0 && evaluated.every(({ state }) => state.type === "nothing")) {
+    const texts = evaluated.map(({ peer }) => peerText(peer, own));
+    const suggestions = evaluated.map(({ state }) => (state.type === "nothing" ? state.suggestion : undefined));
     const suggestion = suggestions.find((one) => one !== undefined);
     const fix = suggestionText(suggestion) ?? "correct the selectors, or delete the rule";
     const found = remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix);
-    return [asInfo(found, suggestion === undefined && judged.every(({ peer }) => isOfOperator(context, peer)))];
+    return [asInfo(found, suggestion === undefined && evaluated.every(({ peer }) => isOfOperator(context, peer)))];
   }
   if (!isNamesForAddresses(context, site)) return [];
   const names = (rule.ports ?? []).map(({ port }) => JSON.stringify(port)).join(", ");

@@ -4,7 +4,7 @@ import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark } fro
 import { isAllowAll } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded } from "../namespace_name.ts";
-import { judgedPeers } from "../peer_state.ts";
+import { evaluatedPeers } from "../peer_state.ts";
 import { Removal } from "../removal.ts";
 import { isEmptySelector } from "../selector_text.ts";
 
@@ -57,7 +57,7 @@ function closesAll(policy: NetworkPolicy): boolean {
 function awaitsPods(context: LintContext, policy: NetworkPolicy): boolean {
   return context.networkSites
     .filter(({ linted }) => linted.policy === policy)
-    .flatMap((site) => judgedPeers(context, site))
+    .flatMap((site) => evaluatedPeers(context, site))
     .some(
       ({ peer, state }) =>
         state.type !== "something" || (peer.type === "pods" && isOpenEnded(context, peer.namespaceSelector)),

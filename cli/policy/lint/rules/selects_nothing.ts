@@ -7,7 +7,7 @@ import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namespace_name.ts";
 import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
-import { hostPodsOf, judgedPeers, namespacesOf, nearestNamespace, ownNamespace, subjectOf } from "../peer_state.ts";
+import { hostPodsOf, evaluatedPeers, namespacesOf, nearestNamespace, ownNamespace, subjectOf } from "../peer_state.ts";
 import { isEmptySelector, namesText, peerText, selectorText } from "../selector_text.ts";
 
 export const selectsNothing: LintRule = {
@@ -54,9 +54,9 @@ export const peerSelectsNothing: LintRule = {
   check: (context) =>
     context.hasPods
       ? sitesOf(context).flatMap((site) => {
-          const judged = judgedPeers(context, site);
-          if (judged.every(({ state }) => state.type === "nothing")) return [];
-          return judged.flatMap(({ peer, state }) => {
+          const evaluated = evaluatedPeers(context, site);
+          if (evaluated.every(({ state }) => state.type === "nothing")) return [];
+          return evaluated.flatMap(({ peer, state }) => {
             if (state.type !== "nothing") return [];
             const own = ownNamespace(site.linted.policy);
             const fix = suggestionText(state.suggestion) ?? "correct the selector, or delete the peer";
@@ -75,7 +75,7 @@ export const namespaceTypo: LintRule = {
   judgesBy: ["namespaces"],
   check: (context) =>
     sitesOf(context).flatMap((site) =>
-      judgedPeers(context, site).flatMap(({ peer, state }) => {
+      evaluatedPeers(context, site).flatMap(({ peer, state }) => {
         const selector = peer.type === "pods" ? peer.namespaceSelector : undefined;
         const all = context.namespaces.values();
         const suggestion = state.type === "typo" ? state.suggestion : selector && unknownValue(selector, all);
@@ -95,7 +95,7 @@ export const unknownNamespace: LintRule = {
   check: (context) =>
     context.hasPods
       ? sitesOf(context).flatMap((site) =>
-          judgedPeers(context, site).flatMap(({ peer, state }) => {
+          evaluatedPeers(context, site).flatMap(({ peer, state }) => {
             // Every cluster has these pods, and files of policies do not.
             if (peer.type !== "pods" || (!context.isWhole && isForClusterDns(peer))) return [];
             const place = peerPath(site, peer.index);

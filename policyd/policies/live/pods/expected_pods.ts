@@ -1,11 +1,11 @@
 import type { Pod } from "../../../objects/model.ts";
-import type { JudgedPod, LocalPod } from "./local_pods.ts";
+import type { ProfiledPod, LocalPod } from "./local_pods.ts";
 
 /**
  * A Pod that is bound to this node but has no attachment: its ADD will follow, since the kubelet learns of its pods
  * when the daemon does. Whatever its policies need is put in force in advance, so that ADD has little to wait for.
  */
-export interface ExpectedPod extends JudgedPod {
+export interface ExpectedPod extends ProfiledPod {
   readonly type: "expected";
   readonly podKey: string;
   pod: Pod;

@@ -12,7 +12,7 @@ export interface PodProfiles {
 }
 
 /** A pod whose policies are computed. */
-export interface JudgedPod {
+export interface ProfiledPod {
   /** The key of its Pod; undefined for an attachment without a pod, which no policy can select. */
   readonly podKey: string | undefined;
   /** Undefined if it has no pod. */
@@ -27,7 +27,7 @@ export interface JudgedPod {
 export type PolicedAttachment = Pick<AttachmentRecord, "network" | "containerId" | "ifname" | "pod" | "addresses">;
 
 /** A pod attached to this node, and its state. */
-export interface LocalPod extends JudgedPod {
+export interface LocalPod extends ProfiledPod {
   readonly type: "attached";
   /** The key of the attachment. */
   readonly key: string;

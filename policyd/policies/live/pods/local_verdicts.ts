@@ -4,7 +4,7 @@ import { type Direction, DIRECTIONS, type ProfilesByDirection } from "../../comp
 import { knownElements, selfElements, verdictElement } from "../../compile/table_elements.ts";
 import type { ActiveProfile, ActiveProfiles, ToSettle } from "../sets/active_profiles.ts";
 import type { ExpectedPod } from "./expected_pods.ts";
-import type { JudgedPod, LocalPod, PodProfiles } from "./local_pods.ts";
+import type { ProfiledPod, LocalPod, PodProfiles } from "./local_pods.ts";
 import type { PolicyRules } from "../policy_rules.ts";
 
 /** Assigns profiles to the pods of this node: those being prepared, and those to which the pods' elements lead. */
@@ -21,7 +21,7 @@ export class LocalVerdicts {
   }
 
   /** Holds profiles for a pod, which apply from {@link switch} on. @param toSettle gets the members their sets lack */
-  want(local: JudgedPod, profiles: ProfilesByDirection, toSettle: ToSettle): void {
+  want(local: ProfiledPod, profiles: ProfilesByDirection, toSettle: ToSettle): void {
     const hold = (direction: Direction): ActiveProfile | undefined => {
       const profile = profiles[direction];
       return profile && this.#profiles.hold(profile, toSettle);

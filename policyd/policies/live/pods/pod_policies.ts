@@ -4,7 +4,7 @@ import { compileProfile, compileProfileAhead } from "../../compile/compile_profi
 import type { SelectablePod } from "../../compile/peer_groups.ts";
 import { DIRECTIONS, type ProfilesByDirection } from "../../compile/profile.ts";
 import type { ActiveProfiles } from "../sets/active_profiles.ts";
-import type { JudgedPod } from "./local_pods.ts";
+import type { ProfiledPod } from "./local_pods.ts";
 import type { MemberIndex } from "../index/member_index.ts";
 import type { PolicyLists } from "../index/policy_lists.ts";
 
@@ -25,12 +25,12 @@ export class PodPolicies {
   }
 
   /** The pod as selectors see it; undefined while its Pod or its Namespace is not known. */
-  subjectOf({ pod }: JudgedPod): SelectablePod | undefined {
+  subjectOf({ pod }: ProfiledPod): SelectablePod | undefined {
     return pod === undefined || !this.#hasLabels(pod) ? undefined : this.#selectable(pod);
   }
 
   /** The profiles that should apply to the pod; undefined while they are not known. */
-  profilesOf(local: JudgedPod): ProfilesByDirection | undefined {
+  profilesOf(local: ProfiledPod): ProfilesByDirection | undefined {
     const { lists } = this.#parts;
     const { life, pod } = local;
     if (life?.isUnknown === true) return undefined;
@@ -51,7 +51,7 @@ export class PodPolicies {
    * Does most of the work of {@link profilesOf}, and of holding these profiles, in slices. Whatever changes meanwhile
    * is computed when the profiles are requested.
    */
-  *ahead(local: JudgedPod): Slices<void> {
+  *ahead(local: ProfiledPod): Slices<void> {
     const { lists, profiles } = this.#parts;
     const subject = this.subjectOf(local);
     if (local.life === undefined || subject === undefined) return;

@@ -167,7 +167,7 @@ export class PolicedNode implements Disposable {
         relabel: (asked, relabelling) => relabelFlows(sockets, asked, relabelling),
         nodeAddresses,
       },
-      judgeOf: (own) => policies.flowJudge(own),
+      evaluatorOf: (own) => policies.flowEvaluator(own),
       isSettled: () => policies.isSettled,
       ruleset,
       opening: kernelOpening({

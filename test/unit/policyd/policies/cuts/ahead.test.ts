@@ -59,7 +59,7 @@ async function setUp() {
   const [flows, clock] = [new FakeFlows(), new FakeClock()];
   const cuts = new Cuts({
     flows,
-    judgeOf: (nodeAddresses) => node.dataplane.flowJudge(nodeAddresses),
+    evaluatorOf: (nodeAddresses) => node.dataplane.flowEvaluator(nodeAddresses),
     isSettled: () => node.dataplane.isSettled,
     ruleset: node.ruleset,
     opening: { read: () => ({ isInForce: true, cut: [], settled: [] }), open: () => {}, close: () => {} },

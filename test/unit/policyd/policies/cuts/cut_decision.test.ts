@@ -9,7 +9,7 @@ import {
   flowState,
   isBroken,
 } from "../../../../../policyd/policies/cuts/cut_decision.ts";
-import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_judge.ts";
+import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
 
 const NEW = { isLabelled: false, wasCut: false, isSettled: false };
 const LIVE = { ...NEW, isLabelled: true };

@@ -26,7 +26,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
   const state = { isSettled: true };
   const cuts = new Cuts({
     flows,
-    judgeOf:
+    evaluatorOf:
       () =>
       ({ source, destination, port }) => {
         asked.push(`${formatAddress(source)} > ${formatAddress(destination)} ${port}`);

@@ -4,10 +4,10 @@ import * as fc from "fast-check";
 import { type Address, familyOf } from "../../../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../../../policyd/objects/model.ts";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../../policyd/policies/compile/options.ts";
-import type { JudgedFlow } from "../../../../../policyd/policies/compile/profile_verdict.ts";
+import type { PolicedFlow } from "../../../../../policyd/policies/compile/profile_verdict.ts";
 import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_judge.ts";
+import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
@@ -72,7 +72,7 @@ describe("policyd/policies/live compared with compiling at once", () => {
         const index = buildPolicyIndex(one.cluster, { policePodToOwnNode, nodeLocalDNS });
         const compiled = new CompiledCluster(one.cluster, options);
         const { ownAddresses } = compiled.node(NODE);
-        const judge = live.node.dataplane.flowJudge(() => ownAddresses);
+        const judge = live.node.dataplane.flowEvaluator(() => ownAddresses);
         const local = new Set(
           attachmentsOf(one.cluster, NODE, options).flatMap(({ addresses }) => addresses.map(({ address }) => address)),
         );
@@ -89,7 +89,7 @@ describe("policyd/policies/live compared with compiling at once", () => {
   });
 });
 
-function* flowsBetween(addresses: readonly Address[]): Iterable<JudgedFlow & { readonly protocol: Protocol }> {
+function* flowsBetween(addresses: readonly Address[]): Iterable<PolicedFlow & { readonly protocol: Protocol }> {
   for (const source of addresses) {
     for (const destination of addresses) {
       if (familyOf(source) !== familyOf(destination)) continue;
@@ -107,7 +107,7 @@ function* flowsBetween(addresses: readonly Address[]): Iterable<JudgedFlow & { r
 /** The expected verdict; a node evaluates only the ends that are its own pods. */
 function expectedVerdict(
   index: PolicyIndex,
-  { source, destination, protocol, port }: JudgedFlow & { readonly protocol: Protocol },
+  { source, destination, protocol, port }: PolicedFlow & { readonly protocol: Protocol },
   local: ReadonlySet<Address>,
 ): FlowVerdict {
   if (!local.has(source) && !local.has(destination)) return "not ours";

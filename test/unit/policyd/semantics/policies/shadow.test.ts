@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { describePolicyVerdict } from "../../../../../policyd/semantics/policies/print.ts";
-import type { JudgedFlow } from "../../../../../policyd/semantics/policies/verdict.ts";
+import type { EvaluatedFlow } from "../../../../../policyd/semantics/policies/verdict.ts";
 import { ask, indexOf } from "../../../../support/policy/question.ts";
 import { threeByThree } from "../../../../support/policy/three_by_three.ts";
 
@@ -24,7 +24,7 @@ function adminPolicy(tier: string, action: string): object {
   };
 }
 
-function judge(objects: readonly object[], from: string, to: string, traffic?: string): JudgedFlow {
+function judge(objects: readonly object[], from: string, to: string, traffic?: string): EvaluatedFlow {
   const verdict = ask(indexOf([...threeByThree(), ...objects]), [from, to], traffic);
   assert.ok(verdict.kind !== "impossible");
   return verdict;

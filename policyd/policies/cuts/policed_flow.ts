@@ -1,7 +1,7 @@
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
 import type { Protocol } from "../../objects/model.ts";
-import type { JudgedFlow } from "../compile/profile_verdict.ts";
+import type { PolicedFlow } from "../compile/profile_verdict.ts";
 
 const protocols: ReadonlyMap<IpProtocol, Protocol> = new Map([
   ["tcp", "TCP"],
@@ -13,7 +13,7 @@ const protocols: ReadonlyMap<IpProtocol, Protocol> = new Map([
  * Returns a connection as the rules saw its first packet: from its source before masquerading, to the destination that
  * destination NAT chose, from which its answers come.
  */
-export function judgedFlow({ original, reply }: Pick<ConntrackEntry, "original" | "reply">): JudgedFlow {
+export function policedFlow({ original, reply }: Pick<ConntrackEntry, "original" | "reply">): PolicedFlow {
   return {
     source: original.source,
     destination: reply.source,

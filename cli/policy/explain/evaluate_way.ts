@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
-import type { ImpossibleFlow, JudgedFlow } from "../../../policyd/semantics/policies/verdict.ts";
+import type { ImpossibleFlow, EvaluatedFlow } from "../../../policyd/semantics/policies/verdict.ts";
 import { type Cluster, UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { type SourceReport, sourceReport } from "../../service/report.ts";
 import { hostName } from "../../cluster/find_end.ts";
@@ -17,7 +17,7 @@ export interface Reasons {
 }
 
 /** A way and its verdict. */
-export interface JudgedWay {
+export interface EvaluatedWay {
   readonly from: string;
   readonly to: string;
   /** Undefined where no address is known. */
@@ -27,23 +27,23 @@ export interface JudgedWay {
   readonly maskedBy: string | undefined;
   readonly reasons: Reasons;
   /** The evaluator's verdicts at the source and at the destination; empty where it was not called. */
-  readonly flows: readonly JudgedFlow[];
+  readonly flows: readonly EvaluatedFlow[];
 }
 
 /** Evaluates one way. @param target the destination's name, for ways that reach none */
-export function judgeWay(cluster: Cluster, way: ConnectionPath, target: string): JudgedWay {
+export function evaluateWay(cluster: Cluster, way: ConnectionPath, target: string): EvaluatedWay {
   const base = { from: hostName(way.source), family: undefined, source: undefined, maskedBy: undefined, flows: [] };
-  if (way.arrival !== undefined) return { ...base, ...judgeArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
+  if (way.arrival !== undefined) return { ...base, ...evaluateArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
   const sent = way.steps.at(-1)?.packet;
   const isKnown = sent !== undefined && cluster.placeholderAddresses.ownerOf(sent.destination) === undefined;
   const stopped = way.stopped ?? stepText(way);
   return { ...base, to: target, family: isKnown ? way.family : undefined, reasons: { ...NOTHING_ASKED, stopped } };
 }
 
-type Judged = Pick<JudgedWay, "to" | "reasons"> & Partial<JudgedWay>;
+type EvaluatedArrival = Pick<EvaluatedWay, "to" | "reasons"> & Partial<EvaluatedWay>;
 
 /** @param node the last node whose Services the connection passed */
-function judgeArrival({ index, manifests }: Cluster, arrival: Arrival, node: string | undefined): Judged {
+function evaluateArrival({ index, manifests }: Cluster, arrival: Arrival, node: string | undefined): EvaluatedArrival {
   const { destination, egress, ingress, masquerade } = arrival;
   const to = hostName(destination);
   const atSource = evaluatePolicy(index, egress);

@@ -25,14 +25,14 @@ const COLUMNS = 120;
 const MOST_LINES = 30;
 
 /** Evaluates expectations one by one; a name that does not exist leads to a result like any other. */
-export function judgeAll(
+export function evaluateAll(
   context: ExplainContext,
   expectations: readonly Expectation[],
   namespace: string,
 ): readonly TestResult[] {
   return expectations.map((expectation) => {
     try {
-      return judge(context, expectation, namespace);
+      return evaluate(context, expectation, namespace);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       return { expectation, outcome: "cannot be judged", actual: error.message, details: [], waysIn: [] };
@@ -40,7 +40,7 @@ export function judgeAll(
   });
 }
 
-function judge(context: ExplainContext, expectation: Expectation, namespace: string): TestResult {
+function evaluate(context: ExplainContext, expectation: Expectation, namespace: string): TestResult {
   const { from, to, port, expect } = expectation;
   const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service sends nothing");

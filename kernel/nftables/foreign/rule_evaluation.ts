@@ -1,6 +1,6 @@
 import type { ForeignHook, ForeignTable } from "./foreign_ruleset.ts";
 import { lookUp } from "./foreign_set.ts";
-import { judgeTest } from "./extension_judge.ts";
+import { evaluateTest } from "./extension_evaluation.ts";
 import { type PacketState, readField, type SamplePacket, wordBytes } from "./sample_packet.ts";
 import type { ForeignEnd, ForeignField, Step } from "./step.ts";
 import {
@@ -36,7 +36,7 @@ const CT =
   );
 
 /** The effect of a rule on a packet. */
-export interface Judgement {
+export interface RuleEffect {
   /** All ends that it may have; none for a rule that only logs or counts, or does not match. */
   readonly ends: readonly ForeignEnd[];
   /** Whether the next rule may see the packet. */
@@ -47,17 +47,17 @@ export interface Judgement {
 }
 
 /** Evaluates one rule with three-valued logic: a rule that depends on something unknown may match. */
-export function judgeRule(
+export function evaluateRule(
   steps: readonly Step[],
   packet: SamplePacket,
   before: PacketState,
   hook: ForeignHook,
   sets: ForeignTable["sets"],
-): Judgement {
-  return new RuleJudge(packet, before, hook, sets).judge(steps);
+): RuleEffect {
+  return new RuleEvaluation(packet, before, hook, sets).effectOf(steps);
 }
 
-class RuleJudge {
+class RuleEvaluation {
   readonly #packet: SamplePacket;
   readonly #hook: ForeignHook;
   readonly #sets: ForeignTable["sets"];
@@ -75,7 +75,7 @@ class RuleJudge {
     this.#sets = sets;
   }
 
-  judge(steps: readonly Step[]): Judgement {
+  effectOf(steps: readonly Step[]): RuleEffect {
     for (const step of steps) {
       const ends = this.#take(step);
       if (this.#matches === "no") break;
@@ -120,7 +120,7 @@ class RuleJudge {
         return this.#lookUp(step);
       case "test":
         return this.#require(
-          judgeTest(step.test, this.#packet, this.#state),
+          evaluateTest(step.test, this.#packet, this.#state),
           step.test.kind === "unknown" ? step.test.name : `match ${step.test.kind}`,
         );
       case "doubt":

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
-import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_judge.ts";
+import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import {
   attachmentOf,
@@ -32,7 +32,7 @@ function judge(policePodToOwnNode: boolean): (source: string, destination: strin
   const closed = attachmentOf({ ...known, key: "x/closed", name: "closed" }, [parseAddress(CLOSED)]);
   const attachments = [...attachmentsOf(store, known.nodeName ?? "", options), closed];
   const { node } = liveNodeOf(eventsOf(objectsOf(store), attachments), options);
-  const verdictOf = node.dataplane.flowJudge(() => new Set([parseAddress(NODE)]));
+  const verdictOf = node.dataplane.flowEvaluator(() => new Set([parseAddress(NODE)]));
   node.stop();
   return (source, destination) =>
     verdictOf({ source: parseAddress(source), destination: parseAddress(destination), protocol: "TCP", port: 80 });

@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
 import { groupHasNode, groupHasPod } from "../compile/peer_groups.ts";
-import { type FlowView, type JudgedFlow, judgeProfile } from "../compile/profile_verdict.ts";
+import { type FlowView, type PolicedFlow, evaluateProfile } from "../compile/profile_verdict.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Direction, NodeGroup, PodGroup } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";
@@ -11,14 +11,14 @@ import type { LocalPod } from "./pods/local_pods.ts";
 export type FlowVerdict = "allowed" | "denied" | "not ours";
 
 /** Returns the verdict of the rules on the first packet of a flow, by the current policies. */
-export type FlowJudge = (flow: JudgedFlow) => FlowVerdict;
+export type FlowEvaluator = (flow: PolicedFlow) => FlowVerdict;
 
 /** @param nodeAddresses the node's own addresses; called once for each flow */
-export function flowJudge(
+export function flowEvaluator(
   live: Pick<LivePolicies, "members" | "locals">,
   options: PolicyOptions,
   nodeAddresses: () => ReadonlySet<Address>,
-): FlowJudge {
+): FlowEvaluator {
   const { members, locals } = live;
   const view: FlowView = {
     isInGroup: (group, address) => isInGroup(members, group, address),
@@ -29,10 +29,10 @@ export function flowJudge(
     isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
     isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
   };
-  const allows = (local: LocalPod, direction: Direction, flow: JudgedFlow): boolean => {
+  const allows = (local: LocalPod, direction: Direction, flow: PolicedFlow): boolean => {
     if (local.wanted === undefined) return false;
     const profile = local.wanted[direction]?.profile;
-    return profile === undefined || judgeProfile(profile, flow, view, options);
+    return profile === undefined || evaluateProfile(profile, flow, view, options);
   };
   return (flow) => {
     const [source, destination] = [locals.at(flow.source), locals.at(flow.destination)];

@@ -22,7 +22,7 @@ const TRANSLATED = 0xc0;
 const DESTINATION_TRANSLATED = 0x80;
 
 /** Tells whether a packet passes an iptables match. */
-export function judgeTest(test: ExtensionTest, packet: SamplePacket, state: PacketState): Ternary {
+export function evaluateTest(test: ExtensionTest, packet: SamplePacket, state: PacketState): Ternary {
   switch (test.kind) {
     case "always":
       return "yes";
@@ -31,23 +31,23 @@ export function judgeTest(test: ExtensionTest, packet: SamplePacket, state: Pack
     case "unknown":
       return "unknown";
     case "state":
-      return negated(judgeState(test.mask, packet, state), test.isNegated);
+      return negated(evaluateState(test.mask, packet, state), test.isNegated);
     case "ports":
-      return judgePorts(test, packet);
+      return evaluatePorts(test, packet);
     case "flags":
-      return judgeFlags(test, packet, state);
+      return evaluateFlags(test, packet, state);
     case "address type":
-      return judgeAddressType(test, packet);
+      return evaluateAddressType(test, packet);
     case "mark": {
       const bytes = test.of === "packet" ? state.mark : state.connectionMark;
       return negated(equals(masked(bytes, wordBytes(test.mask), NONE), wordBytes(test.value)), test.isNegated);
     }
     case "addresses":
-      return judgeAddresses(test, packet);
+      return evaluateAddresses(test, packet);
     case "packet type":
       return negated(ternary(test.type === 0), test.isNegated);
     case "reverse path":
-      return judgeReversePath(test, packet);
+      return evaluateReversePath(test, packet);
   }
 }
 
@@ -55,13 +55,13 @@ const NONE = [0, 0, 0, 0];
 
 type TestOf<K extends ExtensionTest["kind"]> = Extract<ExtensionTest, { readonly kind: K }>;
 
-function judgeFlags(test: TestOf<"flags">, packet: SamplePacket, state: PacketState): Ternary {
+function evaluateFlags(test: TestOf<"flags">, packet: SamplePacket, state: PacketState): Ternary {
   if (packet.protocol !== "tcp") return "no";
   const fits = ternary((tcpFlags(packet.isReply) & test.mask) === test.value);
-  return both(judgeTest(test.ports, packet, state), negated(fits, test.isNegated));
+  return both(evaluateTest(test.ports, packet, state), negated(fits, test.isNegated));
 }
 
-function judgeAddressType(test: TestOf<"address type">, packet: SamplePacket): Ternary {
+function evaluateAddressType(test: TestOf<"address type">, packet: SamplePacket): Ternary {
   if (test.isOfLink) return "unknown";
   return both(
     negated(isOfType(test.source, packet.isSourceLocal), test.isSourceNegated),
@@ -69,14 +69,14 @@ function judgeAddressType(test: TestOf<"address type">, packet: SamplePacket): T
   );
 }
 
-function judgeAddresses(test: TestOf<"addresses">, packet: SamplePacket): Ternary {
+function evaluateAddresses(test: TestOf<"addresses">, packet: SamplePacket): Ternary {
   return both(
     negated(isInRange(test.source, addressToBytes(packet.source)), test.isSourceNegated),
     negated(isInRange(test.destination, addressToBytes(packet.destination)), test.isDestinationNegated),
   );
 }
 
-function judgeReversePath(test: TestOf<"reverse path">, { reverseLink, in: incoming }: SamplePacket): Ternary {
+function evaluateReversePath(test: TestOf<"reverse path">, { reverseLink, in: incoming }: SamplePacket): Ternary {
   if (reverseLink === undefined) return "unknown";
   return negated(ternary(test.isLoose || reverseLink.index === incoming?.index), test.isNegated);
 }
@@ -85,7 +85,7 @@ function negated(answer: Ternary, isNegated: boolean): Ternary {
   return isNegated ? opposite(answer) : answer;
 }
 
-function judgeState(mask: number, packet: SamplePacket, state: PacketState): Ternary {
+function evaluateState(mask: number, packet: SamplePacket, state: PacketState): Ternary {
   const current = connectionStateOf(packet, state);
   if (current === undefined) return "unknown";
   const bit = STATE_BITS[current] ?? 0;
@@ -94,7 +94,7 @@ function judgeState(mask: number, packet: SamplePacket, state: PacketState): Ter
   return (mask & TRANSLATED) !== 0 && packet.translation === "unknown" ? "unknown" : "no";
 }
 
-function judgePorts(test: TestOf<"ports">, packet: SamplePacket): Ternary {
+function evaluatePorts(test: TestOf<"ports">, packet: SamplePacket): Ternary {
   if (test.protocol !== undefined && test.protocol !== packet.protocol) return "no";
   const source = negated(isOneOf(test.source, packet.sourcePort), test.isSourceNegated);
   const destination = negated(isOneOf(test.destination, packet.destinationPort), test.isDestinationNegated);
