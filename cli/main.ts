@@ -5,7 +5,7 @@ import { COMPLETE } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
 import { completeOlderNode } from "./node_20.ts";
 import { processIo } from "./process_io.ts";
-import { runProgram } from "./program.ts";
+import { runCommandLine } from "./program.ts";
 
 completeOlderNode();
 const io = processIo();
@@ -16,7 +16,7 @@ const isPlugin = program.startsWith("kubectl");
 const completing = program.startsWith("kubectl_complete-") ? [COMPLETE] : [];
 
 try {
-  process.exitCode = await runProgram(isPlugin ? "kubectl drawbridge" : "drawbridge", io, [
+  process.exitCode = await runCommandLine(isPlugin ? "kubectl drawbridge" : "drawbridge", io, [
     ...completing,
     ...process.argv.slice(2),
   ]);

@@ -95,7 +95,7 @@ function wholeNames(program: Command, word: string | undefined): readonly string
 }
 
 /** Runs one command line. @returns the exit code; only a bug throws */
-export async function runProgram(name: string, io: Io, args: readonly string[]): Promise<ExitCode> {
+export async function runCommandLine(name: string, io: Io, args: readonly string[]): Promise<ExitCode> {
   let code: ExitCode = ExitCode.YES;
   const files = new RenderedFiles(io.files);
   const program = createProgram(name, { io: { ...io, files }, end: (ended) => void (code = ended) });

@@ -1,7 +1,7 @@
 import type { Work } from "../kernel/resumable_work.ts";
 import type { Environment } from "./environment.ts";
 import { formatCniError, toCniError } from "./error.ts";
-import type { Node } from "./host.ts";
+import type { PluginMachine } from "./host.ts";
 import { answerStatus, errorVersion, faceOf, nameOf, verbWork } from "./plugin.ts";
 import { versionResult } from "./version.ts";
 
@@ -27,7 +27,7 @@ export interface PluginCall {
 }
 
 /** Carries out one call of a runtime. Every refusal becomes an answer. VERSION does not need the machine. */
-export function* answer(machine: () => Node, call: PluginCall): Work<Answer> {
+export function* answer(machine: () => PluginMachine, call: PluginCall): Work<Answer> {
   let stdin = "";
   try {
     if (call.verb === "VERSION") return { output: versionResult(), exitCode: 0 };

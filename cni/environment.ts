@@ -28,7 +28,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  *
  * @throws CniError 4 naming every missing variable, or the one whose value is refused
  */
-export function readAttachment(environment: Environment, verb: "ADD" | "CHECK" | "DEL"): Attachment {
+export function requestedAttachment(environment: Environment, verb: "ADD" | "CHECK" | "DEL"): Attachment {
   const required = verb === "DEL" ? ["CNI_CONTAINERID", "CNI_IFNAME"] : ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"];
   const missing: string[] = [];
   for (const name of required) if (!environment[name]) missing.push(name);

@@ -6,7 +6,7 @@ export const SHIM = "drawbridge";
 /** Further names of the shim; the plugin acts according to the name it is called by. */
 export const IPAM = "drawbridge-ipam";
 /** Other add-ons bring this plugin, too; ours is for a node that has none. */
-export const LOOPBACK = "loopback";
+export const LOOPBACK_PLUGIN = "loopback";
 
 /** The file that the shim executes, in its own directory, as the plugin and as its server. */
 export const PLUGIN = "drawbridge-plugin";

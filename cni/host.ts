@@ -14,7 +14,7 @@ import type { Sha256 } from "./names.ts";
 import type * as NodeRules from "./node_rules/node_rules.ts";
 
 /** The parts of the machine that the verbs use. */
-export interface Node {
+export interface PluginMachine {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   readonly sysctl: Sysctl;
   readonly files: StoreFileSystem;
@@ -30,10 +30,10 @@ export interface Node {
 }
 
 /** The parts that differ between Bun and Node, besides the system calls: the hash, and loading on first use. */
-export type MachineParts = Pick<Node, "sha256" | "nodeRules" | "programs">;
+export type MachineParts = Pick<PluginMachine, "sha256" | "nodeRules" | "programs">;
 
 /** Returns the real machine. */
-export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }: MachineParts): Node {
+export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }: MachineParts): PluginMachine {
   let bootId: string | undefined;
   return {
     syscalls,
@@ -52,7 +52,7 @@ export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }:
  * @param recorded the addresses that pods hold by their records, if the records are ours
  */
 export function openStore(
-  node: Node,
+  node: PluginMachine,
   network: string,
   dataDir: string,
   recorded?: () => Iterable<Holding>,
@@ -68,7 +68,7 @@ export function openStore(
 
 /** Yields the addresses that pods of a network hold in a store, by their records of this boot. */
 export function* recordedHoldings(
-  node: Node,
+  node: PluginMachine,
   {
     name,
     runDir,
@@ -83,6 +83,6 @@ export function* recordedHoldings(
 }
 
 /** Returns the node's settings, and remembers the original ones: like a foreign bridge, they outlive an uninstall. */
-export function rememberingSettings(node: Node, runDirectory: string): Sysctl {
+export function rememberingSettings(node: PluginMachine, runDirectory: string): Sysctl {
   return rememberingSysctl(node.sysctl, { files: node.files, runDirectory, bootId: () => node.bootId() });
 }

@@ -5,7 +5,7 @@ import type { NetworkConfiguration } from "./configuration/configuration.ts";
 import type { ReleaseConfiguration } from "./configuration/detach_configuration.ts";
 import { dnsOf } from "./configuration/dns.ts";
 import type { Attachment } from "./environment.ts";
-import { type Node, openStore } from "./host.ts";
+import { type PluginMachine, openStore } from "./host.ts";
 import type { AddResult } from "./result.ts";
 
 /**
@@ -15,7 +15,11 @@ import type { AddResult } from "./result.ts";
  *
  * @throws DrawbridgeError in host-local's words
  */
-export function allocateForOthers(node: Node, configuration: NetworkConfiguration, attachment: Attachment): AddResult {
+export function allocateForOthers(
+  node: PluginMachine,
+  configuration: NetworkConfiguration,
+  attachment: Attachment,
+): AddResult {
   const dns = dnsOf(node, configuration);
   const { ranges, requested, routes } = configuration.ipam;
   const allocations = openStore(node, configuration.name, configuration.ipam.dataDir).allocate(
@@ -28,13 +32,17 @@ export function allocateForOthers(node: Node, configuration: NetworkConfiguratio
 }
 
 /** Carries out DEL as an IPAM plugin: releases whatever the container's interface holds, which may be nothing. */
-export function releaseForOthers(node: Node, configuration: ReleaseConfiguration, attachment: Attachment): void {
+export function releaseForOthers(
+  node: PluginMachine,
+  configuration: ReleaseConfiguration,
+  attachment: Attachment,
+): void {
   openStore(node, configuration.name, configuration.ipam.dataDir).release(attachment);
 }
 
 /** Returns the addresses of a record that are not reserved for it: the only question of CHECK to the network's IPAM. */
 export function unheldAddresses(
-  node: Node,
+  node: PluginMachine,
   { name }: ReleaseConfiguration,
   record: AttachmentRecord,
 ): readonly Address[] {
@@ -47,7 +55,11 @@ export function unheldAddresses(
  *
  * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE when nothing is reserved for the container's interface
  */
-export function checkForOthers(node: Node, { name, ipam }: ReleaseConfiguration, attachment: Attachment): void {
+export function checkForOthers(
+  node: PluginMachine,
+  { name, ipam }: ReleaseConfiguration,
+  attachment: Attachment,
+): void {
   const { containerId, ifname } = attachment;
   const isHeld = openStore(node, name, ipam.dataDir)
     .reservations()

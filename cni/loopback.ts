@@ -3,7 +3,7 @@ import { insideNamespace, type NetworkNamespace } from "../kernel/network_namesp
 import { changeLink } from "../kernel/route/link.ts";
 import { findLink, openRouteSocket } from "../kernel/route/socket.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import type { Node } from "./host.ts";
+import type { PluginMachine } from "./host.ts";
 import type { AddResult } from "./result.ts";
 
 const LOOPBACK = "lo";
@@ -14,7 +14,12 @@ const LOOPBACK = "lo";
  *
  * @throws NetlinkError, SyscallError
  */
-export function setLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, up: boolean): void {
+export function setLoopback(
+  node: PluginMachine,
+  home: NetworkNamespace,
+  namespace: NetworkNamespace,
+  up: boolean,
+): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
   socket.request(changeLink({ name: LOOPBACK }, { up }));
 }
@@ -22,7 +27,7 @@ export function setLoopback(node: Node, home: NetworkNamespace, namespace: Netwo
 /**
  * Carries out the `loopback` plugin's CHECK. @throws CniError 107 if the interface is down; NetlinkError, SyscallError
  */
-export function checkLoopback(node: Node, home: NetworkNamespace, namespace: NetworkNamespace): void {
+export function checkLoopback(node: PluginMachine, home: NetworkNamespace, namespace: NetworkNamespace): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
   if (findLink(socket, { name: LOOPBACK })?.up === true) return;
   throw new CniError(

@@ -9,7 +9,7 @@ import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { Work } from "../kernel/resumable_work.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import type { Node } from "./host.ts";
+import type { PluginMachine } from "./host.ts";
 
 /**
  * Runs an action with the node's namespace and the pod's, which is undefined when it is gone.
@@ -17,7 +17,7 @@ import type { Node } from "./host.ts";
  * @throws CniError 8 from {@link openPodNamespace}, and whatever the action throws
  */
 export function* withNamespaces<T>(
-  node: Node,
+  node: PluginMachine,
   environment: Environment,
   attachment: Attachment,
   action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => Work<T>,
@@ -44,7 +44,7 @@ export function* withNamespaces<T>(
  * @throws CniError 8
  */
 function openPodNamespace(
-  node: Node,
+  node: PluginMachine,
   environment: Environment,
   home: NetworkNamespace,
   attachment: Attachment,
@@ -68,7 +68,7 @@ function openPodNamespace(
   return namespace;
 }
 
-function openIfPresent(node: Node, path: string): NetworkNamespace | undefined {
+function openIfPresent(node: PluginMachine, path: string): NetworkNamespace | undefined {
   try {
     return openNamespace(node.syscalls, path);
   } catch (error) {

@@ -1,7 +1,7 @@
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { Errno } from "../kernel/syscall/errno.ts";
 import { realWaiting, type Waiting, type Work } from "../kernel/resumable_work.ts";
-import type { Node } from "./host.ts";
+import type { PluginMachine } from "./host.ts";
 
 /** flock(2). */
 const [LOCK_EX, LOCK_NB] = [2, 4];
@@ -21,7 +21,7 @@ export const LONGEST_WAIT_MILLISECONDS = 5000;
  * DEL would leave what it made. After {@link LONGEST_WAIT_MILLISECONDS} the call continues without the lock.
  */
 export function* waitForOtherCalls(
-  { syscalls }: Pick<Node, "syscalls">,
+  { syscalls }: Pick<PluginMachine, "syscalls">,
   { fd }: Pick<NetworkNamespace, "fd">,
   waiting: Pick<Waiting, "now"> = realWaiting,
 ): Work<void> {

@@ -28,7 +28,7 @@ import {
   detachConfiguration,
   releaseConfiguration,
 } from "./configuration/detach_configuration.ts";
-import { type Attachment, type Environment, readAttachment } from "./environment.ts";
+import { type Attachment, type Environment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
 import { detachEnded } from "./gc/ended.ts";
@@ -37,7 +37,7 @@ import { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc
 import type { Decoded, Shape } from "./configuration/json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
-import type { Node } from "./host.ts";
+import type { PluginMachine } from "./host.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
 import { chainedResult, previousResult, unchangedResult } from "./configuration/previous_result.ts";
 import { resultObject } from "./result.ts";
@@ -84,20 +84,20 @@ const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const
  * @throws CniError or DrawbridgeError; a failed ADD leaves nothing. Missing variables are reported before anything else
  *   (P4), then a version of the configuration that does not have the verb (P8)
  */
-export function* verbWork(node: Node, face: Face, verb: string, call: PluginInput): Work<string> {
+export function* verbWork(node: PluginMachine, face: Face, verb: string, call: PluginInput): Work<string> {
   const { environment, stdin } = call;
   switch (verb) {
     case "ADD": {
-      const attachment = readAttachment(environment, verb);
+      const attachment = requestedAttachment(environment, verb);
       return yield* runAdd(node, face, call, attachment, decodeConfiguration(stdin, networkShapeFor(call.self)));
     }
     case "CHECK": {
-      const attachment = readAttachment(environment, verb);
+      const attachment = requestedAttachment(environment, verb);
       yield* runCheck(node, face, call, attachment, decodeFor(verb, stdin, networkShapeFor(call.self)));
       return "";
     }
     case "DEL": {
-      const attachment = readAttachment(environment, verb);
+      const attachment = requestedAttachment(environment, verb);
       return yield* runDel(node, face, call, attachment, decodeConfiguration(stdin, detachShape));
     }
     case "GC":
@@ -133,11 +133,23 @@ function decodeFor<const S extends Shape>(
 }
 
 /** As {@link verbWork}, but blocks until it is done. @throws as {@link verbWork} */
-export function runVerb(node: Node, face: Face, verb: string, environment: Environment, stdin: string): string {
+export function runVerb(
+  node: PluginMachine,
+  face: Face,
+  verb: string,
+  environment: Environment,
+  stdin: string,
+): string {
   return carryOut(verbWork(node, face, verb, { self: face, environment, stdin }));
 }
 
-function* runAdd(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: NetworkInput): Work<string> {
+function* runAdd(
+  node: PluginMachine,
+  face: Face,
+  call: PluginInput,
+  attachment: Attachment,
+  input: NetworkInput,
+): Work<string> {
   networkName(input);
   const version = negotiateVersion(input.cniVersion);
   if (face === "drawbridge-ipam") {
@@ -177,7 +189,13 @@ function attachConfiguration(call: PluginInput, attachment: Attachment, input: N
   return bridgeConfiguration(input, attachment.arguments, isForeignIpam(input, call.self));
 }
 
-function* runCheck(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: NetworkInput): Work<void> {
+function* runCheck(
+  node: PluginMachine,
+  face: Face,
+  call: PluginInput,
+  attachment: Attachment,
+  input: NetworkInput,
+): Work<void> {
   networkName(input);
   if (face === "drawbridge-ipam") return checkForOthers(node, releaseConfiguration(input), attachment);
   const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
@@ -189,7 +207,7 @@ function* runCheck(node: Node, face: Face, call: PluginInput, attachment: Attach
   });
 }
 
-function* runGc(node: Node, face: Face, call: PluginInput): Work<void> {
+function* runGc(node: PluginMachine, face: Face, call: PluginInput): Work<void> {
   const input = decodeFor("GC", call.stdin, { ...detachShape, ...validAttachmentsShape });
   const network = networkName(input);
   const isValid = validAttachments(input[VALID_ATTACHMENTS]);
@@ -212,7 +230,7 @@ const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, p
 
 /** Returns the DEL for attachments of a network whose namespaces are gone. */
 function detachOf(
-  node: Node,
+  node: PluginMachine,
   call: PluginInput,
   input: DetachInput,
   home: NetworkNamespace,
@@ -238,7 +256,7 @@ function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput
  * @returns whether the answer may be reused for a while ({@link status})
  * @throws CniError 50, also if the configuration only detaches, and 51; 1, 6 and 7 for the configuration
  */
-export function answerStatus(node: Node, face: Face, call: PluginInput): boolean {
+export function answerStatus(node: PluginMachine, face: Face, call: PluginInput): boolean {
   const input = decodeFor("STATUS", call.stdin, networkShapeFor(call.self));
   networkName(input);
   if (face !== "drawbridge") return true;
@@ -247,7 +265,13 @@ export function answerStatus(node: Node, face: Face, call: PluginInput): boolean
   return status(node, input, detachConfiguration(input), isForeign) && !isForeign;
 }
 
-function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachment, input: DetachInput): Work<string> {
+function* runDel(
+  node: PluginMachine,
+  face: Face,
+  call: PluginInput,
+  attachment: Attachment,
+  input: DetachInput,
+): Work<string> {
   networkName(input);
   if (face === "drawbridge-ipam") {
     releaseForOthers(node, releaseConfiguration(input), attachment);
@@ -269,7 +293,7 @@ function* runDel(node: Node, face: Face, call: PluginInput, attachment: Attachme
  * answers to them. When that plugin fails, everything of ours has been removed, and the next DEL calls it again.
  */
 function* delAll(
-  node: Node,
+  node: PluginMachine,
   configuration: DetachConfiguration,
   attachment: Attachment,
   { home, namespace }: { readonly home: NetworkNamespace; readonly namespace: NetworkNamespace | undefined },

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import { type Address, addressPlus, compareAddresses, formatAddress } from "../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
-import { type AddressRange, rangeFor, type RangeSet } from "./range.ts";
+import { type AllocationRange, rangeFor, type RangeSet } from "./range.ts";
 
 /** An allocated address with its subnet's prefix length, its range's gateway, and the range set it comes from. */
 export interface Allocation {
@@ -80,7 +80,7 @@ export function isOffered(set: RangeSet, address: Address): boolean {
   return range !== undefined && whyForbidden(range, address) === undefined;
 }
 
-function whyForbidden(range: AddressRange, address: Address): string | undefined {
+function whyForbidden(range: AllocationRange, address: Address): string | undefined {
   const text = formatAddress(address);
   if (address === range.gateway) return `requested ip ${text} is subnet's gateway`;
   if (address === networkAddress(range.subnet)) {
@@ -95,14 +95,14 @@ function whyForbidden(range: AddressRange, address: Address): string | undefined
   return undefined;
 }
 
-function intervalsOf(ranges: readonly AddressRange[]): readonly Interval[] {
+function intervalsOf(ranges: readonly AllocationRange[]): readonly Interval[] {
   const intervals: Interval[] = [];
   for (const range of ranges) intervals.push(...allowedIntervals(range));
   return intervals;
 }
 
 /** Returns the range without the addresses that {@link whyForbidden} forbids, in ascending order. */
-function allowedIntervals(range: AddressRange): readonly Interval[] {
+function allowedIntervals(range: AllocationRange): readonly Interval[] {
   let allowed: readonly Interval[] = [{ first: range.rangeStart, last: range.rangeEnd }];
   for (const gap of forbiddenIntervals(range)) {
     const before = addressPlus(gap.first, -1n);
@@ -116,7 +116,7 @@ function allowedIntervals(range: AddressRange): readonly Interval[] {
   return allowed;
 }
 
-function forbiddenIntervals(range: AddressRange): readonly Interval[] {
+function forbiddenIntervals(range: AllocationRange): readonly Interval[] {
   const forbidden = [single(range.gateway), single(networkAddress(range.subnet))];
   if (cidrFamily(range.subnet) === 4) forbidden.push(single(lastAddress(range.subnet)));
   for (const prefix of range.exclude) {

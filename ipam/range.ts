@@ -22,7 +22,7 @@ import {
 } from "../kernel/ip/cidr.ts";
 
 /** One canonical range: `rangeStart` to `rangeEnd`, both inclusive and inside `subnet`. */
-export interface AddressRange {
+export interface AllocationRange {
   readonly subnet: Cidr;
   readonly rangeStart: Address;
   readonly rangeEnd: Address;
@@ -33,7 +33,7 @@ export interface AddressRange {
 }
 
 /** The ranges that one address is allocated from: of one family, in order, without overlap, at least one. */
-export type RangeSet = readonly AddressRange[];
+export type RangeSet = readonly AllocationRange[];
 
 /** A range as in the configuration. `exclude` holds prefixes or single addresses; host-local does not have it. */
 export interface RangeInput {
@@ -53,7 +53,7 @@ export interface RangeInput {
  * @param field path of the range for messages ("ipam.ranges[0][1]")
  * @throws DrawbridgeError ERR_CONFIGURATION naming the field, the value and what was expected
  */
-export function canonicalRange(input: RangeInput, field: string): AddressRange {
+export function canonicalRange(input: RangeInput, field: string): AllocationRange {
   const subnet = canonicalSubnet(input.subnet, `${field}.subnet`);
   const first = step(networkAddress(subnet), 1n);
   const last = cidrFamily(subnet) === 4 ? step(lastAddress(subnet), -1n) : lastAddress(subnet);
@@ -106,7 +106,7 @@ export function canonicalRangeSets(sets: readonly (readonly RangeInput[])[], fie
 }
 
 /** Returns the range of the set that has this address between its start and end, if one does. */
-export function rangeFor(set: RangeSet, address: Address): AddressRange | undefined {
+export function rangeFor(set: RangeSet, address: Address): AllocationRange | undefined {
   for (const range of set) {
     if (compareAddresses(range.rangeStart, address) <= 0 && compareAddresses(address, range.rangeEnd) <= 0) {
       return range;
@@ -120,7 +120,7 @@ export function formatRangeSet(set: RangeSet): string {
   return set.map(formatRange).join(",");
 }
 
-function formatRange(range: AddressRange): string {
+function formatRange(range: AllocationRange): string {
   return `${formatAddress(range.rangeStart)}-${formatAddress(range.rangeEnd)}`;
 }
 
@@ -214,7 +214,7 @@ function expectInside(role: string, address: Address, subnet: Cidr, field: strin
 }
 
 /** Returns the first of the ranges that shares an address with this one. */
-function overlapping(ranges: readonly AddressRange[], range: AddressRange): AddressRange | undefined {
+function overlapping(ranges: readonly AllocationRange[], range: AllocationRange): AllocationRange | undefined {
   for (const other of ranges) {
     const isBefore = compareAddresses(other.rangeEnd, range.rangeStart) < 0;
     const isBehind = compareAddresses(other.rangeStart, range.rangeEnd) > 0;

@@ -46,7 +46,7 @@ import { openSource } from "./objects/open.ts";
 import type { Closing } from "./policies/closing/close_early.ts";
 import type { EnforcedMark } from "./policies/closing/enforced_mark.ts";
 import { openPolicies } from "./policies/open.ts";
-import { policyReport } from "./policies/status/policy_report.ts";
+import { policyReporter } from "./policies/status/policy_report.ts";
 import { openProtection } from "./protection/open.ts";
 import { openRoutes } from "./routes/open.ts";
 import { prepareStaticRules } from "./ruleset/desired/static_rules.ts";
@@ -234,7 +234,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     components,
     events: clusterEvents,
     flows: policies.flowLedger,
-    policyReport: policyReport({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
+    policyReport: policyReporter({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
   });
 
   // The socket comes first, so that a second daemon is refused before it has read or changed anything.

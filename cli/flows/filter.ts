@@ -1,7 +1,7 @@
 import { type Cidr, cidrContains, hostCidr, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type FlowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";
+import { type RowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";
 
 /** Chooses flows: a row has to match every field that is given. */
 export interface FlowFilter {
@@ -14,7 +14,7 @@ export interface FlowFilter {
 }
 
 /** Tells whether an end is one that a text of the command line stands for. */
-export type EndFilter = (end: FlowEnd) => boolean;
+export type EndFilter = (end: RowEnd) => boolean;
 
 /** Returns whether a filter chooses a row. */
 export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row: FlowRow): boolean {

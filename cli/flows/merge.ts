@@ -1,4 +1,4 @@
-import { joinedEnd, rowKey } from "../../policyd/flows/flow_ends.ts";
+import { joinedEnd, rowKey } from "../../policyd/flows/flow_end_names.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 
 type Counts = Readonly<Record<"count" | "open" | "bytes", number>>;

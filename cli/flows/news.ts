@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { rowKey } from "../../policyd/flows/flow_ends.ts";
+import { rowKey } from "../../policyd/flows/flow_end_names.ts";
 import { parseRow, rowObject } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 

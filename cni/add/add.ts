@@ -20,7 +20,7 @@ import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
 import { bridgeMac, hostInterfaceName } from "../names.ts";
-import { type Node, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
+import { type PluginMachine, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
 import { asksForNodeRules, recordedRules } from "../configuration/node_rules_configuration.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
@@ -51,7 +51,7 @@ import {
  *   whether the link exists; a DEL then finds it by the record
  */
 export function* add(
-  node: Node,
+  node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   { home, namespace }: Namespaces,
@@ -101,7 +101,7 @@ interface Place {
 
 /** @throws WiringFailure and what {@link add} throws */
 function* attach(
-  node: Node,
+  node: PluginMachine,
   { configuration, allocations: given }: Addressing,
   attachment: Attachment,
   { podSocket, namespace, dns }: Place,
@@ -159,7 +159,7 @@ function keepsRules(configuration: BridgeConfiguration): boolean {
 }
 
 /** Refuses an attachment that has a record of this boot: a runtime must call DEL before it calls ADD again. */
-function refuseSecondAttachment(node: Node, configuration: BridgeConfiguration, attachment: Attachment): void {
+function refuseSecondAttachment(node: PluginMachine, configuration: BridgeConfiguration, attachment: Attachment): void {
   const record = readAttachment(configuration.runDir, configuration.name, attachment, node.files);
   if (record === undefined || record.bootId !== node.bootId()) return;
   const held = record.addresses.map(({ address }) => formatAddress(address)).join(", ");
@@ -170,7 +170,7 @@ function refuseSecondAttachment(node: Node, configuration: BridgeConfiguration, 
 }
 
 function ensureNodeBridge(
-  node: Node,
+  node: PluginMachine,
   socket: NetlinkSocket,
   configuration: BridgeConfiguration,
   given: readonly Allocation[] | undefined,
@@ -194,7 +194,7 @@ function ensureNodeBridge(
 }
 
 function recordOf(
-  node: Node,
+  node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   namespace: NetworkNamespace,
@@ -265,7 +265,7 @@ interface Sockets {
  * @throws WiringFailure
  */
 function wire(
-  node: Node,
+  node: PluginMachine,
   { hostSocket, podSocket }: Sockets,
   wiring: Wiring,
   { bridge, runDir }: Omit<PortOnBridge, "port">,
@@ -368,7 +368,7 @@ interface Claimed {
 
 /** Takes back what a failed ADD claimed. Swallows errors of its own: the runtime must see the first one. */
 function* undo(
-  node: Node,
+  node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   store: AddressStore,

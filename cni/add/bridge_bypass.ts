@@ -5,7 +5,7 @@ import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import type { Bridge } from "./bridge.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import type { Wiring } from "./wiring.ts";
 
 /** A pod's bridge port, by its index. */
@@ -37,7 +37,7 @@ export interface PortOnBridge {
  *   SyscallError when the kernel refuses to change it
  */
 export function bypassBridge(
-  { syscalls }: Pick<Node, "syscalls">,
+  { syscalls }: Pick<PluginMachine, "syscalls">,
   socket: NetlinkSocket,
   { bridge, port, runDir }: PortOnBridge,
   { hostMac, podMac, isMacRequested, addresses, shaping }: Wiring,
@@ -63,7 +63,7 @@ export function bypassBridge(
  * @throws as {@link bypassBridge}
  */
 export function leaveToBridge(
-  { syscalls }: Pick<Node, "syscalls">,
+  { syscalls }: Pick<PluginMachine, "syscalls">,
   socket: NetlinkSocket,
   { bridge, port, runDir }: PortOnBridge,
   { podMac, isMacRequested }: Wiring,
@@ -78,7 +78,7 @@ export function leaveToBridge(
  * table could combine one pod's MAC address with the other's port. The directory exists, since the attachment's record
  * is written earlier.
  */
-function locked(syscalls: Node["syscalls"], runDir: string, write: () => void): void {
+function locked(syscalls: PluginMachine["syscalls"], runDir: string, write: () => void): void {
   const release = acquireDirectoryLock(syscalls, runDir);
   try {
     write();

@@ -5,7 +5,7 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 
 /** Larger than any reservation of host-local. The content does not matter. */
 const LARGEST_RESERVATION = 1024;
@@ -20,7 +20,7 @@ const LARGEST_RESERVATION = 1024;
  * has pods on this node does not count.
  */
 export function foreignAddresses(
-  node: Node,
+  node: PluginMachine,
   socket: NetlinkSocket,
   configuration: Pick<BridgeConfiguration, "name" | "runDir" | "ipam" | "bridge">,
 ): (address: Address) => boolean {

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 
 /**
  * Settings that an interface inherits from `default` when it is made.
@@ -29,7 +29,7 @@ const IPV6_LINKS = ["default", "lo"] as const;
  * @returns a socket of that namespace
  * @throws DrawbridgeError ERR_DUPLICATE when it already has an interface of this name, which stays untouched (B5)
  */
-export function prepareNamespace(node: Node, ifname: string, needsIpv6: boolean): NetlinkSocket {
+export function prepareNamespace(node: PluginMachine, ifname: string, needsIpv6: boolean): NetlinkSocket {
   const socket = openRouteSocket(node.syscalls);
   if (findLink(socket, { name: ifname }) !== undefined) {
     throw new DrawbridgeError(
@@ -43,7 +43,7 @@ export function prepareNamespace(node: Node, ifname: string, needsIpv6: boolean)
 }
 
 /** Turns IPv6 on in the namespace the calling thread is in, for the interface that will be made there. */
-export function enableIpv6(node: Node): void {
+export function enableIpv6(node: PluginMachine): void {
   if (node.sysctl.read(disableKey("default")) !== "1") return;
   for (const link of IPV6_LINKS) node.sysctl.write(disableKey(link), "0");
 }

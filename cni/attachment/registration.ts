@@ -5,7 +5,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { realWaiting, type Wait, type Waiting, type Work } from "../../kernel/resumable_work.ts";
 import { invalidField } from "../error.ts";
 import { decode, type Decoded, isObject } from "../configuration/json.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { answerOf, callPolicyd, type PolicydCall } from "./policyd_client.ts";
 
 /** The fields of the `policyd` key. */
@@ -95,7 +95,7 @@ export interface Registration {
  *   closed
  */
 export function* register(
-  node: Node,
+  node: PluginMachine,
   access: RegistrationAccess,
   attachment: AttachmentRecord,
   { runDir, waiting = realWaiting }: RegistrationPlace,
@@ -164,7 +164,7 @@ export function* register(
  * @returns whether there were any
  */
 function* freeHostPorts(
-  node: Node,
+  node: PluginMachine,
   access: PolicydAccess,
   runDir: string,
   attachment: AttachmentRecord,
@@ -201,7 +201,11 @@ export type Unregistration = "undone" | "forgotten" | "detached";
  * Asks the daemon to remove the pod's link, together with those of other pods that are removed now, and to forget the
  * pod. If the daemon is away or dies meanwhile, the plugin itself removes the rest.
  */
-export function* unregister(node: Node, access: PolicydAccess, attachment: AttachmentName): Work<Unregistration> {
+export function* unregister(
+  node: PluginMachine,
+  access: PolicydAccess,
+  attachment: AttachmentName,
+): Work<Unregistration> {
   try {
     const call = callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait);
     yield { fd: call.fd, milliseconds: access.wait };

@@ -8,7 +8,7 @@ import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { unheldAddresses } from "../ipam_plugin.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { nodeStateDifferences } from "../node_state/ensure.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
 import { answerOf, callPolicyd } from "../attachment/policyd_client.ts";
@@ -35,7 +35,7 @@ interface BothNamespaces {
  *   attachment; DrawbridgeError when the kernel does not answer
  */
 export function* check(
-  node: Node,
+  node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   prevResult: unknown,
@@ -60,7 +60,7 @@ export function* check(
  * @throws CniError 107 if there is none, or it is of another boot or another pod namespace
  */
 function expectRecord(
-  node: Node,
+  node: PluginMachine,
   { runDir, name }: BridgeConfiguration,
   attachment: Attachment,
   namespace: NetworkNamespace,
@@ -81,7 +81,7 @@ function expectRecord(
   return record;
 }
 
-function nodeDifferences(node: Node, record: AttachmentRecord): readonly string[] {
+function nodeDifferences(node: PluginMachine, record: AttachmentRecord): readonly string[] {
   const socket = openRouteSocket(node.syscalls);
   try {
     return nodeStateDifferences({ socket, sysctl: node.sysctl }, record);
@@ -91,7 +91,7 @@ function nodeDifferences(node: Node, record: AttachmentRecord): readonly string[
 }
 
 function* ruleDifferences(
-  node: Node,
+  node: PluginMachine,
   configuration: BridgeConfiguration,
   record: AttachmentRecord,
 ): Work<readonly string[]> {
@@ -116,7 +116,7 @@ const PAUSE = 50;
  * and is not in the tables until then: such a pod is not broken.
  */
 function* daemonDifferences(
-  node: Node,
+  node: PluginMachine,
   access: RegistrationAccess,
   record: AttachmentRecord,
   waiting: Waiting = realWaiting,
@@ -135,7 +135,7 @@ function* daemonDifferences(
 }
 
 /** Whether the daemon answers and has read all objects, so that it has put every pod it knows in force. */
-function* isDaemonReady(node: Node, { socket }: RegistrationAccess, waiting: Waiting): Work<boolean> {
+function* isDaemonReady(node: PluginMachine, { socket }: RegistrationAccess, waiting: Waiting): Work<boolean> {
   try {
     const call = callPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME, waiting);
     yield { fd: call.fd, milliseconds: REPAIR_TIME };

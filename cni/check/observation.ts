@@ -3,7 +3,7 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpAddresses, type InterfaceAddress, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { dumpRoutes, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import type { Observation } from "./comparison.ts";
 import { type Expectation, familyOfRoute } from "./expectation.ts";
 
@@ -16,7 +16,7 @@ const LOOPBACK_INDEX = 1;
  * @throws NetlinkError, SyscallError when the kernel refuses
  */
 export function observe(
-  node: Node,
+  node: PluginMachine,
   { bridge: bridgeName, hostInterface, ifname, routes }: Expectation,
   home: NetworkNamespace,
   namespace: NetworkNamespace,

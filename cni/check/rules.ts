@@ -5,7 +5,7 @@ import { formatKey } from "../../kernel/nftables/text/element_text.ts";
 import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { decideNodeRules, elementsOf, isOurs } from "../node_rules/node_tables.ts";
 import { isOfDaemon } from "../node_rules/our_tables.ts";
 import { CLOSED_TABLES, KNOWN_SETS, VERDICT_MAPS } from "../node_rules/without_policyd.ts";
@@ -89,7 +89,7 @@ export function daemonRuleDifferences(tables: RulesReader, record: AttachmentRec
 }
 
 /** Runs {@link ownRuleDifferences} or {@link daemonRuleDifferences} on the kernel's tables. */
-export function readRules<T>(node: Pick<Node, "syscalls">, read: (tables: RulesReader) => T): T {
+export function readRules<T>(node: Pick<PluginMachine, "syscalls">, read: (tables: RulesReader) => T): T {
   const tables = new NftablesSocket(node.syscalls);
   try {
     return read(tables);

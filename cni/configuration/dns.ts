@@ -2,7 +2,7 @@ import { readTextFile } from "../../kernel/file.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import type { NetworkConfiguration } from "./configuration.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import type { Dns } from "../result.ts";
 
 const LONGEST_RESOLV_CONF = 64 * 1024;
@@ -13,7 +13,7 @@ const LONGEST_RESOLV_CONF = 64 * 1024;
  *
  * @throws CniError 5 when that file cannot be read
  */
-export function dnsOf(node: Node, configuration: NetworkConfiguration): Dns {
+export function dnsOf(node: PluginMachine, configuration: NetworkConfiguration): Dns {
   const { resolvConf } = configuration.ipam;
   if (Object.keys(configuration.dns).length > 0 || resolvConf === undefined) return configuration.dns;
   let text: string | undefined;

@@ -18,7 +18,7 @@ import { delegatedDirectory } from "../delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { hostInterfaceName } from "../names.ts";
-import { type Node, openStore } from "../host.ts";
+import { type PluginMachine, openStore } from "../host.ts";
 import { unregister, type Unregistration } from "../attachment/registration.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
 import { hostRoute } from "../add/wiring.ts";
@@ -38,7 +38,7 @@ import { delayDeviceOf, forgetDevice, mayBeDelayed } from "../add/shaping.ts";
  * @throws NetlinkError when the kernel does not remove the link; the addresses then stay reserved
  */
 export function* del(
-  node: Node,
+  node: PluginMachine,
   configuration: DetachConfiguration,
   attachment: Attachment,
   home: NetworkNamespace,
@@ -91,7 +91,7 @@ function addressesOf({ addresses }: AttachmentRecord): readonly Address[] {
  * Whether another network of this boot has the interface. An ADD refused for this reason is followed by a DEL, and
  * everything derived from only container and interface, such as the link's name, then belongs to the other network.
  */
-function isOfOtherNetwork(node: Node, { runDir, name }: DetachConfiguration, attachment: Attachment): boolean {
+function isOfOtherNetwork(node: PluginMachine, { runDir, name }: DetachConfiguration, attachment: Attachment): boolean {
   const others = recordsOfOtherNetworks(runDir, name, attachment, node.files);
   return others.some(({ bootId }) => bootId === node.bootId());
 }
@@ -103,7 +103,7 @@ function isOfOtherNetwork(node: Node, { runDir, name }: DetachConfiguration, att
  * @throws NetlinkError when the kernel does not remove the link
  */
 function removeWiring(
-  node: Node,
+  node: PluginMachine,
   configuration: DetachConfiguration,
   attachment: Attachment,
   record: AttachmentRecord | undefined,
@@ -128,7 +128,7 @@ interface LinkRemoval {
 }
 
 /** @throws NetlinkError when the kernel does not remove the link */
-function removeLink(node: Node, hostInterface: string, bridge: string): LinkRemoval {
+function removeLink(node: PluginMachine, hostInterface: string, bridge: string): LinkRemoval {
   const socket = openRouteSocket(node.syscalls);
   const [deleted, found] = socket.batch([deleteLink({ name: hostInterface }), getLink({ name: bridge })]);
   if (deleted?.error !== undefined && deleted.error.errnoName !== "ENODEV") throw deleted.error;
@@ -139,7 +139,7 @@ function removeLink(node: Node, hostInterface: string, bridge: string): LinkRemo
 
 /** Removes a pod's elements from the plugin's own tables; does nothing if the daemon keeps the pod's rules. */
 function withdrawRules(
-  node: Node,
+  node: PluginMachine,
   { runDir, policyd }: DetachConfiguration,
   hostInterface: string,
   record: AttachmentRecord | undefined,
@@ -157,7 +157,12 @@ function withdrawRules(
  * host end of our name and no record. Without a reservation the interface does not belong to this attachment and stays:
  * an ADD that was refused because of it is followed by a DEL, too.
  */
-function deletePodInterface(node: Node, home: NetworkNamespace, namespace: NetworkNamespace, ifname: string): void {
+function deletePodInterface(
+  node: PluginMachine,
+  home: NetworkNamespace,
+  namespace: NetworkNamespace,
+  ifname: string,
+): void {
   const socket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
   const [reply] = socket.batch([deleteLink({ name: ifname })]);
   if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
@@ -175,7 +180,7 @@ function forgetNeighbours(removal: LinkRemoval | undefined, addresses: readonly 
 }
 
 /** Removes the routes that addresses of an external IPAM plugin may have. ESRCH means there was none. */
-function forgetHostRoutes(node: Node, bridge: string, addresses: readonly Address[]): void {
+function forgetHostRoutes(node: PluginMachine, bridge: string, addresses: readonly Address[]): void {
   const socket = openRouteSocket(node.syscalls);
   const link = findLink(socket, { name: bridge });
   if (link === undefined) return;

@@ -12,7 +12,7 @@ import { ClaimIndex } from "../node_rules/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
 import { type HostPortClaim, claimsOf } from "../node_rules/host_port_claim.ts";
 import { hostInterfaceName } from "../names.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 
 /** A sandbox, by its container and its pod. */
@@ -38,7 +38,7 @@ export function isEarlierSandbox(holder: Sandbox, taker: Sandbox): boolean {
  * or because it has ended without DEL. The proof of the latter is its namespace ({@link hasEnded}), or that its link is
  * gone while another Pod has its Pod's name. An ADD in progress still has its namespace.
  */
-export function givesWay(node: Node, holder: AttachmentRecord, taker: Sandbox, hasLink: HasLink): boolean {
+export function givesWay(node: PluginMachine, holder: AttachmentRecord, taker: Sandbox, hasLink: HasLink): boolean {
   if (isEarlierSandbox(holder, taker)) return true;
   if (areOfOneName(holder, taker) && !hasLink(holder.hostInterface)) return true;
   return hasEnded(node, holder, hasLink);
@@ -49,7 +49,7 @@ export function givesWay(node: Node, holder: AttachmentRecord, taker: Sandbox, h
  * host end with neither record nor link is free: an ADD writes its record before its ports. Records are read only when
  * the function is called, which is when a port is held.
  */
-export function freeOwners(node: Node, runDir: string, taker: Sandbox): (owner: string) => boolean {
+export function freeOwners(node: PluginMachine, runDir: string, taker: Sandbox): (owner: string) => boolean {
   const hasLink = linksOf(node);
   const known = new Map<string, boolean>();
   const judge = (owner: string): boolean => {
@@ -75,7 +75,7 @@ export function freeOwners(node: Node, runDir: string, taker: Sandbox): (owner: 
  * Returns the records of sandboxes that hold host ports of a new one and give way to it. @throws DrawbridgeError when
  * the kernel does not answer
  */
-export function givingWay(node: Node, runDir: string, taker: AttachmentRecord): readonly AttachmentRecord[] {
+export function givingWay(node: PluginMachine, runDir: string, taker: AttachmentRecord): readonly AttachmentRecord[] {
   const claims = new ClaimIndex<AttachmentRecord>();
   for (const claim of claimsOfRecord(taker)) claims.addClaim(claim, taker);
   const hasLink = linksOf(node);
@@ -97,7 +97,7 @@ function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly
 }
 
 /** Marks an attachment as ended. If that fails, its remains only stay longer. */
-export function noteEnded(node: Node, runDir: string, record: AttachmentRecord): void {
+export function noteEnded(node: PluginMachine, runDir: string, record: AttachmentRecord): void {
   const seconds = uptime(node);
   if (seconds === undefined) return;
   try {

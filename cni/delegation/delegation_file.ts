@@ -5,7 +5,7 @@ import { modificationTime } from "../../kernel/file.ts";
 import { lockFile, type Release } from "../../kernel/file_lock.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../kernel/syscall/file_calls.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { LONGEST_STDIN } from "../standard_input.ts";
 
 /**
@@ -39,7 +39,7 @@ export interface PendingAdd extends HeldLock {
 }
 
 /** Records what an ADD is about to execute, and takes the lock. @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE */
-export function writePending(node: Node, path: string, stdin: string): PendingAdd {
+export function writePending(node: PluginMachine, path: string, stdin: string): PendingAdd {
   node.files.makeDirectory(path.slice(0, path.lastIndexOf("/")), 0o700);
   let earlier: string | undefined;
   // An existing file is from a killed call without a DEL: its plugin may still run.
@@ -61,7 +61,7 @@ export function writePending(node: Node, path: string, stdin: string): PendingAd
 }
 
 /** Returns the configuration of the ADD; undefined if there was none, or it cannot be read. */
-export function readPending(node: Node, path: string): string | undefined {
+export function readPending(node: PluginMachine, path: string): string | undefined {
   const file = node.files.readSmallFile(path, LONGEST_STDIN);
   return file.kind === "text" ? file.text : undefined;
 }
@@ -82,7 +82,7 @@ const LONGEST_ADD = 90;
  * @returns undefined if there is no such file, or the lock is ignored
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, ERR_STORE
  */
-export function lockPending(node: Node, path: string): HeldLock | undefined {
+export function lockPending(node: PluginMachine, path: string): HeldLock | undefined {
   const { syscalls } = node;
   const fd = syscalls.open(path, OpenFlag.RDONLY | OpenFlag.CLOEXEC | OpenFlag.NOFOLLOW | OpenFlag.NONBLOCK, 0);
   if (fd === -Errno.ENOENT) return undefined;
@@ -107,7 +107,7 @@ export function lockPending(node: Node, path: string): HeldLock | undefined {
  *
  * @throws DrawbridgeError ERR_STORE when the directory cannot be listed
  */
-export function oldPendings(node: Node, runDir: string, network: string): readonly Owner[] {
+export function oldPendings(node: PluginMachine, runDir: string, network: string): readonly Owner[] {
   expectNetworkName(network);
   const directory = `${runDir}/delegations/${network}`;
   return node.files.readDirectory(directory).flatMap((fileName): readonly Owner[] => {
@@ -118,7 +118,7 @@ export function oldPendings(node: Node, runDir: string, network: string): readon
 }
 
 /** Whether the ADD that wrote the file began longer ago than any plugin runs; false if that is not known. */
-function isOld({ syscalls }: Node, path: string): boolean {
+function isOld({ syscalls }: PluginMachine, path: string): boolean {
   const written = modificationTime(syscalls, path);
   return written !== undefined && Date.now() / 1000 - written > LONGEST_ADD;
 }

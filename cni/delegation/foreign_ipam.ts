@@ -14,7 +14,7 @@ import type { Attachment, Environment } from "../environment.ts";
 import { CniError } from "../error.ts";
 import { decode, isObject } from "../configuration/json.ts";
 import { type DetachInput, type NetworkInput, networkShape } from "../configuration/network_input.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { type GivenAddresses, readIpamAnswer } from "./ipam_answer.ts";
 import { type IpamCall, NotExecutedError, runIpam } from "./ipam_program.ts";
 import { lockPending, type PendingAdd, pendingPath, readPending, writePending } from "./delegation_file.ts";
@@ -81,7 +81,7 @@ export function networkShapeFor(self: string): (value: object) => typeof network
  * @throws CniError as {@link foreignIpamType}
  */
 export function addressGiver(
-  node: Node,
+  node: PluginMachine,
   call: PluginInput,
   input: NetworkInput,
   configuration: BridgeConfiguration,
@@ -150,7 +150,11 @@ function withAddresses(
  *
  * @throws CniError the plugin's answer
  */
-export function checkGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: NetworkInput): void {
+export function checkGiver(
+  node: PluginMachine,
+  { self, environment, stdin }: PluginInput,
+  { ipam }: NetworkInput,
+): void {
   const type = foreignIpamType(ipam?.type, self);
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "CHECK");
 }
@@ -161,7 +165,11 @@ export function checkGiver(node: Node, { self, environment, stdin }: PluginInput
  * @returns whether there is one
  * @throws CniError the plugin's answer
  */
-export function statusOfGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: NetworkInput): boolean {
+export function statusOfGiver(
+  node: PluginMachine,
+  { self, environment, stdin }: PluginInput,
+  { ipam }: NetworkInput,
+): boolean {
   // A type that ADD refuses makes every ADD fail; cni/status/status.ts reports it.
   const type = usableType(ipam?.type, self);
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "STATUS");
@@ -169,7 +177,11 @@ export function statusOfGiver(node: Node, { self, environment, stdin }: PluginIn
 }
 
 /** Passes GC on to an external IPAM plugin, if there is one. @throws CniError the plugin's answer */
-export function collectOfGiver(node: Node, { self, environment, stdin }: PluginInput, { ipam }: DetachInput): void {
+export function collectOfGiver(
+  node: PluginMachine,
+  { self, environment, stdin }: PluginInput,
+  { ipam }: DetachInput,
+): void {
   const type = usableType(ipam?.type, self);
   if (type !== undefined) runIpam(node, { type, environment, stdin }, "GC");
 }
@@ -192,7 +204,7 @@ export interface AddressTaker {
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT when that plugin still runs after ten seconds
  */
 export function addressTaker(
-  node: Node,
+  node: PluginMachine,
   call: PluginInput,
   input: DetachInput,
   { runDir, name }: Pick<DetachConfiguration, "runDir" | "name">,
@@ -212,7 +224,7 @@ export function addressTaker(
 }
 
 /** Returns the call by the given configuration, unless the ADD used another plugin. */
-function ipamOfDetach(node: Node, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
+function ipamOfDetach(node: PluginMachine, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
   const { environment, stdin } = call;
   const configured = usableType(input.ipam?.type, call.self);
   const earlier = readPending(node, path);
@@ -244,7 +256,7 @@ function usableType(type: unknown, self: string): string | undefined {
  * Whether a call executes another plugin, or may have to. The plugin server leaves such a call to a separate process,
  * which has the caller's environment, working directory, standard error and limits, and blocks no other call.
  */
-export function executesOthers(node: Pick<Node, "files">, { self, environment, stdin }: PluginInput): boolean {
+export function executesOthers(node: Pick<PluginMachine, "files">, { self, environment, stdin }: PluginInput): boolean {
   try {
     const input = decodeConfiguration(stdin, { name: "string", runDir: "string", ipam: { type: "any" } });
     if (usableType(input.ipam?.type, self) !== undefined) return true;

@@ -3,7 +3,7 @@ import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Environment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { isObject } from "../configuration/json.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { findPlugin } from "./plugin_search.ts";
 
 /** The input of an external IPAM plugin. */
@@ -34,7 +34,12 @@ const LONGEST_MESSAGE = 4096;
  * @throws CniError its own error with code and message; 4 or 7 if there is no such plugin; 11 if it took too long; a
  *   NotExecutedError with 5 if it cannot be executed
  */
-export function runIpam(node: Node, { type, environment, stdin }: IpamCall, verb: string, inherited?: number): string {
+export function runIpam(
+  node: PluginMachine,
+  { type, environment, stdin }: IpamCall,
+  verb: string,
+  inherited?: number,
+): string {
   const file = findPlugin(node.syscalls, environment["CNI_PATH"], type);
   let end: ProgramEnd;
   try {

@@ -4,7 +4,7 @@ import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Work } from "../../kernel/resumable_work.ts";
 import { CniError } from "../error.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 import { linksOf } from "./proof.ts";
 
@@ -19,7 +19,7 @@ const MOST_AT_ONCE = 8;
  * @param detach the DEL of an attachment whose namespace is gone
  */
 export function* detachEnded(
-  node: Node,
+  node: PluginMachine,
   { runDir, name }: { readonly runDir: string; readonly name: string },
   detach: (attachment: Owner) => Work<void>,
 ): Work<void> {

@@ -5,7 +5,7 @@ import type { DetachConfiguration, ReleaseConfiguration } from "../configuration
 import { CniError, toCniError } from "../error.ts";
 import { oldPendings } from "../delegation/delegation_file.ts";
 import { hostInterfaceName } from "../names.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
 import { hasEnded, linksOf } from "./proof.ts";
 import { type IsValid, unknownAttachments } from "./valid_attachments.ts";
@@ -27,7 +27,7 @@ const MOST_REPORTED = 10;
  * @throws CniError with the code of the first error
  */
 export function* gc(
-  node: Node,
+  node: PluginMachine,
   configuration: DetachConfiguration,
   isValid: IsValid,
   detach: (attachment: Owner) => Work<void>,
@@ -65,7 +65,7 @@ export function* gc(
  *
  * @throws CniError as {@link gc}
  */
-export function collectReservations(node: Node, configuration: ReleaseConfiguration, isValid: IsValid): void {
+export function collectReservations(node: PluginMachine, configuration: ReleaseConfiguration, isValid: IsValid): void {
   const { errors, attempt } = gatherErrors();
   attempt(() => releaseOldReservations(node, configuration, isValid, () => false, attempt));
   report(errors);

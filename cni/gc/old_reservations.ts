@@ -3,7 +3,7 @@ import type { Reservation } from "../../ipam/reservation.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { hostInterfaceName } from "../names.ts";
-import { type Node, openStore } from "../host.ts";
+import { type PluginMachine, openStore } from "../host.ts";
 import { isOlderThanBoot } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";
 
@@ -16,7 +16,7 @@ import type { IsValid } from "./valid_attachments.ts";
  * @param attempt runs one release and notes its error
  */
 export function releaseOldReservations(
-  node: Node,
+  node: PluginMachine,
   { name, ipam }: ReleaseConfiguration,
   isValid: IsValid,
   recorded: (owner: Owner) => boolean,

@@ -4,7 +4,7 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { closeNamespace, openNamespace } from "../../kernel/network_namespace.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 
 /**
@@ -13,7 +13,7 @@ import { uptime } from "../status/failure_record.ts";
 export type HasLink = (name: string) => boolean;
 
 /** Returns a function that asks the kernel for a link by its name, in the calling thread's namespace. */
-export function linksOf(node: Node): HasLink {
+export function linksOf(node: PluginMachine): HasLink {
   let socket: NetlinkSocket | undefined;
   return (name) => findLink((socket ??= openRouteSocket(node.syscalls)), { name }) !== undefined;
 }
@@ -29,7 +29,7 @@ export function linksOf(node: Node): HasLink {
  * @throws NetlinkError, SyscallError when the kernel does not answer
  */
 export function hasEnded(
-  node: Node,
+  node: PluginMachine,
   { bootId, netns, hostInterface }: Pick<AttachmentRecord, "bootId" | "netns" | "hostInterface">,
   hasLink: HasLink,
 ): boolean {
@@ -38,7 +38,7 @@ export function hasEnded(
 }
 
 /** Whether the path still leads to the namespace; true also if the kernel does not say otherwise. */
-function leadsTo(node: Node, { path, inode }: AttachmentRecord["netns"]): boolean {
+function leadsTo(node: PluginMachine, { path, inode }: AttachmentRecord["netns"]): boolean {
   try {
     const namespace = openNamespace(node.syscalls, path);
     closeNamespace(node.syscalls, namespace);
@@ -53,7 +53,7 @@ function leadsTo(node: Node, { path, inode }: AttachmentRecord["netns"]): boolea
 const MARGIN = 10;
 
 /** Returns a function that says whether a file was last written before this boot; false if the times are not known. */
-export function isOlderThanBoot(node: Node, clock: () => number = Date.now): (path: string) => boolean {
+export function isOlderThanBoot(node: PluginMachine, clock: () => number = Date.now): (path: string) => boolean {
   const seconds = uptime(node);
   if (seconds === undefined) return () => false;
   const boot = clock() / 1000 - seconds - MARGIN;

@@ -13,7 +13,7 @@ import type { Attachment } from "../environment.ts";
 import { portTaken } from "./host_port_claim.ts";
 import { freeOwners } from "../del/ended_sandbox.ts";
 import { claimSets, findConflict, hostPortSets } from "./host_ports.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import {
   decideNodeRules,
   elementsOf,
@@ -49,7 +49,12 @@ export interface NodeNftables extends Nftables {
  * @throws DrawbridgeError ERR_HOST_PORT_TAKEN naming the holder of a port, ERR_FOREIGN_OBJECT for a foreign table of
  *   our name, ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
  */
-export function publish(node: Node, configuration: BridgeConfiguration, attachment: Attachment, wiring: Wiring): void {
+export function publish(
+  node: PluginMachine,
+  configuration: BridgeConfiguration,
+  attachment: Attachment,
+  wiring: Wiring,
+): void {
   const rules = decideNodeRules(configuration, wiring, attachment.containerId);
   if (rules === undefined) return;
   const isFree = freeOwners(node, configuration.runDir, {
@@ -69,7 +74,7 @@ export function publish(node: Node, configuration: BridgeConfiguration, attachme
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, NetlinkError when the kernel refuses
  */
 export function withdraw(
-  node: Node,
+  node: PluginMachine,
   runDir: string,
   owner: string,
   use: (TableUse & { readonly addresses: readonly Address[] }) | undefined,
@@ -81,7 +86,7 @@ export function withdraw(
 }
 
 /** Whether one of the tables exists and is ours. A kernel without nftables has none, and refuses the question. */
-function hasTables(node: Node, candidates: readonly Table[]): boolean {
+function hasTables(node: PluginMachine, candidates: readonly Table[]): boolean {
   try {
     return onTables(node, (tables) =>
       candidates.some((table) => {
@@ -99,7 +104,7 @@ function hasTables(node: Node, candidates: readonly Table[]): boolean {
  * Runs an action under the lock of the node's tables, so that nothing changes between a call's reads and its writes.
  * The kernel makes each commit atomic, so a killed call leaves nothing half done.
  */
-function withTables(node: Node, runDir: string, action: (tables: NodeNftables) => void): void {
+function withTables(node: PluginMachine, runDir: string, action: (tables: NodeNftables) => void): void {
   node.files.makeDirectory(runDir, 0o700);
   // Closing the socket comes last: it waits some milliseconds for deleted objects (nft_rcv_nl_event).
   onTables(node, (tables) => {
@@ -112,7 +117,7 @@ function withTables(node: Node, runDir: string, action: (tables: NodeNftables) =
   });
 }
 
-function onTables<T>(node: Node, action: (tables: NodeNftables) => T): T {
+function onTables<T>(node: PluginMachine, action: (tables: NodeNftables) => T): T {
   const tables = new NftablesSocket(node.syscalls);
   try {
     return action(tables);

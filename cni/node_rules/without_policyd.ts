@@ -9,7 +9,7 @@ import type { Element, SetDefinition, TableReference } from "../../kernel/nftabl
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { RuleState } from "../../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { BRIDGE_TABLE, isOfDaemon, POLICY_TABLE } from "./our_tables.ts";
 
 /** One of the daemon's tables, reduced to the parts that keep an unknown pod closed. */
@@ -71,7 +71,7 @@ const DORMANT = 1;
  * @param reason why the daemon does not accept the pod
  * @throws DrawbridgeError ERR_UNAVAILABLE when the tables do not keep it closed, with both reasons
  */
-export function demandClosed(node: Node, { bridge, addresses }: AttachmentRecord, reason: string): void {
+export function demandClosed(node: PluginMachine, { bridge, addresses }: AttachmentRecord, reason: string): void {
   const obstacle = obstacleTo(
     node,
     bridge,
@@ -90,7 +90,7 @@ export function demandClosed(node: Node, { bridge, addresses }: AttachmentRecord
  *
  * @throws NetlinkError, SyscallError when the kernel refuses
  */
-export function forgetAddresses(node: Node, addresses: readonly Address[]): void {
+export function forgetAddresses(node: PluginMachine, addresses: readonly Address[]): void {
   if (addresses.length === 0) return;
   // First, so that no new flow begins after the flows were listed.
   whereThere(() =>
@@ -128,7 +128,7 @@ const NO_SUCH_SUBSYSTEM: readonly string[] = ["EINVAL", "EOPNOTSUPP", "EPROTONOS
 /** The answer of nftables when a set, or an element to be deleted, does not exist. */
 const NO_SUCH_OBJECT: readonly string[] = ["ENOENT"];
 
-function obstacleTo(node: Node, bridge: string, addresses: readonly Address[]): string | undefined {
+function obstacleTo(node: PluginMachine, bridge: string, addresses: readonly Address[]): string | undefined {
   try {
     return onTables(node, (tables) => {
       for (const table of CLOSED_TABLES) {
@@ -207,7 +207,7 @@ function elementsOf(tables: NftablesSocket, set: SetDefinition): readonly Elemen
   }
 }
 
-function onTables<T>(node: Node, action: (tables: NftablesSocket) => T): T {
+function onTables<T>(node: PluginMachine, action: (tables: NftablesSocket) => T): T {
   const tables = new NftablesSocket(node.syscalls);
   try {
     return action(tables);

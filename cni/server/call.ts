@@ -7,7 +7,7 @@ import { type Answer, answer } from "../answer.ts";
 import { systemFileSystem } from "../../ipam/file_system.ts";
 import { executesOthers } from "../delegation/foreign_ipam.ts";
 import { nameOf } from "../plugin.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { readStdin } from "../standard_input.ts";
 import { trackDescriptors, type TrackedCalls } from "./descriptors.ts";
 import { BEGUN, DECLINED } from "./protocol.ts";
@@ -24,7 +24,7 @@ export interface CallDescriptors {
 }
 
 /** Makes the machine that a call works on from the system calls that it may use. */
-export type MakeNode = (syscalls: MachineCalls) => Node;
+export type MakeNode = (syscalls: MachineCalls) => PluginMachine;
 
 /** One call of the plugin, from the shim's request to its exit code. */
 export class Call {

@@ -4,7 +4,7 @@ import { Errno } from "../../kernel/syscall/errno.ts";
 import type { Work } from "../../kernel/resumable_work.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { CniErrorCode, toCniError } from "../error.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { type FailureCause, forgetFailure, noteFailure } from "./failure_record.ts";
 
 /**
@@ -31,7 +31,7 @@ const NODE_FAILURES: ReadonlySet<number> = new Set([
  *   is full
  */
 export function* noteOutcome<T>(
-  node: Node,
+  node: PluginMachine,
   configuration: BridgeConfiguration,
   work: Work<T>,
   isForeignIpam: boolean,

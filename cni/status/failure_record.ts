@@ -2,7 +2,7 @@ import { expectNetworkName } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 
 /**
  * The kinds of failure. ADDs note "attach", and the first ADD that succeeds forgets it. STATUS notes "node" if every
@@ -29,7 +29,7 @@ export interface Failure {
 
 /** The parts of a node that are needed for reading. */
 export interface FailureReader {
-  readonly files: Pick<Node["files"], "readSmallFile">;
+  readonly files: Pick<PluginMachine["files"], "readSmallFile">;
   readonly syscalls: FileReadCalls;
   bootId(): string;
 }
@@ -47,7 +47,7 @@ const MAX_FILE_BYTES = 8 * 1024;
  * failure is not recorded: the caller has its own error to report.
  */
 export function noteFailure(
-  node: Node,
+  node: PluginMachine,
   runDir: string,
   network: string,
   kind: FailureKind,
@@ -74,7 +74,12 @@ export function noteFailure(
 }
 
 /** Forgets the failure after a success. One system call if there is none. */
-export function forgetFailure(node: Pick<Node, "files">, runDir: string, network: string, kind: FailureKind): void {
+export function forgetFailure(
+  node: Pick<PluginMachine, "files">,
+  runDir: string,
+  network: string,
+  kind: FailureKind,
+): void {
   try {
     node.files.unlink(pathsOf(runDir, network, kind).path);
   } catch (error) {

@@ -8,7 +8,7 @@ import { type BridgeConfiguration, bridgeConfiguration } from "../configuration/
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, CniErrorCode, toCniError } from "../error.ts";
 import type { NetworkInput } from "../configuration/network_input.ts";
-import type { Node } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import { type FailureKind, forgetFailure, noteFailure, readFailure, uptime } from "./failure_record.ts";
 
 /** The seconds for which a failure must last before STATUS reports it: a restart of the daemon takes less. */
@@ -33,7 +33,12 @@ const MOST_SERIOUS_FIRST: readonly FailureKind[] = ["traffic", "node", "attach"]
  * @returns whether all is well; otherwise a failure has not lasted long enough
  * @throws CniError 50, 51
  */
-export function status(node: Node, input: NetworkInput, where: DetachConfiguration, isForeignIpam: boolean): boolean {
+export function status(
+  node: PluginMachine,
+  input: NetworkInput,
+  where: DetachConfiguration,
+  isForeignIpam: boolean,
+): boolean {
   const { runDir, name } = where;
   const links = allLinks(node);
   const found = [
@@ -66,7 +71,7 @@ export function status(node: Node, input: NetworkInput, where: DetachConfigurati
   return isWell;
 }
 
-function allLinks(node: Node): readonly Link[] {
+function allLinks(node: PluginMachine): readonly Link[] {
   const socket = openRouteSocket(node.syscalls);
   try {
     return socket.dump(dumpLinks()).map(parseLink);
@@ -76,7 +81,11 @@ function allLinks(node: Node): readonly Link[] {
 }
 
 /** Returns why the attached pods have no network at all; undefined if one of them has its bridge. */
-function trafficFailure(node: Node, { runDir, name }: DetachConfiguration, links: readonly Link[]): string | undefined {
+function trafficFailure(
+  node: PluginMachine,
+  { runDir, name }: DetachConfiguration,
+  links: readonly Link[],
+): string | undefined {
   const byName = new Map(links.map((link) => [link.name, link]));
   const attached = listAttachments(runDir, name, node.files).records.filter(
     ({ bootId, hostInterface }) => bootId === node.bootId() && byName.has(hostInterface),
@@ -95,7 +104,7 @@ function trafficFailure(node: Node, { runDir, name }: DetachConfiguration, links
 
 /** Returns why every ADD would fail, as far as that is visible without one; undefined if no reason is found. */
 function attachFailure(
-  node: Node,
+  node: PluginMachine,
   input: NetworkInput,
   isForeignIpam: boolean,
   links: readonly Link[],

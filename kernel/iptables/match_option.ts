@@ -1,5 +1,5 @@
 import { addressToBytes, tryParseAddress } from "../ip/address.ts";
-import { type ExtensionTest, type PortRange, UNTRACKED } from "../nftables/foreign/extension.ts";
+import { type ExtensionTest, type TestedPorts, UNTRACKED } from "../nftables/foreign/extension.ts";
 import type { Step } from "../nftables/foreign/step.ts";
 import { addressesTest, unknown } from "./header_option.ts";
 import type { Option } from "./option.ts";
@@ -28,7 +28,7 @@ const TCP_FLAGS: Readonly<Record<string, number | undefined>> = {
 const ADDRESS_TYPES =
   "UNSPEC UNICAST LOCAL BROADCAST ANYCAST MULTICAST BLACKHOLE UNREACHABLE PROHIBIT THROW NAT XRESOLVE".split(" ");
 const PACKET_TYPES = ["unicast", "broadcast", "multicast"];
-const ANY: readonly PortRange[] = [[0, 65_535]];
+const ANY: readonly TestedPorts[] = [[0, 65_535]];
 /** Matches whose options are not about the packet. */
 const NOTING = ["comment"];
 /** Matches on headers that no sample packet has. */
@@ -70,7 +70,7 @@ function ports(
   const isSource = name === "--sport" || name === "--sports";
   const isDestination = name === "--dport" || name === "--dports";
   if (!isSource && !isDestination && name !== "--ports") return undefined;
-  const ranges = value.split(",").map((range): PortRange => {
+  const ranges = value.split(",").map((range): TestedPorts => {
     const [first = "0", last = first] = range.split(":");
     return [Number(first === "" ? 0 : first), Number(last === "" ? 65_535 : last)];
   });

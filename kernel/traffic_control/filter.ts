@@ -25,8 +25,8 @@ const TERMINAL = 1;
 const STOLEN = 4;
 
 /** The path of a redirected frame: the link sends it (TCA_EGRESS_REDIR) or receives it (TCA_INGRESS_REDIR). */
-export type Direction = "sent" | "received";
-const DIRECTIONS: Readonly<Record<Direction, number>> = { sent: 1, received: 3 };
+export type RedirectPath = "sent" | "received";
+const DIRECTIONS: Readonly<Record<RedirectPath, number>> = { sent: 1, received: 3 };
 
 const PROTOCOLS = { all: 0x0003, ip: 0x0800, ip6: 0x86dd } as const;
 
@@ -134,7 +134,7 @@ export const u32Attributes = {
 type Actions = AttributeValues<typeof actionList>;
 
 /** Returns the action to have a link send or receive the frame instead (act_mirred). A link that is down drops it. */
-export function redirectTo(link: number, direction: Direction): Actions {
+export function redirectTo(link: number, direction: RedirectPath): Actions {
   return {
     first: {
       kind: KIND_ACTION,
@@ -177,7 +177,7 @@ export function deleteReceivedFilters(index: number, info: number): Request {
 }
 
 /** Returns the index of the link to which actions redirect; undefined for any other actions. */
-export function redirectionOf(actions: Actions | undefined, direction: Direction): number | undefined {
+export function redirectionOf(actions: Actions | undefined, direction: RedirectPath): number | undefined {
   const action = actions?.first;
   const mirred = action?.kind === KIND_ACTION ? action.options?.parameters : undefined;
   return mirred?.kind === DIRECTIONS[direction] && mirred.action === STOLEN ? mirred.link : undefined;

@@ -6,7 +6,7 @@ import { FairQueue } from "../lib/fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
 import { namespaceOf } from "../objects/namespace_of.ts";
 import { Recent } from "../lib/recent.ts";
-import { type Rate, TokenBucket } from "../lib/token_bucket.ts";
+import { type Rate, RateLimiter } from "../lib/rate_limiter.ts";
 import type { EventWriter, Outcome } from "./writer.ts";
 
 /** The rate for one object, as in client-go's spam filter: a burst, then one in five minutes. The log has them all. */
@@ -53,10 +53,10 @@ export class EventLog implements NoticeSink {
   readonly #parts: EventLogParts;
   /** When each Event was reported or queued, by its namespace and name. */
   readonly #reported = new Recent<number>(MOST_REMEMBERED);
-  readonly #ofObject = new Recent<TokenBucket>(MOST_REMEMBERED);
+  readonly #ofObject = new Recent<RateLimiter>(MOST_REMEMBERED);
   /** Namespaces in which Events are forbidden. */
   readonly #forbidden = new Recent<true>(MOST_REMEMBERED);
-  readonly #all = new TokenBucket(RATE);
+  readonly #all = new RateLimiter(RATE);
   readonly #counts: Record<Fate, number> = { created: 0, known: 0, suppressed: 0, dropped: 0 };
   /** By namespace, so an author of bad objects delays only Events about that author's namespace. */
   readonly #waiting = new FairQueue<ClusterEvent>(MOST_WAITING);
@@ -103,7 +103,7 @@ export class EventLog implements NoticeSink {
 
   #takeOf({ regarding }: Notice, now: number): boolean {
     const key = `${regarding.kind} ${regarding.key}`;
-    const bucket = this.#ofObject.get(key) ?? new TokenBucket(RATE_OF_OBJECT);
+    const bucket = this.#ofObject.get(key) ?? new RateLimiter(RATE_OF_OBJECT);
     this.#ofObject.set(key, bucket);
     return bucket.take(now);
   }

@@ -11,14 +11,14 @@ import { printableUpTo } from "../log/line.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LoggedFlow } from "../policies/drop_log/logged_flow.ts";
 import type { Slices } from "../lib/sliced_work.ts";
-import type { FlowEnds } from "./flow_ends.ts";
+import type { FlowEndNames } from "./flow_end_names.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
 import { endLine, type LedgerPlace, readLedger, writeAll, writeChanges } from "./ledger_files.ts";
 
 export interface FlowLedgerParts {
   readonly ledger: Ledger;
-  readonly ends: FlowEnds;
+  readonly ends: FlowEndNames;
   readonly place: LedgerPlace;
   /** Walks the conntrack table. @throws DrawbridgeError (rejects) when the kernel refuses */
   readonly visitTable: (see: (message: ReceivedMessage) => void) => Promise<void>;

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatCidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
-import { FLOW_VERDICTS, type FlowEnd, type FlowRow } from "./row.ts";
+import { ROW_VERDICTS, type RowEnd, type FlowRow } from "./row.ts";
 
 /** No line of a ledger is longer: a name has at most 253 characters, and reasons are truncated. */
 export const LONGEST_LINE = 8192;
@@ -24,7 +24,7 @@ const rowSchema = v.object({
   to: end,
   protocol: v.pipe(v.string(), v.regex(/^(?:TCP|UDP|SCTP|ICMP|ICMPv6|protocol \d{1,3})$/)),
   port: v.optional(v.pipe(count, v.minValue(1), v.maxValue(65_535))),
-  verdict: v.picklist(FLOW_VERDICTS),
+  verdict: v.picklist(ROW_VERDICTS),
   observedAt: v.picklist(["from", "to"]),
   firstSeen: moment,
   lastSeen: moment,
@@ -89,12 +89,12 @@ function parsed(line: string): v.InferOutput<typeof rowSchema> {
   throw new DrawbridgeError("ERR_INPUT", `${v.getDotPath(issue) ?? "flow"}: ${issue.message}`);
 }
 
-function endObject(one: FlowEnd): object {
+function endObject(one: RowEnd): object {
   if (one.type === "own node") return { ownNode: true };
   return one.type === "outside" ? { outside: formatCidr(one.range) } : { [one.type]: one.name };
 }
 
-function endFrom(value: v.InferOutput<typeof end>): FlowEnd {
+function endFrom(value: v.InferOutput<typeof end>): RowEnd {
   if ("workload" in value) return { type: "workload", name: value.workload };
   if ("ownNode" in value) return { type: "own node" };
   if ("node" in value) return { type: "node", name: value.node };

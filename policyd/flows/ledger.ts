@@ -1,6 +1,6 @@
 import { each, type Slices } from "../lib/sliced_work.ts";
-import { joinedEnd, type SeenEnd, seenEnd } from "./flow_ends.ts";
-import { endText, type FlowEnd, type FlowRow, type FlowVerdict } from "./row.ts";
+import { joinedEnd, type SeenEnd, seenEnd } from "./flow_end_names.ts";
+import { endText, type RowEnd, type FlowRow, type RowVerdict } from "./row.ts";
 
 /** A flow between two ends, one of which is a pod of this node. */
 export interface SeenFlow {
@@ -101,7 +101,7 @@ export class Ledger {
   }
 
   /** Counts a packet that policies drop or would drop. @param reason undefined if unknown: a known one stays */
-  denied(flow: SeenFlow, verdict: Exclude<FlowVerdict, "allowed">, reason: string | undefined, time: number): void {
+  denied(flow: SeenFlow, verdict: Exclude<RowVerdict, "allowed">, reason: string | undefined, time: number): void {
     const row = this.#seen(flow, verdict, time);
     row.count++;
     if (reason === undefined || reason === row.reason) return;
@@ -123,7 +123,7 @@ export class Ledger {
   *load(rows: Iterable<FlowRow>): Slices<void> {
     // Rows with the same end share one object, as before they were written.
     const ends = new Map<string, SeenEnd>();
-    const sharedEnd = (end: FlowEnd, isLocal: boolean): SeenEnd => {
+    const sharedEnd = (end: RowEnd, isLocal: boolean): SeenEnd => {
       const key = `${endText(end)} ${isLocal}`;
       const shared = ends.get(key) ?? seenEnd(end, isLocal);
       ends.set(key, shared);
@@ -162,7 +162,7 @@ export class Ledger {
   }
 
   /** Returns the row of a flow, and marks it as the most recently seen. */
-  #seen(flow: SeenFlow, verdict: FlowVerdict, time: number): HeldRow {
+  #seen(flow: SeenFlow, verdict: RowVerdict, time: number): HeldRow {
     const { from, to, protocol, port } = flow;
     const observedAt = from.isLocal ? "from" : "to";
     const owner = flow[observedAt].key;

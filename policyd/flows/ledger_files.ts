@@ -1,7 +1,7 @@
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { each, type Slices } from "../lib/sliced_work.ts";
-import { rowKey } from "./flow_ends.ts";
+import { rowKey } from "./flow_end_names.ts";
 import { LONGEST_LINE, parseRow, rowLine } from "./journal.ts";
 import type { FlowRow } from "./row.ts";
 

@@ -10,7 +10,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import type { PolicyView } from "../policies/live/policy_view.ts";
-import { FlowEnds } from "./flow_ends.ts";
+import { FlowEndNames } from "./flow_end_names.ts";
 import { FlowLedger } from "./flow_ledger.ts";
 import { Ledger } from "./ledger.ts";
 
@@ -38,7 +38,7 @@ export function openFlowLedger(
   const sockets = new ConntrackSockets(syscalls);
   return new FlowLedger({
     ledger: new Ledger(),
-    ends: new FlowEnds(nodeName, (address) => view.holderOf(address)),
+    ends: new FlowEndNames(nodeName, (address) => view.holderOf(address)),
     place: {
       directory: flowLedgerDirectory,
       files: originals.files,

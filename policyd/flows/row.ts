@@ -1,7 +1,7 @@
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 
 /** An end of flows: a workload of the cluster, a node, or addresses outside the cluster. */
-export type FlowEnd =
+export type RowEnd =
   /** `NAMESPACE/KIND/NAME`, or `NAMESPACE/POD` for a pod without a controller. */
   | { readonly type: "workload"; readonly name: string }
   /** The node of the pod at the other end, which policies treat differently from other nodes (POL-07). */
@@ -11,20 +11,20 @@ export type FlowEnd =
   /** The smallest prefix that contains the addresses seen; those of one row are in one block (flow_ends.ts). */
   | { readonly type: "outside"; readonly range: Cidr };
 
-export const FLOW_VERDICTS = ["allowed", "denied", "would be denied"] as const;
+export const ROW_VERDICTS = ["allowed", "denied", "would be denied"] as const;
 
 /** The policies' verdict on a flow; "would be denied" comes from shadow policies. */
-export type FlowVerdict = (typeof FLOW_VERDICTS)[number];
+export type RowVerdict = (typeof ROW_VERDICTS)[number];
 
 /** The flows that one node has seen between two ends, for one protocol and port. */
 export interface FlowRow {
-  readonly from: FlowEnd;
-  readonly to: FlowEnd;
+  readonly from: RowEnd;
+  readonly to: RowEnd;
   /** `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6`, or `protocol 47`. */
   readonly protocol: string;
   /** Port of the end that replies; behind a Service, the pod's. Undefined where the protocol has none. */
   readonly port: number | undefined;
-  readonly verdict: FlowVerdict;
+  readonly verdict: RowVerdict;
   /** The end that is a pod of this node; "from" where both are, so that a node has one row for each flow. */
   readonly observedAt: "from" | "to";
   /** Milliseconds since 1970. */
@@ -45,7 +45,7 @@ export interface FlowRow {
 export const OWN_NODE = "own-node";
 
 /** Formats an end for people: a workload's name, `own-node`, `node/NAME`, or a prefix. */
-export function endText(end: FlowEnd): string {
+export function endText(end: RowEnd): string {
   switch (end.type) {
     case "workload":
       return end.name;

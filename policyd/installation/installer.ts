@@ -1,4 +1,4 @@
-import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../cni/executables.ts";
+import { IPAM, LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
 import { readList } from "./list_text.ts";
@@ -98,7 +98,7 @@ export class Installer {
     const placeOf = (name: string): string => `${binaries}/${name}`;
     const shim = await this.#files.look(placeOf(SHIM));
     const ipam = await this.#files.look(placeOf(IPAM));
-    const loopback = await this.#files.look(placeOf(LOOPBACK));
+    const loopback = await this.#files.look(placeOf(LOOPBACK_PLUGIN));
     const isCurrent = await this.#isCopy(placeOf(SHIM), shim, shipped);
     const isIpamCurrent = isNameOf(shim, ipam) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
     const aliases = aliasesToPlace({
@@ -180,7 +180,7 @@ function aliasesToPlace(present: {
   const isLoopbackOurs = loopback === undefined || ours.some((one) => isSame(one, loopback));
   return [
     ...(shim !== undefined && isIpamCurrent ? [] : [IPAM]),
-    ...(isLoopbackOurs && !isNameOf(shim, loopback) ? [LOOPBACK] : []),
+    ...(isLoopbackOurs && !isNameOf(shim, loopback) ? [LOOPBACK_PLUGIN] : []),
   ];
 }
 

@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { isObject } from "../../cni/configuration/json.ts";
 
 /** A JSON object as `JSON.parse` returns it. */
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -78,11 +79,6 @@ export function rawOf(value: unknown, indent: string): string {
 /** Returns the bytes of a text with one character for each byte. */
 export function bytesOf(text: string): Uint8Array {
   return Buffer.from(text, "latin1");
-}
-
-/** Returns whether a JSON value is an object. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function asText(data: Uint8Array): string {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { SHIM } from "../../cni/executables.ts";
-import { isObject, type JsonObject, type ListEntry, type NetworkList, rawOf } from "./list_text.ts";
+import { isObject } from "../../cni/configuration/json.ts";
+import { type JsonObject, type ListEntry, type NetworkList, rawOf } from "./list_text.ts";
 
 /** The part of a network configuration list that is ours. */
 export interface OwnPart {

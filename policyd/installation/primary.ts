@@ -1,7 +1,8 @@
 import { SHIM } from "../../cni/executables.ts";
 import type { HostFiles } from "./host_files.ts";
 import { CONFIGURATION_FILE, namesBeforeOurs, NETWORK_NAME } from "./network_configuration.ts";
-import { isObject, readValue } from "./list_text.ts";
+import { isObject } from "../../cni/configuration/json.ts";
+import { readValue } from "./list_text.ts";
 
 /** Deeper than any existing configuration: a delegate of a delegate. */
 const DEEPEST = 4;

@@ -1,7 +1,7 @@
 import type { Clock } from "../lib/clock.ts";
 import { FairQueue } from "../lib/fair_queue.ts";
 import { Recent } from "../lib/recent.ts";
-import { type Rate, TokenBucket } from "../lib/token_bucket.ts";
+import { type Rate, RateLimiter } from "../lib/rate_limiter.ts";
 import type { Line } from "./line.ts";
 import type { Level } from "./logger.ts";
 
@@ -45,7 +45,7 @@ export class PacedLines {
   readonly #clock: Pick<Clock, "after" | "now">;
   readonly #write: (line: Line) => void;
   readonly #paces = new Map<string, Pace>();
-  readonly #namespaces = new Recent<TokenBucket>(MOST_REMEMBERED);
+  readonly #namespaces = new Recent<RateLimiter>(MOST_REMEMBERED);
 
   /** @param write called for each line, before {@link add} returns or later */
   constructor(clock: Pick<Clock, "after" | "now">, write: (line: Line) => void) {
@@ -77,7 +77,7 @@ export class PacedLines {
   /** Counts a line of a namespace. @returns whether its rate allows it */
   #take(namespace: string): boolean {
     if (namespace === "") return true;
-    const bucket = this.#namespaces.get(namespace) ?? new TokenBucket(RATE_OF_NAMESPACE);
+    const bucket = this.#namespaces.get(namespace) ?? new RateLimiter(RATE_OF_NAMESPACE);
     this.#namespaces.set(namespace, bucket);
     return bucket.take(this.#clock.now());
   }

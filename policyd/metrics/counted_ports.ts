@@ -2,7 +2,7 @@ import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { CountedElement } from "../../kernel/nftables/decode/counters.ts";
 import type { Scalar } from "../../kernel/nftables/model/data_type.ts";
 import type { Element } from "../../kernel/nftables/model/object.ts";
-import type { ServedFrontend } from "../services/elements/compile_service.ts";
+import type { FrontendClaims } from "../services/elements/compile_service.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
 import { type SocketAddress, socketOf } from "../services/elements/socket_address.ts";
 import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
@@ -15,7 +15,7 @@ import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
  */
 export function countedPorts(
   service: CountedPort["service"],
-  served: readonly ServedFrontend[],
+  served: readonly FrontendClaims[],
 ): readonly CountedPort[] {
   const ports = Map.groupBy(served, ({ port: { name, protocol } }) => `${protocol} ${name}`);
   return [...ports.values()].flatMap((frontends): readonly CountedPort[] => {

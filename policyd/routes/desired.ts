@@ -14,7 +14,7 @@ import { obstacleProblems, ownObstacles } from "./obstacles.ts";
 import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken } from "./peer_routes.ts";
 import type { Peers } from "./peers.ts";
 import { RoutePlan } from "./route_plan.ts";
-import { LOOPBACK, type RouteOptions, type Surroundings, surroundingsOf } from "./surroundings.ts";
+import { LOOPBACK_LINK, type RouteOptions, type RouteSurroundings, surroundingsOf } from "./surroundings.ts";
 
 /** The desired state of the kernel. */
 export interface Desired {
@@ -107,7 +107,7 @@ export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
 }
 
 /** Returns problems with other programs' routes that take packets away from this node's own pods. */
-function ownProblems({ own, links, options, containment }: Surroundings): readonly string[] {
+function ownProblems({ own, links, options, containment }: RouteSurroundings): readonly string[] {
   const bridge = links.find(({ name }) => name === options.bridge)?.index;
   return (own?.podCidrs ?? []).flatMap((cidr) =>
     obstacleProblems("pods of this node", cidr, ownObstacles(containment, cidr, bridge)),
@@ -119,7 +119,7 @@ function ownProblems({ own, links, options, containment }: Surroundings): readon
  * kernel has found some route for it (SVC-19). The route must not use the bridge: the interface is looked up before the
  * translation, so rules would take the packet for one to a pod of this node.
  */
-function routeToServices(cidr: Cidr, surroundings: Surroundings, problems: string[]): readonly DesiredRoute[] {
+function routeToServices(cidr: Cidr, surroundings: RouteSurroundings, problems: string[]): readonly DesiredRoute[] {
   // Addresses of other nodes in the range have already been refused and reported, since Services need their range.
   const { own, foreign, underlay } = surroundings;
   const has = (address: Address | undefined): boolean => address !== undefined && cidrContains(cidr, address);
@@ -146,9 +146,9 @@ function routeToServices(cidr: Cidr, surroundings: Surroundings, problems: strin
   return [desired];
 }
 
-function anyUplink({ links, addresses, options }: Surroundings): NodeLink | undefined {
+function anyUplink({ links, addresses, options }: RouteSurroundings): NodeLink | undefined {
   const withAddress = new Set(addresses.filter(({ scope }) => scope === SCOPE_UNIVERSE).map(({ index }) => index));
-  const others: readonly string[] = [LOOPBACK, TUNNEL.name, options.bridge];
+  const others: readonly string[] = [LOOPBACK_LINK, TUNNEL.name, options.bridge];
   return links.find(({ index, name, up }) => up && withAddress.has(index) && !others.includes(name));
 }
 

@@ -12,7 +12,7 @@ import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
 import type { Peer } from "./peers.ts";
-import { routeKey, type Surroundings } from "./surroundings.ts";
+import { routeKey, type RouteSurroundings } from "./surroundings.ts";
 
 /** A route of ours whose device may be the tunnel, which may not exist yet. */
 export type DesiredRoute = Omit<OwnRoute, "outputInterface"> & {
@@ -48,7 +48,7 @@ export interface PeerRoutes {
  */
 export function peerRoutes(
   peer: Peer,
-  surroundings: Surroundings,
+  surroundings: RouteSurroundings,
   remoteOf: (mac: MacAddress) => Address | undefined,
 ): PeerRoutes {
   const builder = new Builder(peer, surroundings, remoteOf);
@@ -56,13 +56,13 @@ export function peerRoutes(
   return builder.found();
 }
 
-export function hasFamily({ hasIpv6 }: Pick<Surroundings, "hasIpv6">, family: Family): boolean {
+export function hasFamily({ hasIpv6 }: Pick<RouteSurroundings, "hasIpv6">, family: Family): boolean {
   return family === 4 || hasIpv6;
 }
 
 class Builder {
   readonly #peer: Peer;
-  readonly #surroundings: Surroundings;
+  readonly #surroundings: RouteSurroundings;
   readonly #remoteOf: (mac: MacAddress) => Address | undefined;
   #forwarding: ForwardingEntry | undefined;
   readonly #neighbours = new Map<Address, MacAddress>();
@@ -70,7 +70,7 @@ class Builder {
   readonly #problems: string[] = [];
   #hasTwin = false;
 
-  constructor(peer: Peer, surroundings: Surroundings, remoteOf: (mac: MacAddress) => Address | undefined) {
+  constructor(peer: Peer, surroundings: RouteSurroundings, remoteOf: (mac: MacAddress) => Address | undefined) {
     this.#peer = peer;
     this.#surroundings = surroundings;
     this.#remoteOf = remoteOf;
@@ -212,7 +212,7 @@ class Builder {
 export function ownOrTaken(
   route: Omit<DesiredRoute, "source" | "isTaken">,
   whose: string,
-  { takenBy, discarding, sources }: Surroundings,
+  { takenBy, discarding, sources }: RouteSurroundings,
 ): { readonly desired: DesiredRoute; readonly problem: string | undefined } {
   const key = routeKey(route.table, route.destination);
   const [taken, blocking] = [takenBy.get(key), discarding.get(key)];

@@ -4,7 +4,7 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { PODS_TABLE } from "./numbers.ts";
 import { type DesiredRoute, type PeerRoutes, peerRoutes } from "./peer_routes.ts";
 import type { Peer } from "./peers.ts";
-import { routeKey, type Surroundings } from "./surroundings.ts";
+import { routeKey, type RouteSurroundings } from "./surroundings.ts";
 
 /** The use of the tunnel's device and of rules by all routes of a plan. */
 export interface PlanUse {
@@ -19,7 +19,7 @@ const NOTHING: PeerRoutes = { forwarding: [], neighbours: [], routes: [], proble
 
 /** The desired entries by node, so that a change of one node costs only the entries that lead to it. */
 export class RoutePlan {
-  readonly surroundings: Surroundings;
+  readonly surroundings: RouteSurroundings;
   readonly #peers = new Map<string, PeerRoutes>();
   readonly #routes = new Map<string, DesiredRoute>();
   readonly #remotes = new Map<MacAddress, Address>();
@@ -28,7 +28,7 @@ export class RoutePlan {
   readonly #counts = { tunnel: 0, tunnel6: 0, pods4: 0, pods6: 0 };
   #hasTwins = false;
 
-  constructor(surroundings: Surroundings) {
+  constructor(surroundings: RouteSurroundings) {
     this.surroundings = surroundings;
   }
 

@@ -18,7 +18,7 @@ export interface RouteOptions {
 }
 
 /** This node's Node object and the state of its kernel, as far as routes to other nodes depend on them. */
-export interface Surroundings {
+export interface RouteSurroundings {
   readonly own: Peer | undefined;
   /** The MAC address of this node's end of the tunnel. */
   readonly ownMac: MacAddress | undefined;
@@ -49,9 +49,9 @@ export interface Surroundings {
 const PROTOCOL_KERNEL = 2;
 
 /** The loopback link. An address on it is the node's, but packets do not leave by it: its MTU does not matter. */
-export const LOOPBACK = "lo";
+export const LOOPBACK_LINK = "lo";
 
-export function surroundingsOf(own: Peer | undefined, options: RouteOptions, state: KernelState): Surroundings {
+export function surroundingsOf(own: Peer | undefined, options: RouteOptions, state: KernelState): RouteSurroundings {
   const { links, addresses, hasIpv6 } = state;
   const foreign = state.routes.filter((route) => route.table === MAIN_TABLE && !isOurs(route));
   const sourceOf = (family: Family): Address | undefined => {
@@ -110,12 +110,12 @@ function linksWith(address: Address, { addresses, links }: KernelState): readonl
 /** Returns the link that has an address, or the default route's link where only loopback has it. */
 function underlayOf(address: Address, state: KernelState): NodeLink | undefined {
   const having = linksWith(address, state);
-  const link = having.find(({ name }) => name !== LOOPBACK);
+  const link = having.find(({ name }) => name !== LOOPBACK_LINK);
   if (link !== undefined || having.length === 0) return link;
   const family = familyOf(address);
   const defaults = state.routes
     .filter((route) => route.table === MAIN_TABLE && route.family === family && route.destination === undefined)
     .sort((a, b) => a.priority - b.priority);
   const indexes = defaults.map(({ outputInterface }) => outputInterface);
-  return state.links.find(({ index, name, up }) => up && name !== LOOPBACK && index === indexes[0]);
+  return state.links.find(({ index, name, up }) => up && name !== LOOPBACK_LINK && index === indexes[0]);
 }

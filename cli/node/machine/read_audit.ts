@@ -2,7 +2,7 @@ import { HOST_INTERFACE_PREFIX } from "../../../cni/names.ts";
 import { readdirSync, readFileSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";
-import { machine, type Node } from "../../../cni/host.ts";
+import { machine, type PluginMachine } from "../../../cni/host.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
 import { endedSince } from "../../../cni/attachment/ended.ts";
 import { isName } from "../../../ipam/owner.ts";
@@ -28,7 +28,7 @@ export const ADD_SECONDS = 60;
 const LARGEST_RESERVATION = 1024;
 
 /** Returns the node as the plugin's verbs see it, in the thread's namespace. */
-export function nodeOf(syscalls: MachineCalls): Node {
+export function nodeOf(syscalls: MachineCalls): PluginMachine {
   return machine(syscalls, {
     sha256,
     nodeRules: () => nodeRules,
@@ -75,7 +75,7 @@ function readOnce(syscalls: MachineCalls, place: NodePlace): AuditFacts {
 }
 
 /** Returns the reservations of our networks: the configured one, and those with records. */
-function readAllReservations(node: Node, place: NodePlace): readonly AuditedReservation[] {
+function readAllReservations(node: PluginMachine, place: NodePlace): readonly AuditedReservation[] {
   const network = readNetwork(place);
   const recorded = readRecords(node.files, place).records.map((record) => record.network);
   const networks = new Set([network.kind === "network" ? network.name : "drawbridge", ...recorded]);

@@ -1,6 +1,6 @@
 import { closeSync, constants, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
-import { IPAM, LOOPBACK, PLUGIN, SHIM } from "../../../cni/executables.ts";
+import { IPAM, LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
 import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
@@ -28,7 +28,7 @@ import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from ".
 
 const DAEMON_MILLISECONDS = 3000;
 /** The plugin is last, so that no shim is left without it. */
-const PROGRAMS = [SHIM, IPAM, LOOPBACK, PLUGIN];
+const PROGRAMS = [SHIM, IPAM, LOOPBACK_PLUGIN, PLUGIN];
 const LOCK_SH = 1;
 const LOCK_NB = 4;
 /** A temporary file of an installation that was killed (policyd/installation/installer.ts). */

@@ -1,7 +1,7 @@
 import { del } from "../../../cni/del/del.ts";
 import { hasEnded, linksOf } from "../../../cni/gc/proof.ts";
 import { hostInterfaceName } from "../../../cni/names.ts";
-import { type Node, openStore } from "../../../cni/host.ts";
+import { type PluginMachine, openStore } from "../../../cni/host.ts";
 import {
   type AttachmentRecord,
   listAttachmentNames,
@@ -63,7 +63,7 @@ export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Rep
 }
 
 /** Detaches as DEL does, with the daemon and all locks. */
-function detach(node: Node, place: NodePlace, record: AttachmentRecord): void {
+function detach(node: PluginMachine, place: NodePlace, record: AttachmentRecord): void {
   const { network, containerId, ifname, dataDir, bridge, hostInterface } = record;
   const hasLink = linksOf(node);
   const current = readAttachment(place.stateDirectory, network, record, node.files);
@@ -81,7 +81,7 @@ function detach(node: Node, place: NodePlace, record: AttachmentRecord): void {
   carryOut(del(node, configuration, { containerId, ifname, ...NOBODY }, home, undefined));
 }
 
-function isRecordedLink(node: Node, { stateDirectory }: NodePlace, name: string): boolean {
+function isRecordedLink(node: PluginMachine, { stateDirectory }: NodePlace, name: string): boolean {
   return recordedNetworks(stateDirectory, node.files).some((network) =>
     listAttachmentNames(stateDirectory, network, node.files).some(
       ({ containerId, ifname }) => hostInterfaceName(node.sha256, containerId, ifname) === name,

@@ -1,3 +1,4 @@
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
 
 /** The protocols with ports, in the order of the output. */
@@ -5,12 +6,6 @@ export const PORT_PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
 export const FIRST_PORT = 1;
 export const LAST_PORT = 65_535;
-
-/** Ports from the first to the last, both included. */
-export interface PortRange {
-  readonly first: number;
-  readonly last: number;
-}
 
 /** The traffic from one end to another: its ranges are disjoint and in order. */
 export interface ConnectionSet {

@@ -1,13 +1,7 @@
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
 import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import {
-  type ConnectionSet,
-  LAST_PORT,
-  merged,
-  ofPorts,
-  PORT_PROTOCOLS,
-  type PortRange,
-} from "../connections/connection_set.ts";
+import { type ConnectionSet, LAST_PORT, merged, ofPorts, PORT_PROTOCOLS } from "../connections/connection_set.ts";
 
 /** Traffic for which policies give one answer, with an example of it. */
 export interface TrafficPart {

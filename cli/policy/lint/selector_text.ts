@@ -1,5 +1,6 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../../../policyd/objects/model.ts";
+import { isEmptySelector } from "../../../policyd/policies/compile/selector.ts";
 import { requirementText } from "../../../policyd/semantics/policies/failure_text.ts";
 import type { PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
 import { requirementsOf } from "./coverage.ts";
@@ -8,11 +9,6 @@ import { shortList } from "../../../policyd/log/line.ts";
 /** Returns a selector in kubectl's form, with matchLabels as requirements: `app=web,tier in (a, b)`. */
 export function selectorText(selector: LabelSelector): string {
   return requirementsOf(selector).map(requirementText).join(",");
-}
-
-/** Returns whether a selector selects everything. */
-export function isEmptySelector(selector: LabelSelector): boolean {
-  return requirementsOf(selector).length === 0;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { workloadText } from "../../../policyd/objects/workload_name.ts";
-import type { FlowEnd, FlowRow } from "../../../policyd/flows/row.ts";
+import type { RowEnd, FlowRow } from "../../../policyd/flows/row.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { Connection } from "./connection.ts";
 
@@ -62,7 +62,7 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
 }
 
 /** Returns the outside range of a row; empty where both ends are in the cluster. */
-function outsideOf(from: FlowEnd, to: FlowEnd): Pick<Connection, "outside"> {
+function outsideOf(from: RowEnd, to: RowEnd): Pick<Connection, "outside"> {
   const end = from.type === "outside" ? from : to;
   return end.type === "outside" ? { outside: end.range } : {};
 }
@@ -115,7 +115,7 @@ function endsIn({ pods, owners }: PolicyIndex): Ends {
   return { pods: workloads, nodes };
 }
 
-function isUnknown({ pods, nodes }: Ends, end: FlowEnd): end is FlowEnd & { readonly type: "workload" | "node" } {
+function isUnknown({ pods, nodes }: Ends, end: RowEnd): end is RowEnd & { readonly type: "workload" | "node" } {
   return (end.type === "workload" && !pods.has(end.name)) || (end.type === "node" && !nodes.has(end.name));
 }
 
@@ -123,15 +123,15 @@ function isUnknown({ pods, nodes }: Ends, end: FlowEnd): end is FlowEnd & { read
  * Returns addresses of both ends. A workload's connections to itself are between two of its pods, and those with a node
  * other than its own are with one on another node: a pod always reaches itself and usually its own node.
  */
-function addressesOf(ends: Ends, from: FlowEnd, to: FlowEnd): readonly [readonly Address[], readonly Address[]] {
+function addressesOf(ends: Ends, from: RowEnd, to: RowEnd): readonly [readonly Address[], readonly Address[]] {
   const source = standingFor(ends, from, to);
   const server = standingFor(ends, to, from, from.type === "workload" ? source : undefined);
-  const ofNode = (end: FlowEnd, other: Standing | undefined): readonly Address[] =>
+  const ofNode = (end: RowEnd, other: Standing | undefined): readonly Address[] =>
     end.type === "own node" ? (ends.nodes.get(other?.nodeName ?? "") ?? []) : [];
   return [source?.addresses ?? ofNode(from, server), server?.addresses ?? ofNode(to, source)];
 }
 
-function standingFor({ pods, nodes }: Ends, end: FlowEnd, other: FlowEnd, not?: Standing): Standing | undefined {
+function standingFor({ pods, nodes }: Ends, end: RowEnd, other: RowEnd, not?: Standing): Standing | undefined {
   switch (end.type) {
     case "workload": {
       const all = pods.get(end.name) ?? [];

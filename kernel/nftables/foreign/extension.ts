@@ -1,7 +1,7 @@
 import { littleEndian } from "../../netlink/writer.ts";
 
 /** A range of ports in an iptables test, both ends included. */
-export type PortRange = readonly [first: number, last: number];
+export type TestedPorts = readonly [first: number, last: number];
 
 /** The test of an iptables match (`-m NAME`), as far as it is known here. */
 export type ExtensionTest =
@@ -12,8 +12,8 @@ export type ExtensionTest =
   | {
       readonly kind: "ports";
       readonly protocol: "tcp" | "udp" | undefined;
-      readonly source: readonly PortRange[];
-      readonly destination: readonly PortRange[];
+      readonly source: readonly TestedPorts[];
+      readonly destination: readonly TestedPorts[];
       /** Whether one of the two is enough. */
       readonly isEither: boolean;
       readonly isSourceNegated: boolean;
@@ -57,7 +57,7 @@ const CONNTRACK_STATE = 1;
 const STATE_ALIAS = 1 << 13;
 /** Matches on headers that TCP and UDP packets without extension headers lack. They never match, negated or not. */
 const ABSENT: readonly string[] = "rt frag hbh dst mh ah esp icmp icmp6 sctp dccp ipcomp".split(" ");
-const ANY_PORT: PortRange = [0, 0xffff];
+const ANY_PORT: TestedPorts = [0, 0xffff];
 
 /**
  * Returns the test of an iptables match (struct xt_*, include/uapi/linux/netfilter/xt_*.h); "unknown" for a match or
@@ -117,8 +117,8 @@ function oldState(mask: number): number {
 export const UNTRACKED = 1 << 8;
 
 function portPairs(info: DataView): {
-  readonly source: readonly PortRange[];
-  readonly destination: readonly PortRange[];
+  readonly source: readonly TestedPorts[];
+  readonly destination: readonly TestedPorts[];
   readonly isEither: boolean;
 } {
   return {
@@ -144,7 +144,7 @@ function tcp(info: DataView): ExtensionTest | undefined {
 /** Decodes struct xt_multiport_v1: a port whose flag is set begins a range that the next port ends. */
 function multiport(info: DataView): ExtensionTest {
   const [which, count] = [info.getUint8(0), Math.min(info.getUint8(1), 15)];
-  const ranges: PortRange[] = [];
+  const ranges: TestedPorts[] = [];
   for (let i = 0; i < count; i++) {
     const first = u16(info, 2 + 2 * i);
     const isRange = info.getUint8(32 + i) !== 0 && i + 1 < count;

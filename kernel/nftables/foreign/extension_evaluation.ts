@@ -1,5 +1,5 @@
 import { addressToBytes } from "../../ip/address.ts";
-import { type ExtensionTest, type PortRange, UNTRACKED } from "./extension.ts";
+import { type ExtensionTest, type TestedPorts, UNTRACKED } from "./extension.ts";
 import {
   AddressType,
   ConnectionState,
@@ -101,7 +101,7 @@ function evaluatePorts(test: TestOf<"ports">, packet: SamplePacket): Ternary {
   return test.isEither ? either(source, destination) : both(source, destination);
 }
 
-function isOneOf(ranges: readonly PortRange[], port: number): Ternary {
+function isOneOf(ranges: readonly TestedPorts[], port: number): Ternary {
   return ternary(ranges.some(([first, last]) => first <= port && port <= last));
 }
 

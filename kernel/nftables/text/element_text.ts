@@ -8,7 +8,7 @@ import type { Verdict } from "../model/statement.ts";
 /** Returns an element in nft's syntax: `10.0.0.1 . tcp . 80 timeout 90s comment "x" : drop`. */
 export function formatElement(code: Pick<ElementCode, "key" | "data">, element: Element): string {
   const key = isCatchAll(element) ? "*" : formatKey(code.key, element.key);
-  const timeout = element.timeout === undefined ? "" : ` timeout ${formatDuration(element.timeout)}`;
+  const timeout = element.timeout === undefined ? "" : ` timeout ${formatNftDuration(element.timeout)}`;
   const comment = element.comment === undefined ? "" : ` comment "${checkComment(element.comment)}"`;
   const data = element.data === undefined ? "" : ` : ${formatData(code, element.data)}`;
   return `${key}${timeout}${comment}${data}`;
@@ -58,7 +58,7 @@ const units = [
 ] as const;
 
 /** Returns milliseconds in nft's syntax: "1m30s". */
-export function formatDuration(milliseconds: number): string {
+export function formatNftDuration(milliseconds: number): string {
   let rest = milliseconds;
   let text = "";
   for (const [unit, size] of units) {

@@ -1,7 +1,7 @@
 import { bitsOf, familyOf, formatAddress } from "../../ip/address.ts";
 import { formatCidr, networkAddress } from "../../ip/cidr.ts";
 import { type DataType, dataTypes } from "../model/data_type.ts";
-import { formatDuration, formatKey, formatVerdict } from "./element_text.ts";
+import { formatNftDuration, formatKey, formatVerdict } from "./element_text.ts";
 import { type Expression, expressionTypes } from "../model/expression.ts";
 import { checkComment, checkLogPrefix, checkName } from "../model/identifier.ts";
 import { RuleCode } from "../encode/rule_code.ts";
@@ -53,7 +53,7 @@ function formatStatement(statement: Statement, code: RuleCode): string {
     case "reject":
       return rejectionOf(code, statement.reply).text;
     case "dynamic": {
-      const timeout = statement.timeout === undefined ? "" : ` timeout ${formatDuration(statement.timeout)}`;
+      const timeout = statement.timeout === undefined ? "" : ` timeout ${formatNftDuration(statement.timeout)}`;
       const data = statement.data === undefined ? "" : ` : ${formatExpression(statement.data)}`;
       const limit = statement.limit === undefined ? "" : ` ${formatLimit(statement.limit)}`;
       const element = `${formatExpression(statement.key)}${timeout}${limit}${data}`;

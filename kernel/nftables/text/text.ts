@@ -1,6 +1,6 @@
 import type { Change, SetName } from "../encode/change.ts";
 import { elementCode } from "../encode/element.ts";
-import { formatDuration, formatElement } from "./element_text.ts";
+import { formatNftDuration, formatElement } from "./element_text.ts";
 import { checkComment, checkName } from "../model/identifier.ts";
 import type { BaseChain, Chain, Element, KeyPart, SetDefinition, Table, TableFamily } from "../model/object.ts";
 import { formatRule } from "./rule_text.ts";
@@ -113,8 +113,8 @@ function setHead(set: SetDefinition): readonly string[] {
     ...(size === undefined ? [] : [`size ${size}`]),
     ...(flags.length === 0 || isImplied ? [] : [`flags ${flags.join(",")}`]),
     ...(set.hasCounters === true ? ["counter"] : []),
-    ...(typeof set.timeout === "number" ? [`timeout ${formatDuration(set.timeout)}`] : []),
-    ...(set.collectionInterval === undefined ? [] : [`gc-interval ${formatDuration(set.collectionInterval)}`]),
+    ...(typeof set.timeout === "number" ? [`timeout ${formatNftDuration(set.timeout)}`] : []),
+    ...(set.collectionInterval === undefined ? [] : [`gc-interval ${formatNftDuration(set.collectionInterval)}`]),
     ...(set.comment === undefined ? [] : [`comment "${checkComment(set.comment)}"`]),
   ];
 }

@@ -1,8 +1,4 @@
-/** Ports from the first to the last, inclusive. */
-export interface PortRange {
-  readonly first: number;
-  readonly last: number;
-}
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
 
 /** Only privileged programs bind the ports below it. */
 const FIRST_PORT = 1024;

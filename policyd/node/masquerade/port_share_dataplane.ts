@@ -1,3 +1,4 @@
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
@@ -11,7 +12,6 @@ import {
   type NodePorts,
   type PodPorts,
   podPorts,
-  type PortRange,
   shareCount,
   sharesOf,
   sizeOf,

@@ -5,7 +5,7 @@ import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { anyFlag, hasBit, jumpTo, oneOf, rule, type Statement } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
-import type { PortRange } from "./port_ranges.ts";
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
 
 const FAMILIES = [4, 6] as const;
 

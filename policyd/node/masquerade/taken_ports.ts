@@ -3,7 +3,8 @@ import { readTextFile } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type FileReadCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
-import type { NodePorts, PortRange } from "./port_ranges.ts";
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
+import type { NodePorts } from "./port_ranges.ts";
 
 /** The kernel's default of `ip_local_port_range`. */
 const DEFAULT_LOCAL: PortRange = { first: 32_768, last: 60_999 };

@@ -7,7 +7,7 @@ interface CidrClaim extends Prefixed {
 }
 
 /** An index of the prefixes that nodes claim. It finds all nodes that a change concerns without checking the others. */
-export class ClaimIndex {
+export class NodeClaimIndex {
   readonly #claims = new Map<string, readonly CidrClaim[]>();
   readonly #index = new OverlapIndex<CidrClaim>();
 

@@ -2,7 +2,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { ObjectChange } from "../object_source.ts";
-import { ClaimIndex } from "./claim_index.ts";
+import { NodeClaimIndex } from "./claim_index.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
 import type { Node, ServiceCidr } from "../model.ts";
 import { internalAddresses, isSameCidr, unfitForPods, usableOf } from "./node_claims.ts";
@@ -25,7 +25,7 @@ export class NodeJudge {
   readonly #objects = new Map<string, Node>();
   readonly #serviceCidrObjects = new Map<string, ServiceCidr>();
   #serviceCidrs: readonly Cidr[];
-  readonly #claims = new ClaimIndex();
+  readonly #claims = new NodeClaimIndex();
   readonly #nodes = new Map<string, JudgedNode>();
   readonly #problemsOf = new Map<string, readonly string[]>();
   /** The nodes whose verdict may change, because their objects or the last verdict on them changed. */

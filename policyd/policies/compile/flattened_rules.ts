@@ -10,7 +10,7 @@ import {
 } from "../../../kernel/nftables/model/statement.ts";
 import { each, type Slices } from "../../lib/sliced_work.ts";
 import type { MemberSource } from "./member_set.ts";
-import { type NumberedPorts, numberedPorts, type PortNumber, type PortRange } from "./numbered_ports.ts";
+import { type NumberedPorts, numberedPorts, type PortNumber, type ProtocolPortRange } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PodGroup, PortGroup, ProfileRule } from "./profile.ts";
 import { namedPortMatch, peerAndPort, portMatches, rangesMatch } from "./rule_parts.ts";
 import { namedSource, type PlacedRange, type SetCollector } from "./set_collector.ts";
@@ -38,7 +38,7 @@ interface Flattened {
   /** Peers at single ports: pods by their groups' keys, ranges by port. */
   readonly podPorts: Map<string, { readonly group: PodGroup; readonly ports: PortGroup[] }>;
   readonly rangePorts: Map<string, PortNumber & { readonly ranges: AddressRange[] }>;
-  readonly portRanges: Map<string, PortRange & Peers>;
+  readonly portRanges: Map<string, ProtocolPortRange & Peers>;
   /** Peers at ports named by the destination's pod: the profile's own pod for ingress, one within ranges for egress. */
   readonly ownNames: Map<string, PortName & Peers>;
 }

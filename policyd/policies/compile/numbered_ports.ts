@@ -1,3 +1,4 @@
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../objects/model.ts";
 import type { PortGroup } from "./profile.ts";
 
@@ -6,16 +7,14 @@ export interface PortNumber {
   readonly port: number;
 }
 
-export interface PortRange {
+export interface ProtocolPortRange extends PortRange {
   readonly protocol: Protocol;
-  readonly first: number;
-  readonly last: number;
 }
 
 /** Ports by their numbers, each once: single ones, and ranges of at least two that neither overlap nor touch. */
 export interface NumberedPorts {
   readonly singles: readonly PortNumber[];
-  readonly ranges: readonly PortRange[];
+  readonly ranges: readonly ProtocolPortRange[];
 }
 
 const LAST_PORT = 65_535;
@@ -30,7 +29,7 @@ export function numberedPorts(groups: readonly PortGroup[]): NumberedPorts {
   for (const { protocol, first: port } of numbers) {
     const before = singles.at(-1);
     if (before?.protocol === protocol && before.port === port) continue;
-    const isBehind = ({ protocol: other, last }: PortRange): boolean =>
+    const isBehind = ({ protocol: other, last }: ProtocolPortRange): boolean =>
       other < protocol || (other === protocol && last < port);
     for (let range = ranges[next]; range !== undefined && isBehind(range);) range = ranges[++next];
     const range = ranges[next];
@@ -41,13 +40,13 @@ export function numberedPorts(groups: readonly PortGroup[]): NumberedPorts {
 }
 
 /** Returns whether a range is every port of the protocol. */
-export function isWholeProtocol({ first, last }: PortRange): boolean {
+export function isWholeProtocol({ first, last }: ProtocolPortRange): boolean {
   return first === 0 && last === LAST_PORT;
 }
 
-function joined(ranges: readonly PortRange[]): readonly PortRange[] {
+function joined(ranges: readonly ProtocolPortRange[]): readonly ProtocolPortRange[] {
   const sorted = ranges.toSorted(compareRanges);
-  const result: PortRange[] = [];
+  const result: ProtocolPortRange[] = [];
   for (const { protocol, first, last } of sorted) {
     const before = result.at(-1);
     if (before === undefined || before.protocol !== protocol || first > before.last + 1) {
@@ -57,7 +56,7 @@ function joined(ranges: readonly PortRange[]): readonly PortRange[] {
   return result;
 }
 
-function compareRanges(a: PortRange, b: PortRange): number {
+function compareRanges(a: ProtocolPortRange, b: ProtocolPortRange): number {
   if (a.protocol !== b.protocol) return a.protocol < b.protocol ? -1 : 1;
   return a.first - b.first || a.last - b.last;
 }

@@ -6,7 +6,7 @@ import type { Element, FieldType, SetDefinition } from "../../../kernel/nftables
 import type { Protocol } from "../../objects/model.ts";
 import { digest } from "./digest.ts";
 import type { FixedSet, MemberSet, MemberSource } from "./member_set.ts";
-import type { PortNumber, PortRange } from "./numbered_ports.ts";
+import type { PortNumber, ProtocolPortRange } from "./numbered_ports.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { protocolWord } from "./port_fields.ts";
 
@@ -91,7 +91,7 @@ export class SetCollector {
   }
 
   /** Adds the set of port numbers in ranges of one protocol, which are sorted and do not touch. */
-  portRanges(ranges: readonly PortRange[]): string {
+  portRanges(ranges: readonly ProtocolPortRange[]): string {
     const elements = ranges.map(({ first, last }): Element => ({ key: [field(first, last)] }));
     return this.#addFixed("portranges", { key: ["inet_service"], isInterval: true }, elements);
   }

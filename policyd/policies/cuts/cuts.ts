@@ -10,7 +10,7 @@ import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { FlowEvaluator } from "../live/flow_evaluator.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
-import { ConnectionSet } from "./connection_set.ts";
+import { ConnectionNumbers } from "./connection_numbers.ts";
 import { DECISION_LABELS, cutDecision, flowState, isBroken } from "./cut_decision.ts";
 import { policedFlow } from "./policed_flow.ts";
 import type { StartupRules } from "./startup_rules.ts";
@@ -82,8 +82,8 @@ const UPKEEP_MILLISECONDS = 60_000;
  */
 export class Cuts implements PolicyFollower {
   readonly #parts: CutsParts;
-  readonly #settled: ConnectionSet;
-  readonly #reset: ConnectionSet;
+  readonly #settled: ConnectionNumbers;
+  readonly #reset: ConnectionNumbers;
   readonly #first = new FlowsToCheck();
   readonly #second = new FlowsToCheck();
   readonly #secondLooks = new Set<Cancel>();
@@ -106,8 +106,8 @@ export class Cuts implements PolicyFollower {
   constructor(parts: CutsParts) {
     this.#parts = parts;
     this.#evaluate = parts.evaluatorOf(() => this.#nodeAddresses);
-    this.#settled = new ConnectionSet(parts.ruleset, "settled");
-    this.#reset = new ConnectionSet(parts.ruleset, "cut");
+    this.#settled = new ConnectionNumbers(parts.ruleset, "settled");
+    this.#reset = new ConnectionNumbers(parts.ruleset, "cut");
   }
 
   /**

@@ -52,7 +52,7 @@ export interface ReportParts {
 }
 
 /** Returns the function that answers with the part of a node's report after a policy; the first part reads for all. */
-export function policyReport(parts: ReportParts): (after: string | undefined) => Promise<ReportPage> {
+export function policyReporter(parts: ReportParts): (after: string | undefined) => Promise<ReportPage> {
   let policies: readonly ReportedPolicy[] | undefined;
   return async (after) => {
     if (after === undefined || policies === undefined) policies = await reportedPolicies(parts);

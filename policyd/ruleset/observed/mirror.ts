@@ -6,7 +6,7 @@ import type { SetDifference } from "../difference.ts";
 import type { PackedElement } from "../desired/packed_element.ts";
 
 /** The state of a chain's rules: there are none, they are what we wrote, or they have to be written again. */
-export type ChainState = "empty" | "ours" | "unsure";
+export type MirroredChain = "empty" | "ours" | "unsure";
 
 /** The changes that our batches made to a set while it was read piece by piece. */
 export interface SetJournal {
@@ -35,7 +35,7 @@ export interface MirroredTable {
    */
   readonly state: "absent" | "unfit" | "found" | "ours";
   readonly sets: Map<string, MirroredSet>;
-  readonly chains: Map<string, ChainState>;
+  readonly chains: Map<string, MirroredChain>;
   /** Sets that no rule in force refers to, so their elements may be added in slices. */
   readonly unused: Set<string>;
   /** The elements that rules had written into the sets of a table that is replaced. */

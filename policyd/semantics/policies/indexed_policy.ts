@@ -9,7 +9,7 @@ import type {
   PolicyRule,
 } from "../../objects/model.ts";
 import { LINK_DESTINATIONS } from "../../objects/nodes/node_addresses.ts";
-import { type AddressRange, rangeOf } from "./address_range.ts";
+import { type PrefixRange, prefixRange } from "./prefix_range.ts";
 import type { Direction } from "./flow.ts";
 import type { Members, PeerSelection } from "./peer_selection.ts";
 
@@ -46,8 +46,8 @@ export type IndexedPeer =
   | {
       readonly type: "addresses";
       readonly index: number;
-      readonly ranges: readonly AddressRange[];
-      readonly except: readonly AddressRange[];
+      readonly ranges: readonly PrefixRange[];
+      readonly except: readonly PrefixRange[];
     };
 
 /** Indexes NetworkPolicies in the order of their keys, which is the order in which reasons are given. */
@@ -95,7 +95,7 @@ export function indexClusterPolicies(
  */
 function linkOf({ type, index }: ClusterPolicyPeer, action: ClusterPolicyRule["action"]): readonly IndexedPeer[] {
   if (type !== "nodes" || action !== "Deny") return [];
-  return [{ type: "addresses", index, ranges: LINK_DESTINATIONS.map(rangeOf), except: [] }];
+  return [{ type: "addresses", index, ranges: LINK_DESTINATIONS.map(prefixRange), except: [] }];
 }
 
 function indexPeer(peer: PolicyPeer | ClusterPolicyPeer, selection: PeerSelection, namespace: string): IndexedPeer {
@@ -106,9 +106,9 @@ function indexPeer(peer: PolicyPeer | ClusterPolicyPeer, selection: PeerSelectio
     case "nodes":
       return { type, index, names: selection.nodes(peer.selector) };
     case "networks":
-      return { type: "addresses", index, ranges: peer.cidrs.map(rangeOf), except: [] };
+      return { type: "addresses", index, ranges: peer.cidrs.map(prefixRange), except: [] };
     case "ipBlock":
-      return { type: "addresses", index, ranges: [rangeOf(peer.cidr)], except: peer.except.map(rangeOf) };
+      return { type: "addresses", index, ranges: [prefixRange(peer.cidr)], except: peer.except.map(prefixRange) };
   }
 }
 

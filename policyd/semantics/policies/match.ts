@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { type AddressRange, isWithin } from "./address_range.ts";
+import { type PrefixRange, isWithin } from "./prefix_range.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "./indexed_policy.ts";
 import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
@@ -43,7 +43,7 @@ export function fitsPeer(peer: IndexedPeer, { subject, party, address }: Resolve
   }
 }
 
-function isInOne(ranges: readonly AddressRange[], address: Address): boolean {
+function isInOne(ranges: readonly PrefixRange[], address: Address): boolean {
   for (const range of ranges) if (isWithin(range, address)) return true;
   return false;
 }

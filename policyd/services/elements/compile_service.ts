@@ -34,13 +34,13 @@ export interface CompiledService {
   /** Frontends that it claims and does not get, since they belong to the node or the cluster. */
   readonly refused: readonly RefusedFrontend[];
   /** The claims by which each frontend is served, with its port. */
-  readonly served: readonly ServedFrontend[];
+  readonly served: readonly FrontendClaims[];
   /** The traffic policies that require an endpoint on this node while only other nodes have some. */
   readonly withoutLocal: ReadonlySet<TrafficPolicy>;
 }
 
 /** A frontend that this Service has. */
-export interface ServedFrontend {
+export interface FrontendClaims {
   readonly port: ServicePort;
   readonly claims: readonly DesiredElement[];
 }
@@ -98,7 +98,7 @@ export function compileService(
     if (service.ports.length === 1) return undefined;
     return taken.size < taken.add(frontendId(frontend, protocol, family)).size ? undefined : "another port's of it";
   };
-  const served: ServedFrontend[] = [];
+  const served: FrontendClaims[] = [];
   const withoutLocal = new Set<TrafficPolicy>();
   for (const family of familiesOf(service)) {
     for (const address of service.clusterIps) {

@@ -12,7 +12,7 @@ export interface Suspicion {
   readonly former: ReadonlySet<string>;
 }
 
-type FlowsToCheck = Map<FrontendId, { readonly frontend: ServedFrontend; readonly former: Set<string> }>;
+type SuspectFrontends = Map<FrontendId, { readonly frontend: ServedFrontend; readonly former: Set<string> }>;
 
 /** A frontend of a Service. There are tens of thousands, so its targets are one string; none has a comma. */
 interface Held extends Omit<ServedFrontend, "targets"> {
@@ -29,8 +29,8 @@ export class FrontendIndex {
   readonly #ofService = new Map<string, OneOrMore<FrontendId>>();
   readonly #held = new Map<FrontendId, Held>();
   /** Frontends whose flows are to be checked: those whose rules are in force (ripe), and the others. */
-  #ripe: FlowsToCheck = new Map();
-  #unripe: FlowsToCheck = new Map();
+  #ripe: SuspectFrontends = new Map();
+  #unripe: SuspectFrontends = new Map();
 
   /** Replaces a Service's frontends; none for one that is gone or has no UDP port. */
   replace(service: string, frontends: ReadonlyMap<FrontendId, ServedFrontend>): void {
@@ -114,7 +114,7 @@ function targetsOf(held: Held | undefined): readonly string[] {
   return held === undefined || held.targets === "" ? [] : held.targets.split(",");
 }
 
-function add(suspects: FlowsToCheck, id: FrontendId, frontend: ServedFrontend, former: Iterable<string>): void {
+function add(suspects: SuspectFrontends, id: FrontendId, frontend: ServedFrontend, former: Iterable<string>): void {
   const entry = suspects.get(id) ?? { frontend, former: new Set<string>() };
   for (const target of former) entry.former.add(target);
   suspects.set(id, entry);

@@ -1,6 +1,6 @@
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { rowLine } from "../../../policyd/flows/journal.ts";
-import type { FlowEnd } from "../../../policyd/flows/row.ts";
+import type { RowEnd } from "../../../policyd/flows/row.ts";
 
 const NAMESPACES = 50;
 const WORKLOADS = 500;
@@ -34,7 +34,7 @@ export function bigConnections(): string {
  * another pair or port.
  */
 export function bigLedger(): string {
-  const nameOf = (number: number): FlowEnd => ({
+  const nameOf = (number: number): RowEnd => ({
     type: "workload",
     name: `n${number % NAMESPACES}/deployment/w${number}`,
   });

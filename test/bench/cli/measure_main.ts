@@ -4,7 +4,7 @@ import { readManifests } from "../../../cli/input/manifests.ts";
 import type { Io } from "../../../cli/io.ts";
 import { matrixOf } from "../../../cli/policy/matrix/matrix.ts";
 import { processIo } from "../../../cli/process_io.ts";
-import { runProgram } from "../../../cli/program.ts";
+import { runCommandLine } from "../../../cli/program.ts";
 import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 
 /** The costs of one step, in a process that does nothing else. */
@@ -40,7 +40,7 @@ async function measure([step = "", ...args]: readonly string[]): Promise<Measure
     case "run": {
       const nowhere = { write: () => {}, isTerminal: false, columns: 10_000, hasColour: false };
       const io: Io = { ...processIo(), files, clusters, out: nowhere, err: nowhere };
-      return timed(() => runProgram("drawbridge", io, args));
+      return timed(() => runCommandLine("drawbridge", io, args));
     }
     default:
       throw new Error(`${step}: no such step`);

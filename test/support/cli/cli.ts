@@ -5,7 +5,7 @@ import type { ExitCode } from "../../../cli/exit_code.ts";
 import type { Programs } from "../../../cli/input/programs/programs.ts";
 import type { Io, Output } from "../../../cli/io.ts";
 import type { NodeAccess } from "../../../cli/node/machine/machine.ts";
-import { runProgram } from "../../../cli/program.ts";
+import { runCommandLine } from "../../../cli/program.ts";
 
 /** The outcome of a command line: its exit code and its output. */
 export interface Outcome {
@@ -80,6 +80,6 @@ export async function runCliWhole(
     hasColour: terminal?.hasColour ?? false,
   });
   const io: Io = { files, clusters, node, programs, out: outputTo("out"), err: outputTo("err") };
-  const code = await runProgram("drawbridge", io, args);
+  const code = await runCommandLine("drawbridge", io, args);
   return { code, ...written };
 }

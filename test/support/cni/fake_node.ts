@@ -1,5 +1,5 @@
 import path from "node:path";
-import type { Node } from "../../../cni/host.ts";
+import type { PluginMachine } from "../../../cni/host.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { fakeSysctl } from "../../../kernel/sysctl.ts";
@@ -10,7 +10,7 @@ import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { sha256 } from "./cni.ts";
 
 /** A node whose kernel supports only files below one directory, and which records what else was requested. */
-export interface FakeNode extends Node {
+export interface FakeNode extends PluginMachine {
   /** The system calls with those that change files; a verb reaches these only through `files`. */
   readonly syscalls: MachineCalls;
   /**

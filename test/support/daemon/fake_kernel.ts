@@ -1,5 +1,5 @@
 import path from "node:path";
-import type { Node } from "../../../cni/host.ts";
+import type { PluginMachine } from "../../../cni/host.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
@@ -54,7 +54,7 @@ export interface Fault {
  * reached by that link, and every other address is local. Files are real, below one directory.
  */
 export class FakeKernel {
-  readonly node: Node;
+  readonly node: PluginMachine;
   /** The changes since the last {@link restart}, in order: "create dbv…", "claim 10.244.1.2", "record", "delete …". */
   readonly journal: string[] = [];
   /** The questions since the last restart: "link NAME" or "route", and the number of events before each. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync, readlinkSync } from "node:fs";
 import type { Environment } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
-import type { Node } from "../../../cni/host.ts";
+import type { PluginMachine } from "../../../cni/host.ts";
 import { type Face, runVerb } from "../../../cni/plugin.ts";
 import { frame } from "../../../cni/attachment/message_frame.ts";
 import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_message.ts";
@@ -136,7 +136,7 @@ describe("cni DEL of a pod that the daemon has detached", () => {
   const AF_UNIX = 1;
 
   /** Returns the kernel's node with a daemon that gives this answer to every request. */
-  function withDaemon({ node }: FakeKernel, answer: PolicydReply): Node {
+  function withDaemon({ node }: FakeKernel, answer: PolicydReply): PluginMachine {
     const { syscalls } = node;
     return {
       ...node,
@@ -183,7 +183,7 @@ describe("cni DEL of a pod that the daemon has detached", () => {
     const events: string[] = [];
     const { syscalls } = kernel.node;
     let lock = -1;
-    const node: Node = {
+    const node: PluginMachine = {
       ...kernel.node,
       syscalls: {
         ...syscalls,

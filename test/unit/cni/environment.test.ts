@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type Environment, readAttachment } from "../../../cni/environment.ts";
+import { type Environment, requestedAttachment } from "../../../cni/environment.ts";
 import { assertRefusal } from "../../support/cni/cni.ts";
 
 const complete = { CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/c1", CNI_IFNAME: "eth0" };
@@ -11,7 +11,7 @@ function withArguments(text: string): Environment {
 
 describe("cni/environment", () => {
   it("the attachment is read from the variables that the runtime sets", () => {
-    assert.deepEqual(readAttachment(complete, "ADD"), {
+    assert.deepEqual(requestedAttachment(complete, "ADD"), {
       containerId: "c1",
       ifname: "eth0",
       netns: "/run/netns/c1",
@@ -30,7 +30,7 @@ describe("cni/environment", () => {
         it(`${verb} without ${missing.join(", ")} names exactly these, whether unset or empty`, () => {
           for (const absent of [undefined, ""]) {
             const environment = { ...complete, ...Object.fromEntries(missing.map((name) => [name, absent])) };
-            assertRefusal(() => readAttachment(environment, verb), {
+            assertRefusal(() => requestedAttachment(environment, verb), {
               code: 4,
               says: [`required env variables [${missing.join(",")}] missing`],
             });
@@ -41,7 +41,7 @@ describe("cni/environment", () => {
 
     it("DEL needs no CNI_NETNS, whether unset or empty (P5)", () => {
       for (const netns of [undefined, ""]) {
-        assert.equal(readAttachment({ ...complete, CNI_NETNS: netns }, "DEL").netns, undefined);
+        assert.equal(requestedAttachment({ ...complete, CNI_NETNS: netns }, "DEL").netns, undefined);
       }
     });
   });
@@ -50,7 +50,7 @@ describe("cni/environment", () => {
     const badIds = ["1234-%%%", "../x", "a/b", "a:b", ".a", "-a", "_a", "a b", "a\n", "ä", "a\0", "x".repeat(201)];
     for (const id of badIds) {
       it(`refuses the container id ${JSON.stringify(id).slice(0, 20)}`, () => {
-        assertRefusal(() => readAttachment({ ...complete, CNI_CONTAINERID: id }, "DEL"), {
+        assertRefusal(() => requestedAttachment({ ...complete, CNI_CONTAINERID: id }, "DEL"), {
           code: 4,
           says: ["invalid characters in containerID", "CNI_CONTAINERID", JSON.stringify(id.slice(0, 150)).slice(1, -1)],
         });
@@ -59,7 +59,7 @@ describe("cni/environment", () => {
 
     it("accepts a container id of 200 letters, digits, dots, dashes and underscores", () => {
       const id = `0Az_.-${"x".repeat(194)}`;
-      assert.equal(readAttachment({ ...complete, CNI_CONTAINERID: id }, "ADD").containerId, id);
+      assert.equal(requestedAttachment({ ...complete, CNI_CONTAINERID: id }, "ADD").containerId, id);
     });
 
     const badNames = [
@@ -85,7 +85,7 @@ describe("cni/environment", () => {
     ];
     for (const name of badNames) {
       it(`refuses the interface name ${JSON.stringify(name)}`, () => {
-        assertRefusal(() => readAttachment({ ...complete, CNI_IFNAME: name }, "ADD"), {
+        assertRefusal(() => requestedAttachment({ ...complete, CNI_IFNAME: name }, "ADD"), {
           code: 4,
           says: [`CNI_IFNAME: ${JSON.stringify(name)} is not an interface name; expected 1 to 15 bytes`],
         });
@@ -94,22 +94,22 @@ describe("cni/environment", () => {
 
     it("accepts interface names that the kernel accepts", () => {
       for (const name of ["eth0", "0123456789abcde", "e.100", "-x", "lo", "ééééééé", "all0", "..."]) {
-        assert.equal(readAttachment({ ...complete, CNI_IFNAME: name }, "ADD").ifname, name);
+        assert.equal(requestedAttachment({ ...complete, CNI_IFNAME: name }, "ADD").ifname, name);
       }
     });
   });
 
   describe("CNI_ARGS (P13)", () => {
     it("refuses an unknown key and names it, unless IgnoreUnknown is true", () => {
-      assertRefusal(() => readAttachment(withArguments("A=1"), "ADD"), {
+      assertRefusal(() => requestedAttachment(withArguments("A=1"), "ADD"), {
         code: 4,
         says: ["CNI_ARGS", '["A"]', "IgnoreUnknown"],
       });
       for (const flag of ["1", "true", "TRUE"]) {
-        assert.equal(readAttachment(withArguments(`A=1;IgnoreUnknown=${flag}`), "ADD").arguments.ip, undefined);
+        assert.equal(requestedAttachment(withArguments(`A=1;IgnoreUnknown=${flag}`), "ADD").arguments.ip, undefined);
       }
       for (const flag of ["0", "false", "yes", ""]) {
-        assertRefusal(() => readAttachment(withArguments(`IgnoreUnknown=${flag};A=1`), "ADD"), {
+        assertRefusal(() => requestedAttachment(withArguments(`IgnoreUnknown=${flag};A=1`), "ADD"), {
           code: 4,
           says: ['["A"]'],
         });
@@ -118,16 +118,19 @@ describe("cni/environment", () => {
 
     for (const text of ["A=1=2", "A", "=1=", ";", "MAC=1;", ";MAC=1", "IgnoreUnknown=1;x"]) {
       it(`refuses the pair in ${JSON.stringify(text)}`, () => {
-        assertRefusal(() => readAttachment(withArguments(text), "ADD"), { code: 4, says: ["CNI_ARGS: invalid pair"] });
+        assertRefusal(() => requestedAttachment(withArguments(text), "ADD"), {
+          code: 4,
+          says: ["CNI_ARGS: invalid pair"],
+        });
       });
     }
 
     it("reads MAC and IP, which are absent when empty and whose names are case-sensitive", () => {
-      const { mac, ip } = readAttachment(withArguments("MAC=0a:58:0a:f4:01:07;IP=10.244.1.7"), "ADD").arguments;
+      const { mac, ip } = requestedAttachment(withArguments("MAC=0a:58:0a:f4:01:07;IP=10.244.1.7"), "ADD").arguments;
       assert.deepEqual([mac, ip], ["0a:58:0a:f4:01:07", "10.244.1.7"]);
-      const empty = readAttachment(withArguments("MAC=;IP="), "ADD").arguments;
+      const empty = requestedAttachment(withArguments("MAC=;IP="), "ADD").arguments;
       assert.deepEqual([empty.mac, empty.ip], [undefined, undefined]);
-      assertRefusal(() => readAttachment(withArguments("mac=x"), "ADD"), { code: 4, says: ['["mac"]'] });
+      assertRefusal(() => requestedAttachment(withArguments("mac=x"), "ADD"), { code: 4, says: ['["mac"]'] });
     });
 
     it("reads a pod from its pairs in any order, since containerd's map has none", () => {
@@ -140,7 +143,7 @@ describe("cni/environment", () => {
       ];
       fc.assert(
         fc.property(fc.shuffledSubarray(pairs, { minLength: pairs.length }), (shuffled) => {
-          const { pod } = readAttachment(withArguments(shuffled.join(";")), "ADD").arguments;
+          const { pod } = requestedAttachment(withArguments(shuffled.join(";")), "ADD").arguments;
           assert.deepEqual(pod, { namespace: "ns", name: "pod-0", uid: "ab-12" });
         }),
       );
@@ -157,13 +160,13 @@ describe("cni/environment", () => {
     ];
     for (const text of notPods) {
       it(`finds no pod in ${JSON.stringify(text).slice(0, 60)}`, () => {
-        assert.equal(readAttachment(withArguments(text), "ADD").arguments.pod, undefined);
+        assert.equal(requestedAttachment(withArguments(text), "ADD").arguments.pod, undefined);
       });
     }
 
     it("drops an invalid uid of a pod", () => {
       for (const uid of ["a b", "x".repeat(65), "a/b", ""]) {
-        const { pod } = readAttachment(
+        const { pod } = requestedAttachment(
           withArguments(`K8S_POD_NAMESPACE=a;K8S_POD_NAME=b;K8S_POD_UID=${uid}`),
           "ADD",
         ).arguments;
@@ -177,9 +180,9 @@ describe("cni/environment", () => {
           fc.string({ unit: fc.constantFrom("A", "IP", "MAC", "=", ";", "1", "K8S_POD_", "IgnoreUnknown", "\0", "é") }),
           (text) => {
             try {
-              readAttachment(withArguments(text), "ADD");
+              requestedAttachment(withArguments(text), "ADD");
             } catch {
-              assertRefusal(() => readAttachment(withArguments(text), "ADD"), { code: 4, says: ["CNI_ARGS"] });
+              assertRefusal(() => requestedAttachment(withArguments(text), "ADD"), { code: 4, says: ["CNI_ARGS"] });
             }
           },
         ),

@@ -5,7 +5,7 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { decodeAttributes } from "../../../kernel/netlink/attribute.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { type Change, requestsOf } from "../../../kernel/nftables/encode/change.ts";
-import { formatDuration } from "../../../kernel/nftables/text/element_text.ts";
+import { formatNftDuration } from "../../../kernel/nftables/text/element_text.ts";
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import { type Instruction, type InstructionName, instructions } from "../../../kernel/nftables/encode/instruction.ts";
 import type { SetDefinition, TableFamily } from "../../../kernel/nftables/model/object.ts";
@@ -253,7 +253,7 @@ describe("kernel/nftables: sets and elements", () => {
   });
 
   it("durations are printed as nft prints them, from days to milliseconds", () => {
-    const texts = [0, 1, 999, 1000, 90_000, 3_600_000, 90_061_001].map((one) => formatDuration(one));
+    const texts = [0, 1, 999, 1000, 90_000, 3_600_000, 90_061_001].map((one) => formatNftDuration(one));
     assert.deepEqual(texts, ["0s", "1ms", "999ms", "1s", "1m30s", "1h", "1d1h1m1s1ms"]);
   });
 

@@ -1,8 +1,9 @@
 import type { ClusterPolicyPeer, PodPeer, PolicyPeer } from "../../../../policyd/objects/model.ts";
+import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark, type RuleSite } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { hostPodsOf, ownNamespace, subjectOf } from "../peer_state.ts";
-import { isEmptySelector, namesText, peerText } from "../selector_text.ts";
+import { namesText, peerText } from "../selector_text.ts";
 
 export const andOr: LintRule = {
   id: "and-or",

@@ -1,12 +1,12 @@
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/objects/model.ts";
 import { isShadow } from "../../../../policyd/objects/shadow_annotation.ts";
+import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded } from "../namespace_name.ts";
 import { evaluatedPeers } from "../peer_state.ts";
 import { Removal } from "../removal.ts";
-import { isEmptySelector } from "../selector_text.ts";
 
 export const redundant: LintRule = {
   id: "redundant",

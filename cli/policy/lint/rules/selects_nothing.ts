@@ -1,4 +1,5 @@
 import type { LabelSelector } from "../../../../policyd/objects/model.ts";
+import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { NAMESPACE_NAME } from "../../../../policyd/objects/name.ts";
 import { isForClusterDns } from "../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
@@ -8,7 +9,7 @@ import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namesp
 import { isOfOperator } from "../operator_pods.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { hostPodsOf, evaluatedPeers, namespacesOf, nearestNamespace, ownNamespace, subjectOf } from "../peer_state.ts";
-import { isEmptySelector, namesText, peerText, selectorText } from "../selector_text.ts";
+import { namesText, peerText, selectorText } from "../selector_text.ts";
 
 export const selectsNothing: LintRule = {
   id: "selects-nothing",

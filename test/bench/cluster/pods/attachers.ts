@@ -2,7 +2,7 @@ import { copyFileSync, linkSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
-import { LOOPBACK, PLUGIN, SHIM } from "../../../../cni/executables.ts";
+import { LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../../../cni/executables.ts";
 import { askPolicyd } from "../../../../cni/attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { DRAWBRIDGE } from "../../../lab/cni.ts";
@@ -88,7 +88,7 @@ function installPlugin(node: ContainerdNode): void {
   copyFileSync(DRAWBRIDGE, path.join(node.plugins, PLUGIN));
   // The run directory of a node, which is in memory.
   emitShim(path.join(node.plugins, SHIM), "/run/drawbridge-plugin");
-  linkSync(path.join(node.plugins, SHIM), path.join(node.plugins, LOOPBACK));
+  linkSync(path.join(node.plugins, SHIM), path.join(node.plugins, LOOPBACK_PLUGIN));
 }
 
 function ourList(node: ContainerdNode, further: object): object {

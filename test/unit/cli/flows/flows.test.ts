@@ -10,16 +10,16 @@ import type { NodeMachine } from "../../../../cli/node/machine/machine.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
-import { endText, type FlowEnd, type FlowRow } from "../../../../policyd/flows/row.ts";
+import { endText, type RowEnd, type FlowRow } from "../../../../policyd/flows/row.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const NOON = Date.UTC(2026, 0, 2, 12);
 const HOUR = 3_600_000;
-const WEB: FlowEnd = { type: "workload", name: "shop/deployment/web" };
-const DB: FlowEnd = { type: "workload", name: "shop/statefulset/db" };
-const NODE: FlowEnd = { type: "node", name: "n1" };
+const WEB: RowEnd = { type: "workload", name: "shop/deployment/web" };
+const DB: RowEnd = { type: "workload", name: "shop/statefulset/db" };
+const NODE: RowEnd = { type: "node", name: "n1" };
 
-function outside(text: string): FlowEnd {
+function outside(text: string): RowEnd {
   return { type: "outside", range: parseCidr(text) };
 }
 
@@ -254,7 +254,7 @@ describe("cli/flows: the command", () => {
   });
 
   it("FLOW-13: terminal escapes in names are printed as text", async () => {
-    const from: FlowEnd = { type: "workload", name: "shop/deployment/\u001b[2Jweb" };
+    const from: RowEnd = { type: "workload", name: "shop/deployment/\u001b[2Jweb" };
     assert.deepEqual(parseRow(rowLine(row({ from }))).from, from);
     const { out } = await onNode(["node", "flows"], { rows: [row({ from })], problems: [] });
     assert.ok(!out.includes("\u001b"), out);
@@ -264,7 +264,7 @@ describe("cli/flows: the command", () => {
 
 describe("cli/flows: ends, times and nodes", () => {
   it("FLOW-10: a filter names a namespace, a workload, a pod, a node, an address or a prefix", () => {
-    const pod: FlowEnd = { type: "workload", name: "shop/cache" };
+    const pod: RowEnd = { type: "workload", name: "shop/cache" };
     const ends = [WEB, DB, pod, NODE, outside("203.0.113.0/28"), outside("2001:db8::1/128")];
     const chosen = (text: string): readonly string[] => ends.filter(endFilter(text)).map(endText);
     assert.deepEqual(chosen("shop"), ["shop/deployment/web", "shop/statefulset/db", "shop/cache"]);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { decodeConfiguration } from "../../../../cni/configuration/configuration.ts";
 import { detachShape, networkShape } from "../../../../cni/configuration/network_input.ts";
-import type { Node } from "../../../../cni/host.ts";
+import type { PluginMachine } from "../../../../cni/host.ts";
 import * as nodeRules from "../../../../cni/node_rules/node_rules.ts";
 import {
   detachAccess,
@@ -28,7 +28,7 @@ const END: ReceiveStep = { datagram: new Uint8Array(), length: 0 };
 
 /** A daemon that refuses the given number of connections and then gives its answers; pauses take no time. */
 class Daemon extends ScriptedSyscalls implements Waiting {
-  readonly node: Node;
+  readonly node: PluginMachine;
   readonly closings: string[] = [];
   tries = 0;
   #now = 0;

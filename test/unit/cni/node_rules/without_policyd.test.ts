@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Node } from "../../../../cni/host.ts";
+import type { PluginMachine } from "../../../../cni/host.ts";
 import { DAEMON_MARK } from "../../../../cni/node_rules/our_tables.ts";
 import {
   CLOSED_TABLES,
@@ -22,10 +22,10 @@ import { kernelAnswer } from "../../kernel/scripted_syscalls.ts";
 const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 
 /** Returns a node whose kernel answers every netlink request with an error. */
-function refusing(errno: number): Node {
+function refusing(errno: number): PluginMachine {
   const answers: Uint8Array[] = [];
   const node = fakeNode("/nowhere");
-  const syscalls: Node["syscalls"] = {
+  const syscalls: PluginMachine["syscalls"] = {
     ...node.syscalls,
     socket: () => 100_000,
     setsockopt: () => 0,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Node } from "../../../../cni/host.ts";
+import type { PluginMachine } from "../../../../cni/host.ts";
 import { PluginServer, type ServerLimits } from "../../../../cni/server/server.ts";
 import { littleEndian } from "../../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
@@ -132,7 +132,7 @@ export class FakeShims {
     const tools = {
       syscalls: this.#syscalls(),
       calls: this.#calls(),
-      makeNode: (syscalls: MachineCalls): Node => {
+      makeNode: (syscalls: MachineCalls): PluginMachine => {
         this.journal.push("node");
         return { ...fakeNode("/nowhere"), syscalls };
       },

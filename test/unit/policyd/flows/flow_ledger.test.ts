@@ -12,7 +12,7 @@ import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
 import { MessageFlag, type ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import { FlowEnds } from "../../../../policyd/flows/flow_ends.ts";
+import { FlowEndNames } from "../../../../policyd/flows/flow_end_names.ts";
 import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
 import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
@@ -112,7 +112,7 @@ describe("policyd/flows", () => {
     const { holderOf } = storeView(STORE);
     const flows = new FlowLedger({
       ledger,
-      ends: new FlowEnds("n1", holderOf),
+      ends: new FlowEndNames("n1", holderOf),
       place: place(),
       visitTable: async (see) => {
         await turn();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { seenEnd } from "../../../../policyd/flows/flow_ends.ts";
+import { seenEnd } from "../../../../policyd/flows/flow_end_names.ts";
 import { Ledger, type SeenFlow } from "../../../../policyd/flows/ledger.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { endText, type FlowRow } from "../../../../policyd/flows/row.ts";

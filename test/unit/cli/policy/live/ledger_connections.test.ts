@@ -4,7 +4,7 @@ import { flowOf } from "../../../../../cli/policy/live/connection.ts";
 import { ledgerConnections } from "../../../../../cli/policy/live/ledger_connections.ts";
 import { suggest } from "../../../../../cli/policy/suggest/suggest.ts";
 import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FlowEnds } from "../../../../../policyd/flows/flow_ends.ts";
+import { FlowEndNames } from "../../../../../policyd/flows/flow_end_names.ts";
 import { rowLine } from "../../../../../policyd/flows/journal.ts";
 import { Ledger } from "../../../../../policyd/flows/ledger.ts";
 import type { FlowRow } from "../../../../../policyd/flows/row.ts";
@@ -71,7 +71,7 @@ const CLOSED = buildPolicyIndex(
 /** Returns the rows of both nodes' ledgers after some TCP connections. */
 function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
   return NODES.flatMap((node) => {
-    const [ledger, ends] = [new Ledger(), new FlowEnds(node, storeView(STORE).holderOf)];
+    const [ledger, ends] = [new Ledger(), new FlowEndNames(node, storeView(STORE).holderOf)];
     for (const [id, [source, server, port]] of pairs.entries()) {
       const [from, to] = [ends.at(parseAddress(source)), ends.at(parseAddress(server))];
       if (from.isLocal || to.isLocal) ledger.begun(id, { from, to, protocol: "TCP", port }, id);

@@ -1,3 +1,4 @@
+import type { PortRange } from "../../../../../kernel/ip/port_range.ts";
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import {
@@ -9,7 +10,6 @@ import {
   NOTHING,
   ofPorts,
   PORT_PROTOCOLS,
-  type PortRange,
   rangesWhere,
 } from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";

@@ -1,12 +1,7 @@
+import type { PortRange } from "../../../../../kernel/ip/port_range.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import {
-  podPorts,
-  type PortRange,
-  shareCount,
-  sharesOf,
-  sizeOf,
-} from "../../../../../policyd/node/masquerade/port_ranges.ts";
+import { podPorts, shareCount, sharesOf, sizeOf } from "../../../../../policyd/node/masquerade/port_ranges.ts";
 import { boundPorts, portRanges } from "../../../../../policyd/node/masquerade/taken_ports.ts";
 
 const LOCAL: PortRange = { first: 32_768, last: 60_999 };

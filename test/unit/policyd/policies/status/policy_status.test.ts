@@ -5,7 +5,7 @@ import { PolicyProgress } from "../../../../../policyd/policies/status/policy_pr
 import {
   packetsByPolicy,
   parseReportLine,
-  policyReport,
+  policyReporter,
   type ReportedPolicy,
   reportLine,
   reportPage,
@@ -153,7 +153,7 @@ describe("policyd/policies/status", () => {
         sums: { rules: () => series },
       },
     };
-    const report = policyReport(parts);
+    const report = policyReporter(parts);
     const { lines } = await report(undefined);
     const [a, b] = lines.split("\n").slice(0, -1).map(parseReportLine);
     assert.deepEqual(a?.rules, [
@@ -163,7 +163,7 @@ describe("policyd/policies/status", () => {
     assert.deepEqual([b?.state, b?.problems, b?.rules], ["restricted", ["too large"], []]);
     await report("NetworkPolicy shop/a");
     assert.equal(refreshed, 1);
-    const { lines: rest } = await policyReport(parts)("NetworkPolicy shop/a");
+    const { lines: rest } = await policyReporter(parts)("NetworkPolicy shop/a");
     assert.deepEqual(
       rest
         .split("\n")

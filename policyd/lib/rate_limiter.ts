@@ -6,7 +6,7 @@ export interface Rate {
 }
 
 /** Limits events to a {@link Rate}. */
-export class TokenBucket {
+export class RateLimiter {
   readonly #rate: Rate;
   /** When the bucket is full again, in milliseconds: each token taken delays this by a period. */
   #fullAt = 0;

@@ -3,13 +3,13 @@ import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../
 import type { Pod } from "../objects/model.ts";
 import { workloadText } from "../objects/workload_name.ts";
 import type { AddressHolder } from "../policies/live/index/member_index.ts";
-import type { FlowEnd, FlowRow } from "./row.ts";
+import type { RowEnd, FlowRow } from "./row.ts";
 
 /** An end of a flow as of the moment it is seen. */
 export interface SeenEnd {
   /** Identifies the end; all addresses of one outside block share a key. */
   readonly key: string;
-  readonly end: FlowEnd;
+  readonly end: RowEnd;
   /** Whether it is a pod of this node. */
   readonly isLocal: boolean;
 }
@@ -20,7 +20,7 @@ const BLOCK_BITS = { 4: 24, 6: 64 } as const;
 const MOST_REMEMBERED = 4096;
 
 /** Names the ends of flows by the current holders of their addresses. */
-export class FlowEnds {
+export class FlowEndNames {
   readonly #nodeName: string;
   readonly #holderOf: (address: Address) => AddressHolder | undefined;
   readonly #pods = new WeakMap<Pod, SeenEnd>();
@@ -68,11 +68,11 @@ function remembered<K>(ends: Map<K, SeenEnd>, key: K, make: () => SeenEnd): Seen
 }
 
 /** Returns an end with its key. */
-export function seenEnd(end: FlowEnd, isLocal: boolean): SeenEnd {
+export function seenEnd(end: RowEnd, isLocal: boolean): SeenEnd {
   return Object.freeze({ key: keyOf(end), end: Object.freeze(end), isLocal });
 }
 
-function keyOf(end: FlowEnd): string {
+function keyOf(end: RowEnd): string {
   if (end.type === "own node") return end.type;
   if (end.type !== "outside") return `${end.type} ${end.name}`;
   const block = { address: end.range.address, prefixLength: BLOCK_BITS[cidrFamily(end.range)] };
@@ -85,7 +85,7 @@ export function rowKey({ from, to, protocol, port, verdict }: FlowRow): string {
 }
 
 /** Returns one end for two with the same key; for two outside ends, the smallest prefix that contains both. */
-export function joinedEnd(known: FlowEnd, seen: FlowEnd): FlowEnd {
+export function joinedEnd(known: RowEnd, seen: RowEnd): RowEnd {
   if (known.type !== "outside" || seen.type !== "outside") return known;
   const range = joinedRange(known.range, seen.range);
   return range === known.range ? known : { type: "outside", range };

@@ -8,7 +8,7 @@ const MISSED_WALKS = 2;
  * Connections by their numbers, in a set of the policies' table. An element stays for as long as its connection exists:
  * if a timeout removed it, the connection would get another verdict.
  */
-export class ConnectionSet {
+export class ConnectionNumbers {
   readonly #ruleset: Pick<Ruleset, "claim">;
   readonly #set: "cut" | "settled";
   /** The number of walks that missed a connection. */
