@@ -80,7 +80,7 @@ function claimServices(
   wanted: Pick<Ruleset, "claim" | "provide">,
 ): readonly string[] {
   const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
-  const ruleset = { ...wanted, follow: () => {}, isSynced: false };
+  const ruleset = { ...wanted, follow: () => {}, isReconciled: false };
   const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
   // Nothing changes later.
   const clock = { after: () => () => {} };

@@ -10,7 +10,7 @@ const MOST_SILENT = 6;
 
 export interface LivenessParts {
   readonly clock: Clock;
-  readonly ruleset: () => Pick<RulesetStatus, "isSynced" | "commits" | "failures" | "pending">;
+  readonly ruleset: () => Pick<RulesetStatus, "isReconciled" | "commits" | "failures" | "pending">;
 }
 
 /**
@@ -61,11 +61,11 @@ export class Liveness {
   }
 
   #lookAtRules(): void {
-    const { isSynced, commits, failures, pending } = this.#parts.ruleset();
+    const { isReconciled, commits, failures, pending } = this.#parts.ruleset();
     const attempts = `${commits} ${failures} ${pending}`;
     // Nothing is tried before all objects are read, however long the API server is away.
     const isStarted = commits + failures > 0;
-    this.#idle = isSynced || !isStarted || attempts !== this.#lastAttempts ? 0 : this.#idle + 1;
+    this.#idle = isReconciled || !isStarted || attempts !== this.#lastAttempts ? 0 : this.#idle + 1;
     this.#lastAttempts = attempts;
   }
 

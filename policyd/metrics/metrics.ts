@@ -224,7 +224,7 @@ function ofSync({ ruleset, drops, policies }: MetricSources): readonly Descripti
       type: "gauge",
       name: "drawbridge_synced",
       help: "Whether the kernel has the rules for all objects that the daemon knows: 1 or 0.",
-      value: () => Number(ruleset().isSynced && policies.isWorkedOut()),
+      value: () => Number(ruleset().isReconciled && policies.isWorkedOut()),
     },
     {
       type: "gauge",

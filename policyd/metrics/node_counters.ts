@@ -97,12 +97,12 @@ export class NodeCounters implements CommitObserver {
   /**
    * Reads all counters, unless they were read just now.
    *
-   * @param isSynced whether the kernel has all claims
+   * @param isReconciled whether the kernel has all claims
    * @returns a promise that resolves when {@link series} and {@link drops} are as current as possible, and never
    * rejects
    */
-  refresh(isSynced: boolean): Promise<void> {
-    return this.#reading.refresh(() => this.#read(isSynced));
+  refresh(isReconciled: boolean): Promise<void> {
+    return this.#reading.refresh(() => this.#read(isReconciled));
   }
 
   /** Returns the new connections of each endpoint. */
@@ -115,8 +115,8 @@ export class NodeCounters implements CommitObserver {
     return this.#drops.totals();
   }
 
-  async #read(isSynced: boolean): Promise<void> {
-    if (isSynced) this.#connections.settle();
+  async #read(isReconciled: boolean): Promise<void> {
+    if (isReconciled) this.#connections.settle();
     for (const [id, chain] of this.#chains) this.#attempt(() => this.#drops.observe(id, this.#rules(chain)));
     for (const counting of this.#sets.values()) await this.#attemptLater(() => this.#readSet(counting));
   }

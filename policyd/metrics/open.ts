@@ -68,7 +68,7 @@ export function serveMetrics(
   { counters, policyCounters, services, syncDuration }: NodeMetrics,
   daemon: Pick<Daemon, "status" | "objectProblems" | "staleness">,
   parts: {
-    readonly ruleset: Pick<Ruleset, "status" | "isSynced">;
+    readonly ruleset: Pick<Ruleset, "status" | "isReconciled">;
     readonly attachmentFailures: MetricSources["attachmentFailures"];
     readonly nodeRepairs: MetricSources["nodeRepairs"];
     readonly staleFlows: MetricSources["staleFlows"];
@@ -118,7 +118,7 @@ export function serveMetrics(
       status = daemon.status();
       return metricsPage({
         registry,
-        counters: { refresh: () => counters.refresh(ruleset.isSynced), series: () => counters.series() },
+        counters: { refresh: () => counters.refresh(ruleset.isReconciled), series: () => counters.series() },
         policyCounters: policyReading,
         hasEndpoints: endpointMetrics,
         clock,

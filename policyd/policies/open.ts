@@ -132,7 +132,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     dataplanes: [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
     follower: policies,
     notices,
-    progress: new PolicyProgress({ clock, isInForce: () => ruleset.isSynced && policies.isWorkedOut }),
+    progress: new PolicyProgress({ clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut }),
     flowLedger,
     view,
     record: (started) => {

@@ -28,7 +28,7 @@ const SLICE_MILLISECONDS = 5;
 export interface PolicyDataplaneParts {
   readonly nodeName: string;
   /** The ruleset with the table of policies. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
   readonly clock: Clock;
   readonly options: PolicyOptions;
   readonly retained: RetainedStore;
@@ -81,7 +81,7 @@ export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
 
   /** Whether {@link flowEvaluator} agrees with the kernel's rules; it does not while a change is computed and written. */
   get isSettled(): boolean {
-    return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isSynced);
+    return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isReconciled);
   }
 
   /** Whether the desired rules follow from all objects and attachments; false while changes are computed in slices. */
@@ -145,7 +145,7 @@ export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
     const key = attachmentKey(name);
     // Otherwise the caller would wait forever.
     if (this.#live.locals.get(key) === undefined) throw removedBefore();
-    if (this.#live.isClaimed(key) && this.#parts.ruleset.isSynced) return;
+    if (this.#live.isClaimed(key) && this.#parts.ruleset.isReconciled) return;
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
       this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), { settle }]);
     });

@@ -18,7 +18,7 @@ const OWNER = "protected sockets that are kept";
 export interface ProtectionDataplaneParts {
   readonly index: ProtectedSocketIndex;
   /** The ruleset whose tables have the part `keptSockets()`. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "inForce" | "isSynced">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "inForce" | "isReconciled">;
   readonly early: Pick<EarlyTable, "write" | "remove">;
   readonly flows: Pick<TranslatedFlows, "forget" | "stop">;
   readonly logger: Logger;

@@ -29,7 +29,7 @@ export interface RulesetOptions extends BatchPaceOptions {
 /** The state of the ruleset. */
 export interface RulesetStatus {
   /** Whether the kernel has everything that is desired. */
-  readonly isSynced: boolean;
+  readonly isReconciled: boolean;
   readonly elements: number;
   readonly pending: number;
   /** Since when the kernel lacks something that is desired, by the clock; undefined when it lacks nothing. */
@@ -163,7 +163,7 @@ export class Ruleset {
    */
   flush(): boolean {
     if (this.#phase !== "stopped") this.#commit(true);
-    return this.isSynced;
+    return this.isReconciled;
   }
 
   /**
@@ -174,7 +174,7 @@ export class Ruleset {
   inForce(): Promise<boolean> {
     // Slices continue by themselves. However many callers ask, each slice gets a turn of the event loop.
     if (this.#phase !== "stopped" && !this.#isUnderWay()) this.#commit();
-    if (this.isSynced || !this.#isUnderWay()) return Promise.resolve(this.isSynced);
+    if (this.isReconciled || !this.#isUnderWay()) return Promise.resolve(this.isReconciled);
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -224,13 +224,13 @@ export class Ruleset {
   }
 
   /** Whether the kernel has everything that is claimed. */
-  get isSynced(): boolean {
+  get isReconciled(): boolean {
     return this.#phase === "read" && this.#writer.pending.isEmpty;
   }
 
   status(): RulesetStatus {
     return {
-      isSynced: this.isSynced,
+      isReconciled: this.isReconciled,
       elements: this.#desired.size,
       pending: this.#phase === "stopped" ? this.#desired.size + this.#objects.providedCount : this.#writer.pending.size,
       pendingSince: this.#pendingSince,

@@ -41,7 +41,7 @@ export interface ServicesMachine {
   readonly judge: NodeJudge;
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
-  readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isSynced">;
+  readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isReconciled">;
   /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
 }

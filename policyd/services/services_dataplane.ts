@@ -26,7 +26,7 @@ import type { ServiceObserver } from "./service_observer.ts";
 export interface ServicesDataplaneParts {
   readonly nodeName: string;
   /** The ruleset whose tables contain the parts of `services()`. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isSynced">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
   readonly clock: Pick<Clock, "after">;
   /** Pod networks in addition to those that Node objects name. */
   readonly podCidrs: readonly Cidr[];
@@ -103,7 +103,7 @@ export class ServicesDataplane implements ObjectConsumer {
     if (hasNodeChanged) this.#claimNode();
     this.#claimPodRanges();
     // When an endpoint ends that already got no new clients, no rule changes, and no commit follows.
-    if (this.#parts.ruleset.isSynced) this.#rulesInForce(undefined);
+    if (this.#parts.ruleset.isReconciled) this.#rulesInForce(undefined);
   }
 
   synced(): void {
@@ -139,7 +139,7 @@ export class ServicesDataplane implements ObjectConsumer {
   #releaseTimeouts(): void {
     this.#release = undefined;
     // The kernel may still have one of their numbers; the next commit tries again.
-    if (!this.#parts.ruleset.isSynced) return;
+    if (!this.#parts.ruleset.isReconciled) return;
     this.#timeouts.release();
     this.#claimTimeouts();
   }

@@ -130,7 +130,7 @@ for (const isOwned of [false, true]) {
         const heir = new Ruleset({ ...options, kernel: next });
         for (let i = 1; i <= OWNERS; i++) heir.claim(`o${i}`, sampleClaims(i, i));
         heir.start();
-        assert.deepEqual([heir.status().isSynced, heir.status().replacements], [true, 0], heir.status().lastError);
+        assert.deepEqual([heir.status().isReconciled, heir.status().replacements], [true, 0], heir.status().lastError);
         assert.throws(() => node.exec("nft", element), /not permitted/);
         assert.equal(
           node.exec("nft", ["list", "ruleset"]).includes("192.0.2.1"),

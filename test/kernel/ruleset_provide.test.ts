@@ -89,7 +89,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     ruleset.start();
     provideJudged(ruleset, [0, MANY]);
     let turns = 0;
-    while (!ruleset.status().isSynced) {
+    while (!ruleset.status().isReconciled) {
       await sleep(0);
       turns++;
       assert.equal(ruleset.status().lastError, undefined);
@@ -103,7 +103,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     const sets = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
     assert.equal(contentOf(kernel, table, sets), contentOf(other, table, sets));
     withdrawJudged(ruleset, [0, MANY]);
-    while (!ruleset.status().isSynced) await sleep(0);
+    while (!ruleset.status().isReconciled) await sleep(0);
     assert.equal(ruleset.status().failures, 0, ruleset.status().lastError);
     assert.deepEqual(
       new Set(kernel.chains(table).map(({ name }) => name)),
@@ -141,7 +141,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     clock.after(0, () => clock.after(0, () => provideJudged(ruleset, [0, MANY], 2)));
     ruleset.start();
     clock.pass(0);
-    assert.deepEqual([ruleset.status().isSynced, ruleset.status().lastError], [true, undefined]);
+    assert.deepEqual([ruleset.status().isReconciled, ruleset.status().lastError], [true, undefined]);
     const sets = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
     assert.equal(contentOf(kernel, table, sets), contentOf(other, table, sets));
     ruleset.stop();

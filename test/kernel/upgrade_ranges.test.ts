@@ -94,7 +94,7 @@ describe("policies' ranges while policyd is upgraded", function () {
       ]);
     }
     ruleset.start();
-    for (let left = 2000; !ruleset.isSynced; left--) {
+    for (let left = 2000; !ruleset.isReconciled; left--) {
       assert.ok(left > 0 && ruleset.status().lastError === undefined, ruleset.status().lastError ?? "in force");
       await pause(5);
     }

@@ -11,9 +11,9 @@ const PERIODS = 2;
  * @param syncPeriod milliseconds
  */
 export function isProxyHealthy(
-  { isSynced, pendingSince }: Pick<RulesetStatus, "isSynced" | "pendingSince">,
+  { isReconciled, pendingSince }: Pick<RulesetStatus, "isReconciled" | "pendingSince">,
   now: number,
   syncPeriod: number,
 ): boolean {
-  return isSynced || (pendingSince !== undefined && now - pendingSince < PERIODS * syncPeriod);
+  return isReconciled || (pendingSince !== undefined && now - pendingSince < PERIODS * syncPeriod);
 }

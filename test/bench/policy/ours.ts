@@ -153,7 +153,7 @@ export class Ours implements Disposable {
     await this.#dataplane.prepared();
     const isUnderWay = (): boolean =>
       this.#commits === 0 ||
-      !this.ruleset.status().isSynced ||
+      !this.ruleset.status().isReconciled ||
       performance.now() < this.#lastCommit + QUIET_MILLISECONDS;
     while (isUnderWay()) {
       if (performance.now() > deadline) throw this.#failure("no end of commits");
@@ -177,8 +177,8 @@ export class Ours implements Disposable {
     await action();
     clearInterval(alive);
     const { user, system } = process.threadCpuUsage(before);
-    const { isSynced } = this.ruleset.status();
-    if (!isSynced) throw this.#failure("the kernel did not accept the change");
+    const { isReconciled } = this.ruleset.status();
+    if (!isReconciled) throw this.#failure("the kernel did not accept the change");
     return {
       whole: this.#lastCommit - start,
       inKernel: this.#inKernel,

@@ -118,8 +118,8 @@ export class Ours implements Disposable {
     action();
     const whole = performance.now() - start;
     const { user, system } = process.threadCpuUsage(before);
-    const { isSynced, lastError } = this.#ruleset.status();
-    if (!isSynced) throw new Error(`the kernel did not accept the batch: ${lastError ?? "no reason known"}`);
+    const { isReconciled, lastError } = this.#ruleset.status();
+    if (!isReconciled) throw new Error(`the kernel did not accept the batch: ${lastError ?? "no reason known"}`);
     return { whole, inKernel: this.#inKernel, processor: (user + system) / 1000, elements: this.#elements };
   }
 

@@ -128,7 +128,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
     // Where no other program has changed anything, the content is right without a full read.
     if (isRough) ruleset.verify();
     clock.pass(100);
-    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
     const other = fresh();
     const rebuilt = new Ruleset({ ...options, kernel: other });
     wanted.apply(rebuilt);

@@ -50,7 +50,7 @@ export class PacketNode {
         claim: (owner, claims) => void claimed.set(owner, claims),
         provide: (owner, objects) => this.#ruleset.provide(owner, objects),
         follow: () => {},
-        isSynced: false,
+        isReconciled: false,
       },
       clock: realClock,
       podCidrs: configuration.clusterCidrs,

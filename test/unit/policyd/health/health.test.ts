@@ -55,7 +55,7 @@ describe("the daemon's own health", () => {
 
   it("HEALTH-07: the daemon is alive while a kernel refuses or nothing was read, and not when nothing moves for a minute", async () => {
     const clock = new FakeClock();
-    const status = { isSynced: false, commits: 0, failures: 0, pending: 3 };
+    const status = { isReconciled: false, commits: 0, failures: 0, pending: 3 };
     const liveness = new Liveness({ clock, ruleset: () => status });
     let answers = true;
     liveness.watch(() => (answers ? Promise.resolve() : new Promise(() => {})));
@@ -72,7 +72,7 @@ describe("the daemon's own health", () => {
     assert.equal(await pass(5, () => {}), 200);
     assert.equal(await pass(2, () => {}), 503);
     assert.equal(await pass(1, () => status.commits++), 200);
-    status.isSynced = true;
+    status.isReconciled = true;
     answers = false;
     assert.equal(await pass(6, () => {}), 200);
     assert.equal(await pass(2, () => {}), 503);
@@ -81,7 +81,7 @@ describe("the daemon's own health", () => {
 
   it("HEALTH-07: liveness asks the real event thread, and notices when that thread has ended", async () => {
     const clock = new FakeClock();
-    const status = { isSynced: true, commits: 1, failures: 0, pending: 0 };
+    const status = { isReconciled: true, commits: 1, failures: 0, pending: 0 };
     const liveness = new Liveness({ clock, ruleset: () => status });
     const events = startEventThread({ calls: nodeSyscalls() });
     let answer: Promise<unknown> = Promise.resolve();
@@ -122,7 +122,7 @@ describe("the daemon's own health", () => {
       pendingSince: undefined,
       lastError: undefined,
     };
-    const status = { ...none, isSynced: false, commits: 0, pending: 1 };
+    const status = { ...none, isReconciled: false, commits: 0, pending: 1 };
     const ruleset = { status: () => status, follow: (follower: typeof inForce) => void (inForce = follower) };
     const health = openHealth(configuration, { ruleset, clock, logger: recordingLogger() });
     let isInstalled = false;
@@ -135,7 +135,7 @@ describe("the daemon's own health", () => {
       await ask("/readyz"),
       /^503 \[\+\]running ok\n\[-\]rules: not in force yet\n\[-\]installation: not yet\n/,
     );
-    Object.assign(status, { isSynced: true, commits: 1, pending: 0 });
+    Object.assign(status, { isReconciled: true, commits: 1, pending: 0 });
     inForce({ isWhole: true, differences: [] });
     try {
       assert.match(await ask("/readyz"), /^503 .*\n\[\+\]rules ok\n\[-\]installation: not yet\n/);
@@ -157,7 +157,7 @@ describe("the daemon's own health", () => {
     const configuration = { ...readConfiguration(undefined, flags), healthAddress: "none" as const };
     let inForce: (commit: Commit) => void = () => {};
     const counts = { elements: 1, failures: 0, repairs: 0, replacements: 0, commits: 1, pending: 0 };
-    const status = { ...counts, isSynced: true, pendingSince: undefined, lastError: undefined };
+    const status = { ...counts, isReconciled: true, pendingSince: undefined, lastError: undefined };
     const ruleset = { status: () => status, follow: (follower: typeof inForce) => void (inForce = follower) };
     const health = openHealth(configuration, { ruleset, clock: new FakeClock(), logger: recordingLogger() });
     let reason: string | undefined = "not yet";

@@ -21,7 +21,7 @@ describe("policyd/metrics", () => {
     nodeRepairs: () => new Map([["address", 3]]),
     attachmentFailures: () => [{ network: "pods", cause: "addresses", seconds: 35 }],
     ruleset: () => ({
-      isSynced: false,
+      isReconciled: false,
       elements: 100,
       pending: 9,
       pendingSince: undefined,
@@ -69,9 +69,9 @@ describe("policyd/metrics", () => {
   });
 
   it("drawbridge_synced is 0 until the policies are worked out and the kernel has all rules", async () => {
-    const printed = async (isSynced: boolean, isWorkedOut: boolean): Promise<string> => {
+    const printed = async (isReconciled: boolean, isWorkedOut: boolean): Promise<string> => {
       const registry = new Registry();
-      const ruleset = { ...sources.ruleset(), isSynced };
+      const ruleset = { ...sources.ruleset(), isReconciled };
       addMetrics(registry, {
         ...sources,
         ruleset: () => ruleset,

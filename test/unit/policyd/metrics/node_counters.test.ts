@@ -91,7 +91,7 @@ function setUp(hasEndpoints = true) {
     return numbers.size;
   };
   const totals = async (): Promise<Readonly<Record<string, number>>> => {
-    await node.refresh(ruleset.isSynced);
+    await node.refresh(ruleset.isReconciled);
     return Object.fromEntries([...node.series()].map(({ labels, connections }) => [labels.endpoint, connections]));
   };
   const later = (milliseconds: number): void => {
@@ -219,7 +219,7 @@ describe("policyd/metrics/node_counters", () => {
       if (set.name === connectionSet(4)) later(100);
       return elements(of, set);
     };
-    await Promise.all([node.refresh(ruleset.isSynced), node.refresh(ruleset.isSynced)]);
+    await Promise.all([node.refresh(ruleset.isReconciled), node.refresh(ruleset.isReconciled)]);
     assert.equal(counters.lists, FAMILIES.length);
     connect("10.0.0.1", 1);
     later(899);
@@ -241,7 +241,7 @@ describe("policyd/metrics/node_counters", () => {
     counters.rules = refuse;
     apply(web(["10.0.0.1", "10.0.0.2"]));
     clock.pass(PERIOD);
-    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().isReconciled, true);
     assert.equal(ruleset.status().failures, 0);
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 5, "10.0.0.2:8080": 0 });
     assert.ok(logger.lines.some(({ level, message }) => level === "warn" && message === "counters are not read"));
@@ -304,6 +304,6 @@ describe("policyd/metrics/node_counters", () => {
     assert.equal(fake.commits.length, start + 2, "the burst is one batch");
     clock.pass(10 * PERIOD);
     assert.equal(fake.commits.length, start + 2);
-    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().isReconciled, true);
   });
 });

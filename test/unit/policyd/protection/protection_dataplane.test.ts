@@ -48,7 +48,7 @@ function setUp(variable?: string) {
       provide: (_, { chains }) => void hooks.splice(0, hooks.length, ...chains.map(({ name }) => name)),
       follow: (one) => void (follower = one),
       inForce: async () => true,
-      isSynced: true,
+      isReconciled: true,
     },
     early: { write: (sockets) => void early.push(textOf(sockets)), remove: () => void early.push("removed") },
     flows: { forget: async (judged) => void forgotten.push(textOf(judged().sockets)), stop: () => {} },

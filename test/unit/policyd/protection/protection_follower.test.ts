@@ -29,7 +29,7 @@ function setUp() {
       claim: (name, wanted) => void claims.set(name, wanted),
       provide: () => {},
       follow: () => {},
-      isSynced: false,
+      isReconciled: false,
     },
     clock: new FakeClock(),
     podCidrs: [],

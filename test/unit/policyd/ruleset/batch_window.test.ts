@@ -60,7 +60,7 @@ class TimedRuleset {
   claimAt(times: readonly number[], further = 5000): void {
     for (const time of times) this.clock.after(time, () => this.claim());
     this.clock.pass(Math.max(...times) + further);
-    assert.equal(this.ruleset.isSynced, true);
+    assert.equal(this.ruleset.isReconciled, true);
     assert.equal(this.#claimed.length, 0, "each claim is in a batch");
   }
 }

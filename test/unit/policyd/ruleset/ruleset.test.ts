@@ -52,7 +52,7 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 1);
     for (const table of tables) assert.equal(kernel.table(table)?.comment, table.comment);
     assert.deepEqual(ruleset.status(), {
-      isSynced: true,
+      isReconciled: true,
       elements: 4,
       pending: 0,
       pendingSince: undefined,
@@ -97,7 +97,7 @@ describe("policyd/ruleset", () => {
       clock.pass(MIN_SYNC_PERIOD - 1);
       assert.equal(kernel.commits.length, length);
       clock.pass(1);
-      assert.deepEqual([kernel.commits.length, ruleset.isSynced], [length + 1, true]);
+      assert.deepEqual([kernel.commits.length, ruleset.isReconciled], [length + 1, true]);
     }
   });
 
@@ -151,7 +151,7 @@ describe("policyd/ruleset", () => {
     clock.pass(5000);
     kernel.commit = commit;
     clock.pass(10_000);
-    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().isReconciled, true);
     assert.equal(content(kernel, tables).flat(2).length > 0, true);
     assert.equal(ruleset.status().pending, 0);
     assert.ok(logger.lines.some(({ level, fields }) => level === "error" && fields["error"] === "refused"));
@@ -171,7 +171,7 @@ describe("policyd/ruleset", () => {
     kernel.commit = commit;
     const before = kernel.commits.length;
     clock.pass(60);
-    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().isReconciled, true);
     assert.equal(kernel.commits.length, before);
   });
 
@@ -267,7 +267,7 @@ describe("policyd/ruleset", () => {
     ruleset.claim("a", sampleClaims(1, 1));
     ruleset.verify();
     assert.equal(ruleset.status().repairs, 0);
-    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().isReconciled, true);
   });
 
   it("followers learn when the kernel has all rules, and the status since when it lacks some", () => {

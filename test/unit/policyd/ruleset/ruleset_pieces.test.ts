@@ -112,8 +112,8 @@ describe("policyd/ruleset: reading a large set", () => {
     });
     ruleset.claim("last", []);
     clock.pass(10 * SYNC_PERIOD);
-    const { isSynced, repairs, failures, lastError } = ruleset.status();
-    assert.deepEqual({ isSynced, repairs, failures }, { isSynced: true, repairs: 0, failures: 0 }, lastError);
+    const { isReconciled, repairs, failures, lastError } = ruleset.status();
+    assert.deepEqual({ isReconciled, repairs, failures }, { isReconciled: true, repairs: 0, failures: 0 }, lastError);
     assert.equal(kernel.elements(table, targets).length, MANY - (59 % 7));
   });
 
@@ -174,7 +174,10 @@ describe("policyd/ruleset: reading a large set", () => {
     ruleset.verify();
     // Each deletion hides another element.
     inTurns(clock, 100, (turn) => ruleset.claim("going", claims(MANY + turn, MANY + 100)));
-    assert.deepEqual([ruleset.status().isSynced, ruleset.status().repairs, ruleset.status().failures], [true, 3, 0]);
+    assert.deepEqual(
+      [ruleset.status().isReconciled, ruleset.status().repairs, ruleset.status().failures],
+      [true, 3, 0],
+    );
     assert.equal(kernel.elements(table, targets).length, MANY - 100 + 1);
   });
 
@@ -187,7 +190,7 @@ describe("policyd/ruleset: reading a large set", () => {
     ruleset.verify();
     inTurns(clock, 3, (turn) => ruleset.claim(`new ${turn}`, claims(MANY + turn, MANY + turn + 1)));
     assert.equal(seen.lists, 1);
-    assert.deepEqual([ruleset.status().isSynced, ruleset.status().repairs], [true, 0]);
+    assert.deepEqual([ruleset.status().isReconciled, ruleset.status().repairs], [true, 0]);
     assert.equal(kernel.elements(table, targets).length, MANY + 3);
   });
 
@@ -212,8 +215,8 @@ describe("policyd/ruleset: reading a large set", () => {
         ruleset.claim("loose", claims(turn, MANY, loose, 81));
         ruleset.verify();
       });
-      const { isSynced, repairs, failures, lastError } = ruleset.status();
-      assert.deepEqual({ isSynced, repairs, failures }, { isSynced: true, repairs: 0, failures: 0 }, lastError);
+      const { isReconciled, repairs, failures, lastError } = ruleset.status();
+      assert.deepEqual({ isReconciled, repairs, failures }, { isReconciled: true, repairs: 0, failures: 0 }, lastError);
       assert.equal(kernel.elements(table, loose).length, stays ? MANY - 20 : 0);
       assert.equal(seen.open, 0);
     }
@@ -235,7 +238,10 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.equal(seen.open, 0);
     kernel.commit = commit;
     clock.pass(1000);
-    assert.deepEqual([ruleset.status().isSynced, ruleset.status().repairs, ruleset.status().failures], [true, 0, 1]);
+    assert.deepEqual(
+      [ruleset.status().isReconciled, ruleset.status().repairs, ruleset.status().failures],
+      [true, 0, 1],
+    );
     assert.equal(kernel.elements(table, targets).length, MANY + 1);
     ruleset.verify();
     ruleset.stop();
@@ -293,9 +299,9 @@ describe("policyd/ruleset: reading a large set", () => {
     clock.pass(10_000);
     ruleset.verify();
     clock.pass(3 * SYNC_PERIOD);
-    const { isSynced, repairs, failures, lastError } = ruleset.status();
+    const { isReconciled, repairs, failures, lastError } = ruleset.status();
     console.log(`      ${harms} harms, ${repairs} repairs, ${failures} failures`);
-    assert.ok(isSynced && harms > 20 && repairs > 10 && failures > 0, lastError);
+    assert.ok(isReconciled && harms > 20 && repairs > 10 && failures > 0, lastError);
     const other = new FakeNftables();
     const fresh = setUp(other).ruleset;
     for (const [owner, claimed] of wanted) fresh.claim(owner, claimed);

@@ -44,7 +44,7 @@ function started(kernel?: FakeNftables): Bench {
     bench.ruleset.claim(`pod ${number}`, podClaims(number, number));
   }
   bench.ruleset.start();
-  assert.deepEqual([bench.ruleset.status().isSynced, bench.ruleset.status().lastError], [true, undefined]);
+  assert.deepEqual([bench.ruleset.status().isReconciled, bench.ruleset.status().lastError], [true, undefined]);
   return bench;
 }
 
@@ -175,7 +175,7 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(kernel.commits.length, before);
     ruleset.claim("profile 2", []);
     clock.pass(10_000);
-    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
     assert.equal(names(kernel).includes("ports2"), false);
   });
 
@@ -231,7 +231,7 @@ describe("policyd/ruleset: objects that come and go", () => {
     }
     const before = kernel.commits.length;
     ruleset.start();
-    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
     assert.equal(kernel.commits.length, before + 1);
     assert.equal(kernel.commits.at(-1)?.[0]?.kind, "delete table");
     assert.ok(names(kernel).includes("first3"));
@@ -369,7 +369,7 @@ describe("policyd/ruleset: objects that come and go", () => {
       assert.equal(ruleset.flush(), false);
       kernel.commit = commit;
       clock.pass(10_000);
-      assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+      assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
       const fresh = setUp();
       for (const number of [2, 3, 8]) {
         provideProfile(fresh.ruleset, number);

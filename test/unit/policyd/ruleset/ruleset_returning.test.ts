@@ -72,7 +72,7 @@ function inTurns({ clock, ruleset }: Node, action: (turn: number) => void = () =
   let turns = 0;
   const next = (): void => {
     action(++turns);
-    if (!ruleset.status().isSynced) clock.after(0, next);
+    if (!ruleset.status().isReconciled) clock.after(0, next);
   };
   clock.after(0, next);
   clock.pass(0);
@@ -99,8 +99,8 @@ describe("policyd/ruleset: sets that come back with other elements", () => {
     for (let first = 1; first <= turns; first += step) {
       const node = begin();
       inTurns(node, (turn) => happens(node.ruleset, turn - first));
-      const { isSynced, failures, lastError } = node.ruleset.status();
-      assert.deepEqual([isSynced, failures, lastError], [true, 0, undefined], `turn ${first} of ${turns}`);
+      const { isReconciled, failures, lastError } = node.ruleset.status();
+      assert.deepEqual([isReconciled, failures, lastError], [true, 0, undefined], `turn ${first} of ${turns}`);
       assert.equal(content(node.kernel), expected, `turn ${first} of ${turns}`);
     }
   }
@@ -152,7 +152,7 @@ describe("policyd/ruleset: sets that come back with other elements", () => {
     provide(ruleset, AFTER);
     ruleset.verify();
     clock.pass(0);
-    assert.deepEqual([ruleset.status().isSynced, ruleset.status().repairs], [true, 0]);
+    assert.deepEqual([ruleset.status().isReconciled, ruleset.status().repairs], [true, 0]);
     assert.equal(content(kernel), expected);
   });
 
@@ -170,7 +170,7 @@ describe("policyd/ruleset: sets that come back with other elements", () => {
       kernel.commit([{ kind: "delete elements", table, set: known, elements }]);
       ruleset.verify();
       clock.pass(0);
-      assert.equal(ruleset.status().isSynced, true);
+      assert.equal(ruleset.status().isReconciled, true);
       assert.equal(kernel.elements(table, known).length, PROFILES, `turn ${first}`);
     }
   });

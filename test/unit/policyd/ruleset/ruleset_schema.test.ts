@@ -71,7 +71,7 @@ describe("policyd/ruleset: a schema with a great many objects", () => {
     provideJudged(ruleset, [0, MANY]);
     ruleset.start();
     clock.pass(0);
-    assert.deepEqual([ruleset.status().isSynced, ruleset.status().failures], [true, 0], ruleset.status().lastError);
+    assert.deepEqual([ruleset.status().isReconciled, ruleset.status().failures], [true, 0], ruleset.status().lastError);
     assert.equal(contentOf(kernel, table, SETS), whole());
   });
 
@@ -91,7 +91,7 @@ describe("policyd/ruleset: a schema with a great many objects", () => {
           kernel.commit([{ kind: "add rule", table, chain, rule: rule(accept) }]);
         }
         ruleset.verify();
-        if (!ruleset.status().isSynced) clock.after(0, turn);
+        if (!ruleset.status().isReconciled) clock.after(0, turn);
       };
       clock.after(0, turn);
       clock.pass(0);

@@ -99,7 +99,7 @@ describe("policyd/ruleset: slices", () => {
     const turns: number[] = [];
     const turn = (): void => {
       turns.push(kernel.commits.length);
-      if (!ruleset.status().isSynced) clock.after(0, turn);
+      if (!ruleset.status().isReconciled) clock.after(0, turn);
     };
     clock.after(0, turn);
     clock.pass(0);
@@ -115,7 +115,7 @@ describe("policyd/ruleset: slices", () => {
     const other = setUp();
     provideJudged(other.ruleset, [0, MANY]);
     other.ruleset.start();
-    assert.equal(other.ruleset.status().isSynced, false);
+    assert.equal(other.ruleset.status().isReconciled, false);
     assert.equal(other.ruleset.flush(), true);
     assert.equal(contentOf(other.kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
   });
@@ -126,16 +126,16 @@ describe("policyd/ruleset: slices", () => {
     ruleset.start();
     provideJudged(ruleset, [0, 1]);
     const little = ruleset.inForce();
-    assert.equal(ruleset.status().isSynced, true, "little is committed at once");
+    assert.equal(ruleset.status().isReconciled, true, "little is committed at once");
     assert.equal(await little, true);
     provideJudged(ruleset, [1, MANY]);
     const before = kernel.commits.length;
     const waiting = ruleset.inForce();
     assert.equal(kernel.commits.length, before + 1, "a slice");
-    assert.equal(ruleset.status().isSynced, false);
+    assert.equal(ruleset.status().isReconciled, false);
     clock.pass(0);
     assert.equal(await waiting, true);
-    assert.equal(ruleset.status().isSynced, true);
+    assert.equal(ruleset.status().isReconciled, true);
     provideJudged(ruleset, [MANY, 2 * MANY]);
     const failing = ruleset.inForce();
     kernel.commit = () => {
@@ -224,7 +224,7 @@ describe("policyd/ruleset: slices", () => {
       third.ruleset.start();
       third.clock.pass(0);
       assert.deepEqual(found, [], `batch ${ending} being refused`);
-      assert.deepEqual([third.ruleset.status().isSynced, third.ruleset.status().failures], [true, 0]);
+      assert.deepEqual([third.ruleset.status().isReconciled, third.ruleset.status().failures], [true, 0]);
       assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
     }
   });
@@ -291,7 +291,7 @@ describe("policyd/ruleset: slices", () => {
     const naming = batches.findIndex((batch) => touched(batch, "add elements").includes("verdicts"));
     assert.equal(naming, batches.length - 1);
     const [, ports] = profileSets(0);
-    assert.ok(ports !== undefined && ruleset.status().isSynced);
+    assert.ok(ports !== undefined && ruleset.status().isReconciled);
     assert.equal(kernel.elements(table, ports).length, MANY_ELEMENTS + 1);
   });
 
@@ -311,7 +311,7 @@ describe("policyd/ruleset: slices", () => {
       });
     };
     clock.pass(0);
-    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
     assert.equal(contentOf(kernel, table, setsOf(10, MANY + 10)), wholeOf(10, MANY + 10));
     assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [0, 0]);
   });
@@ -330,7 +330,7 @@ describe("policyd/ruleset: slices", () => {
     };
     clock.pass(0);
     kernel.commit = commit;
-    assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
     withdrawJudged(ruleset, [0, MANY]);
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.equal(contentOf(kernel, table, setsOf(MANY, 3 * MANY)), wholeOf(MANY, 3 * MANY));
@@ -349,7 +349,7 @@ describe("policyd/ruleset: slices", () => {
       provideJudged(ruleset, [0, MANY]);
       ruleset.start();
       clock.pass(60_000);
-      assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+      assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
       assert.equal(ruleset.status().failures, 1);
       assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
     }

@@ -64,7 +64,7 @@ function takeOver(kernel: FakeNftables, table: Table): readonly (readonly Change
   const { ruleset, clock } = setUp(kernel, table);
   ruleset.start();
   clock.pass(100);
-  assert.equal(ruleset.status().isSynced, true, ruleset.status().lastError);
+  assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
   ruleset.stop();
   return kernel.commits.slice(before);
 }

@@ -28,7 +28,7 @@ function setUp() {
       },
       provide: (owner, { chains }) => void provided.set(owner, chains),
       follow: () => {},
-      isSynced: false,
+      isReconciled: false,
     },
     clock: new FakeClock(),
     podCidrs: [],

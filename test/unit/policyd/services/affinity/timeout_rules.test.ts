@@ -127,7 +127,7 @@ function setUp() {
     dataplane.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
   const settle = (): State => {
     clock.pass(10);
-    assert.ok(ruleset.isSynced, ruleset.status().lastError);
+    assert.ok(ruleset.isReconciled, ruleset.status().lastError);
     assert.equal(ruleset.status().failures, 0, logger.lines.map(({ fields }) => fields["error"]).join());
     return kernel.state();
   };

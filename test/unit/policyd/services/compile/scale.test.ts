@@ -27,7 +27,7 @@ function served(count: number) {
       },
       provide: () => {},
       follow: () => {},
-      isSynced: true,
+      isReconciled: true,
     },
     clock: new FakeClock(),
     podCidrs: [],

@@ -174,7 +174,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     const [logger, events] = [recordingLogger(), recordingNotices()];
     const dataplane = new ServicesDataplane({
       nodeName: "n1",
-      ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isSynced: false },
+      ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isReconciled: false },
       clock: new FakeClock(),
       podCidrs: [],
       nodePortAddresses: [],

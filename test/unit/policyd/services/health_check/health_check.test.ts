@@ -110,10 +110,13 @@ describe("services/health_check: ports, addresses and answers", () => {
   });
 
   it("LB-14: the proxy is healthy while the kernel has all rules, or lacks some for less than two periods", () => {
-    assert.ok(isProxyHealthy({ isSynced: true, pendingSince: undefined }, 100_000, 30_000));
-    assert.ok(isProxyHealthy({ isSynced: false, pendingSince: 100_000 }, 159_999, 30_000));
-    assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: 100_000 }, 160_000, 30_000));
-    assert.ok(!isProxyHealthy({ isSynced: false, pendingSince: undefined }, 0, 30_000), "not before the first write");
+    assert.ok(isProxyHealthy({ isReconciled: true, pendingSince: undefined }, 100_000, 30_000));
+    assert.ok(isProxyHealthy({ isReconciled: false, pendingSince: 100_000 }, 159_999, 30_000));
+    assert.ok(!isProxyHealthy({ isReconciled: false, pendingSince: 100_000 }, 160_000, 30_000));
+    assert.ok(
+      !isProxyHealthy({ isReconciled: false, pendingSince: undefined }, 0, 30_000),
+      "not before the first write",
+    );
   });
 
   it("LB-14 NODE-04: checks are answered on all addresses, or on those of the node that serve NodePorts", () => {
