@@ -32,14 +32,14 @@ import { kernelAddressCleanup } from "./node/address_cleanup.ts";
 import { affordableFragmentMemory, openConntrackSettings } from "./node/conntrack_settings.ts";
 import { kernelFlowCleanup } from "./node/flow_cleanup.ts";
 import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
-import { openMasquerade } from "./node/masquerade/masquerade_dataplane.ts";
-import { PortShareDataplane } from "./node/masquerade/port_share_dataplane.ts";
+import { openMasquerade } from "./node/masquerade/masquerade_networks.ts";
+import { PortShares } from "./node/masquerade/port_shares.ts";
 import { kernelNodePorts } from "./node/masquerade/taken_ports.ts";
-import { NodeDataplane } from "./node/node_dataplane.ts";
+import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
-import { openTunnelGuard } from "./node/tunnel_guard_dataplane.ts";
+import { openTunnelGuard } from "./node/tunnel_guard.ts";
 import { openNodeState } from "./node_state/open.ts";
 import { openNodeJudge } from "./objects/nodes/node_judge.ts";
 import { openSource } from "./objects/open.ts";
@@ -140,7 +140,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const services = openServices(configuration, serving);
   const policies = openPolicies(configuration, { ...machine, mark });
   const masquerade = openMasquerade(configuration, ruleset, judge);
-  const portShares = new PortShareDataplane({
+  const portShares = new PortShares({
     ...machine,
     ports: kernelNodePorts(syscalls),
     attachments: () => attachments.values(),
@@ -158,13 +158,13 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const health = openHealth(configuration, machine);
   const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
   const forget = (addresses: readonly Address[]): Promise<void> => flows.forgetAddresses(addresses);
-  const node = new NodeDataplane({
+  const node = new AttachmentRules({
     ...machine,
     ...presence,
     watch: new RulesetWatch({ ruleset, clock, logger, portId }),
     startEvents: () => {
       const events = startEventThread({ calls: syscalls });
-      for (const part of [routes, nodeState.dataplane, beside]) void part.start(events);
+      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
       health.watch(events);
       return events;
     },
@@ -202,15 +202,15 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ended,
     metrics.firstSync,
     policies.notices,
-    protection.dataplane,
+    protection.component,
     policies.flowLedger,
-    ...services.dataplanes,
-    ...policies.dataplanes,
-    ...masquerade.dataplanes,
+    ...services.components,
+    ...policies.components,
+    ...masquerade.components,
     portShares,
     tunnelGuard,
     routes,
-    nodeState.dataplane,
+    nodeState.reconciler,
     beside,
     // Starts the ruleset, after the others have made their claims.
     node,
@@ -218,7 +218,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     installation,
     networkCondition,
     failures,
-    health.dataplane,
+    health.component,
   ].filter((component) => component !== undefined);
   const { servers } = protection;
   const onAddress = (address: string): void => logger.info("address of the API server", { address });
@@ -252,7 +252,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
   const conditions = [takeOver?.condition, installation?.condition].filter((one) => one !== undefined);
-  health.serve([objects, nodeState.dataplane.condition, ...conditions]);
+  health.serve([objects, nodeState.reconciler.condition, ...conditions]);
   const metricsServer = serveMetrics(configuration, metrics, daemon, {
     ...machine,
     attachmentFailures: () => failures.seconds(),

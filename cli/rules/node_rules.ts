@@ -10,9 +10,9 @@ import type { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
 import { attachedElements } from "../../policyd/node/tables/attached_addresses.ts";
 import { leavingPodElements } from "../../policyd/node/masquerade/cluster_masquerade.ts";
-import { openMasquerade } from "../../policyd/node/masquerade/masquerade_dataplane.ts";
+import { openMasquerade } from "../../policyd/node/masquerade/masquerade_networks.ts";
 import { configuredTables } from "../../policyd/node/tables/configured_tables.ts";
-import { openTunnelGuard } from "../../policyd/node/tunnel_guard_dataplane.ts";
+import { openTunnelGuard } from "../../policyd/node/tunnel_guard.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { OwnNetworks } from "../../policyd/policies/own_networks.ts";
 import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
@@ -20,7 +20,7 @@ import { openNodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import { ProtectedSocketIndex } from "../../policyd/protection/socket_index.ts";
 import { localPodElements } from "../../policyd/services/elements/node_elements.ts";
-import { ServicesDataplane } from "../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../policyd/services/service_proxy.ts";
 import { nodePolicies } from "./node_policies.ts";
 import { wholeTable } from "./whole_table.ts";
 
@@ -88,15 +88,15 @@ function claimServices(
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
   const ofNode = { nodeName, ruleset, clock, ...networks, judge, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
-  const services = configuration.services ? [new ServicesDataplane(parts)] : [];
-  const dataplanes = [
+  const services = configuration.services ? [new ServiceProxy(parts)] : [];
+  const components = [
     ...services,
-    ...openMasquerade(configuration, ruleset, judge).dataplanes,
+    ...openMasquerade(configuration, ruleset, judge).components,
     openTunnelGuard(configuration, ruleset),
     ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
   ];
   const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
-  for (const each of dataplanes) each.apply(changes);
+  for (const each of components) each.apply(changes);
   return services.flatMap((each) => each.problems());
 }
 

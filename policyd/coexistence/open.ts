@@ -10,7 +10,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { CLOSING_TABLE } from "../policies/closing/closing_tables.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
-import { BesideDataplane } from "./beside_dataplane.ts";
+import { NeighbouringPods } from "./neighbouring_pods.ts";
 import { netlinkBesideKernel } from "./beside_kernel.ts";
 import { foreignPorts } from "./foreign_ports.ts";
 import { TakeOver } from "./take_over.ts";
@@ -29,7 +29,7 @@ export interface CoexistenceMachine {
 
 /** The parts that protect pods of another plugin. */
 export interface Coexistence {
-  readonly beside: BesideDataplane;
+  readonly beside: NeighbouringPods;
   /** Undefined without policies: no rule of ours then drops packets from a foreign port. */
   readonly takeOver: TakeOver | undefined;
 }
@@ -46,7 +46,7 @@ export function openCoexistence(
   tables: readonly Table[],
 ): Coexistence {
   const kernel = netlinkBesideKernel(syscalls, bridge);
-  const beside = new BesideDataplane({ kernel, bridge, attachments, clock, logger, syncPeriod });
+  const beside = new NeighbouringPods({ kernel, bridge, attachments, clock, logger, syncPeriod });
   if (!policies) return { beside, takeOver: undefined };
   const version = versionOf(
     tables.find(({ name, family }) => name === POLICY_TABLE.name && family === POLICY_TABLE.family),

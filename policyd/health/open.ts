@@ -22,7 +22,7 @@ export interface HealthMachine {
 /** The daemon's health, over HTTP. */
 export interface Health {
   /** Follows the node's own Node object. */
-  readonly dataplane: Component;
+  readonly component: Component;
   /** Starts to serve. The daemon is ready when all these conditions hold and the rules are in force. */
   serve(conditions: readonly Condition[]): void;
   /** Whether the daemon is ready as `/readyz` defines it, even if that is not served; false before {@link serve}. */
@@ -57,7 +57,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   const node = (): HealthAnswer =>
     healthzAnswer({ isHealthy: isHealthy(), isEligible: eligibility.isEligible, lastUpdated }, clock.time());
   return {
-    dataplane: eligibility,
+    component: eligibility,
     serve: (conditions) => {
       const all = [...own, ...conditions];
       ready = all;

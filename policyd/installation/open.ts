@@ -3,7 +3,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
+import type { RouteReconciler } from "../routes/route_reconciler.ts";
 import { hostFiles } from "./host_files.ts";
 import { Installation } from "./installation.ts";
 
@@ -13,7 +13,7 @@ export interface InstallationMachine {
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
   readonly ruleset: Pick<Ruleset, "follow">;
-  readonly routes: Pick<RoutesDataplane, "podMtu" | "followPodMtu">;
+  readonly routes: Pick<RouteReconciler, "podMtu" | "followPodMtu">;
 }
 
 /** Returns the part that keeps the plugin installed, where configured; it does nothing before it is started. */

@@ -5,7 +5,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Health } from "../health/open.ts";
 import type { Logger } from "../log/logger.ts";
-import type { RoutesDataplane } from "../routes/routes_dataplane.ts";
+import type { RouteReconciler } from "../routes/route_reconciler.ts";
 import { apiCredentials } from "../objects/open.ts";
 import { NetworkCondition } from "./network_condition.ts";
 
@@ -16,7 +16,7 @@ export interface NetworkConditionMachine {
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
   readonly health: Pick<Health, "isReady">;
-  readonly routes: Pick<RoutesDataplane, "areInForce">;
+  readonly routes: Pick<RouteReconciler, "areInForce">;
 }
 
 /**

@@ -10,7 +10,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { NodeStateDataplane } from "./node_state_dataplane.ts";
+import { NodeStateReconciler } from "./node_state_reconciler.ts";
 import { NodeStateReport } from "./report.ts";
 
 /** The parts of the machine that {@link openNodeState} needs. */
@@ -38,12 +38,12 @@ export interface NodeStateMachine {
 export function openNodeState(
   { nodeName, stateDirectory, syncPeriod }: Configuration,
   machine: NodeStateMachine,
-): { readonly dataplane: NodeStateDataplane; readonly report: NodeStateReport } {
+): { readonly reconciler: NodeStateReconciler; readonly report: NodeStateReport } {
   const { syscalls, clock, logger, attachments, clusterEvents, originals, uplinks, isForbidden, links } = machine;
   const settings = procSysctl(syscalls);
   const sysctl = rememberingSysctl(settings, originals);
   const report = new NodeStateReport({ logger, events: clusterEvents, nodeName });
-  const dataplane = new NodeStateDataplane({
+  const reconciler = new NodeStateReconciler({
     kernel: netlinkNodeState({ syscalls, socket: openRouteSocket(syscalls), sysctl, runDir: stateDirectory }),
     sysctl: settings,
     clock,
@@ -54,5 +54,5 @@ export function openNodeState(
     syncPeriod,
     links,
   });
-  return { dataplane, report };
+  return { reconciler, report };
 }

@@ -24,7 +24,7 @@ import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
 import { OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
-import { PolicyDataplane } from "./policy_dataplane.ts";
+import { PolicyEnforcement } from "./policy_enforcement.ts";
 import { OMITTED, PolicyNotices } from "./policy_notices.ts";
 import { retainedFiles } from "./retained/retained_files.ts";
 import { PolicyProgress } from "./status/policy_progress.ts";
@@ -43,7 +43,7 @@ export interface PoliciesMachine extends FlowLedgerMachine {
 /** Policies, and the parts of the daemon that depend on their verdicts. */
 export interface OpenedPolicies {
   /** Enforce policies, in this order; empty where the configuration enforces none. */
-  readonly dataplanes: readonly Component[];
+  readonly components: readonly Component[];
   readonly follower: AttachmentFollower;
   readonly notices: PolicyNotices;
   readonly progress: PolicyProgress;
@@ -81,7 +81,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
   const notices = new PolicyNotices({ logger, events, isEnforced: false });
   ruleset.follow(() => notices.rulesInForce());
   return {
-    dataplanes: [],
+    components: [],
     follower: policiesOff(kernel, logger),
     notices,
     progress: new PolicyProgress({ clock, isInForce: undefined }),
@@ -100,7 +100,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   const { nodeName, podCIDRs, objectsDirectory, stateDirectory, connectionLimit } = configuration;
   const { clock, logger, attachments, clusterEvents: events, originals, judge, mark, ruleset } = machine;
   const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
-  const policies = new PolicyDataplane({
+  const policies = new PolicyEnforcement({
     nodeName,
     ruleset,
     clock,
@@ -129,7 +129,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   const dropLog = new DropLog({ group: options.dropLogGroup, view, options, logger, clock, observer: flowLedger });
   policies.follow(dropLog);
   return {
-    dataplanes: [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
+    components: [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
     follower: policies,
     notices,
     progress: new PolicyProgress({ clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut }),

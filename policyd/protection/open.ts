@@ -16,7 +16,7 @@ import { ApiServers } from "./api_servers.ts";
 import { configuredSockets } from "./configured_sockets.ts";
 import { EarlyTable } from "./early_table.ts";
 import { HostPortRefusals } from "./host_port_refusals.ts";
-import { ProtectionDataplane } from "./protection_dataplane.ts";
+import { SocketProtection } from "./socket_protection.ts";
 import { ProtectedSocketIndex } from "./socket_index.ts";
 import { TranslatedFlows } from "./translated_flows.ts";
 
@@ -34,7 +34,7 @@ export interface ProtectionMachine {
 /** The parts of the daemon that reserve addresses and ports for the programs that nodes depend on. */
 export interface OpenedProtection {
   readonly index: ProtectedSocketIndex;
-  readonly dataplane: ProtectionDataplane;
+  readonly component: SocketProtection;
   readonly servers: ApiServers;
   readonly hostPorts: HostPortRefusals;
 }
@@ -53,7 +53,7 @@ export function openProtection(configuration: Configuration, machine: Protection
     clock,
     logger,
   });
-  const dataplane = new ProtectionDataplane({
+  const component = new SocketProtection({
     index,
     ruleset,
     early: new EarlyTable(kernel),
@@ -73,7 +73,7 @@ export function openProtection(configuration: Configuration, machine: Protection
       return found.flatMap(({ address }) => tryParseAddress(address) ?? []);
     },
     clock,
-    protect: (asked) => dataplane.protect(asked),
+    protect: (asked) => component.protect(asked),
   });
-  return { index, dataplane, servers, hostPorts: new HostPortRefusals(configured.ports, logger, clusterEvents) };
+  return { index, component, servers, hostPorts: new HostPortRefusals(configured.ports, logger, clusterEvents) };
 }

@@ -102,7 +102,7 @@ export type Step =
   | { readonly type: "add-route" | "replace-route" | "delete-route"; readonly route: OwnRoute }
   | { readonly type: "add-rule" | "delete-rule"; readonly rule: RoutingRule };
 
-/** Access to the kernel's links and routes, as routes_dataplane.ts needs it. */
+/** Access to the kernel's links and routes, as route_reconciler.ts needs it. */
 export interface RouteKernel {
   /**
    * Reads the whole state, in slices since there may be tens of thousands of routes. Call no other method meanwhile.

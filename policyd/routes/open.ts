@@ -7,7 +7,7 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { netlinkRouteKernel } from "./netlink_kernel.ts";
-import { RoutesDataplane } from "./routes_dataplane.ts";
+import { RouteReconciler } from "./route_reconciler.ts";
 
 /**
  * Opens the routes of this thread's network namespace. Nothing is written before all objects have been read.
@@ -31,8 +31,8 @@ export function openRoutes(
     readonly judge: NodeJudge;
     readonly setOnLink: (addresses: ReadonlySet<Address>) => void;
   },
-): RoutesDataplane {
-  return new RoutesDataplane({
+): RouteReconciler {
+  return new RouteReconciler({
     kernel: netlinkRouteKernel(syscalls),
     clock,
     logger,

@@ -24,7 +24,7 @@ import { problemLog } from "./problem_log.ts";
 import { proxyMode } from "./proxy_mode.ts";
 import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
-import { serviceElements, ServicesDataplane } from "./services_dataplane.ts";
+import { serviceElements, ServiceProxy } from "./service_proxy.ts";
 import { type Flows, StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { servedFrontends } from "./stale_flows/served_frontends.ts";
@@ -49,7 +49,7 @@ export interface ServicesMachine {
 /** The component of Services, and the status of its stale flows. */
 export interface OpenedServices {
   /** Empty if another program serves Services. */
-  readonly dataplanes: readonly ServicesDataplane[];
+  readonly components: readonly ServiceProxy[];
   readonly staleFlows: () => StaleFlowsStatus;
   /** Returns the elements of an attachment. */
   readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
@@ -65,9 +65,9 @@ export function openServices(configuration: Configuration, machine: ServicesMach
   const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
   const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
-  if (!configuration.services) return { dataplanes: [], staleFlows: stale.status, elementsOf: () => [] };
+  if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
   const warning = refuseExternalIPs ? [] : [externalIpWarning(logger, clusterEvents)];
-  const dataplane = new ServicesDataplane({
+  const component = new ServiceProxy({
     nodeName,
     ruleset,
     clock,
@@ -85,7 +85,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     ],
     observers: [problemLog(logger, clusterEvents), observer, ...warning],
   });
-  return { dataplanes: [dataplane], staleFlows: stale.status, elementsOf: serviceElements };
+  return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };
 }
 
 function healthChecks(

@@ -4,7 +4,7 @@ import { NodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { netlinkRouteKernel } from "../../policyd/routes/netlink_kernel.ts";
-import { RoutesDataplane } from "../../policyd/routes/routes_dataplane.ts";
+import { RouteReconciler } from "../../policyd/routes/route_reconciler.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { node as nodeObject } from "../support/routes/machine.ts";
@@ -42,7 +42,7 @@ describe("policyd/routes and discarding routes, in the kernel", () => {
         node.exec("ip", command.split(" "));
       }
       const clock = new FakeClock();
-      const routes = new RoutesDataplane({
+      const routes = new RouteReconciler({
         kernel: node.inside(() => netlinkRouteKernel(node.calls)),
         clock,
         logger: recordingLogger(),

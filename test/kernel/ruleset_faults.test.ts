@@ -5,9 +5,9 @@ import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { contentOf } from "../support/dataplane/content.ts";
-import { FaultyNftables } from "../support/dataplane/faulty_nftables.ts";
-import { sampleClaims, sampleTables } from "../support/dataplane/sample.ts";
+import { contentOf } from "../support/ruleset/content.ts";
+import { FaultyNftables } from "../support/ruleset/faulty_nftables.ts";
+import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 

@@ -12,8 +12,8 @@ import { RulesetWatch } from "../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { sampleClaims, sampleTables } from "../support/dataplane/sample.ts";
-import { contentOf } from "../support/dataplane/content.ts";
+import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
+import { contentOf } from "../support/ruleset/content.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 

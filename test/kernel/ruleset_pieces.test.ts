@@ -11,7 +11,7 @@ import { withVersion } from "../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { sampleAddress } from "../support/dataplane/sample.ts";
+import { sampleAddress } from "../support/ruleset/sample.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 /** The number of elements, which the kernel lists in several pieces. */

@@ -12,9 +12,9 @@ import { RulesetWatch } from "../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { contentOf } from "../support/dataplane/content.ts";
-import { profileSets, profileTable, provideJudged, withdrawJudged } from "../support/dataplane/provided.ts";
-import { runRandomProfiles } from "../support/dataplane/random_profiles.ts";
+import { contentOf } from "../support/ruleset/content.ts";
+import { profileSets, profileTable, provideJudged, withdrawJudged } from "../support/ruleset/provided.ts";
+import { runRandomProfiles } from "../support/ruleset/random_profiles.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 

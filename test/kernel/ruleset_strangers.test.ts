@@ -5,8 +5,8 @@ import { FakeClock } from "../../policyd/lib/clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
-import { contentOf } from "../support/dataplane/content.ts";
-import { sampleClaims, sampleTables } from "../support/dataplane/sample.ts";
+import { contentOf } from "../support/ruleset/content.ts";
+import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 /** Objects that nft allows in our tables with names, or in a form, that ours never have. */

@@ -5,7 +5,7 @@ import { ConntrackSockets, type FlowCalls } from "../../../kernel/conntrack/sock
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { AttachmentRegistry } from "../../attachments/registry.ts";
-import type { PolicyDataplane } from "../policy_dataplane.ts";
+import type { PolicyEnforcement } from "../policy_enforcement.ts";
 import { ConnectionLimit, type ConnectionLimitParts, type ConnectionTable } from "./connection_limit.ts";
 import { podsOf } from "./fair_share.ts";
 
@@ -22,7 +22,7 @@ export interface ConnectionLimitMachine extends Pick<
 
 /** Opens a limit that begins when the policies are known. @param limit 0 for none; undefined for the default */
 export function openConnectionLimit(
-  policies: Pick<PolicyDataplane, "follow">,
+  policies: Pick<PolicyEnforcement, "follow">,
   limit: number | undefined,
   { syscalls, attachments, ...parts }: ConnectionLimitMachine,
 ): void {

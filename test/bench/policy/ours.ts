@@ -12,7 +12,7 @@ import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { v8CollectionPace } from "../../../policyd/lib/collection_pace.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
-import { PolicyDataplane } from "../../../policyd/policies/policy_dataplane.ts";
+import { PolicyEnforcement } from "../../../policyd/policies/policy_enforcement.ts";
 import { NO_RETAINED_FILES } from "../../../policyd/policies/retained/retained_files.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -20,7 +20,7 @@ import { NODE } from "./cluster.ts";
 
 /** The costs of a step, in milliseconds. */
 export interface Taken {
-  /** From the objects' arrival at the dataplane until the kernel has acknowledged the last commit. */
+  /** From the objects' arrival at the component until the kernel has acknowledged the last commit. */
   readonly whole: number;
   /**
    * The time within the kernel: sending the batches, each carried out before the call returns, and reading the answers.
@@ -71,7 +71,7 @@ class ObservedSocket extends NftablesSocket {
 export class Ours implements Disposable {
   readonly kernel: Nftables;
   readonly ruleset: Ruleset;
-  readonly #dataplane: PolicyDataplane;
+  readonly #component: PolicyEnforcement;
   #inKernel = 0;
   #elements = 0;
   #commits = 0;
@@ -98,7 +98,7 @@ export class Ours implements Disposable {
       syncPeriod: NEVER,
     });
     this.ruleset.claim("others", claims);
-    this.#dataplane = new PolicyDataplane({
+    this.#component = new PolicyEnforcement({
       nodeName: NODE,
       ruleset: this.ruleset,
       options: DEFAULT_POLICY_OPTIONS,
@@ -111,20 +111,20 @@ export class Ours implements Disposable {
   /** Builds everything, as after a start of the daemon. Call it once. */
   async load(changes: readonly ObjectChange[], attachments: readonly AttachmentRecord[]): Promise<Taken> {
     return await this.#taken(async () => {
-      for (const attachment of attachments) this.#dataplane.attached(attachment, "unknown");
-      this.#dataplane.apply(changes);
-      this.#dataplane.synced();
-      await this.#dataplane.prepared();
+      for (const attachment of attachments) this.#component.attached(attachment, "unknown");
+      this.#component.apply(changes);
+      this.#component.synced();
+      await this.#component.prepared();
       this.ruleset.start();
       await this.#quiet();
-      await Promise.all(attachments.map((attachment) => this.#dataplane.inForce(attachment)));
+      await Promise.all(attachments.map((attachment) => this.#component.inForce(attachment)));
     });
   }
 
   /** Puts a great many changes in force, in the daemon's slices. */
   async change(changes: readonly ObjectChange[]): Promise<Taken> {
     return await this.#taken(async () => {
-      this.#dataplane.apply(changes);
+      this.#component.apply(changes);
       await this.#quiet();
     });
   }
@@ -132,7 +132,7 @@ export class Ours implements Disposable {
   /** Puts changes in force that make one commit. */
   async changeOnce(changes: readonly ObjectChange[]): Promise<Taken> {
     return await this.#taken(async () => {
-      this.#dataplane.apply(changes);
+      this.#component.apply(changes);
       const deadline = performance.now() + PATIENCE_MILLISECONDS;
       while (this.#commits === 0) {
         if (performance.now() > deadline) throw this.#failure("the changes made no commit");
@@ -142,7 +142,7 @@ export class Ours implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    void this.#dataplane.stop();
+    void this.#component.stop();
     this.ruleset.stop();
     this.kernel.close();
   }
@@ -150,7 +150,7 @@ export class Ours implements Disposable {
   async #quiet(): Promise<void> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
     // Long policies are compiled in many slices, and after the first there may be nothing to commit.
-    await this.#dataplane.prepared();
+    await this.#component.prepared();
     const isUnderWay = (): boolean =>
       this.#commits === 0 ||
       !this.ruleset.status().isReconciled ||
@@ -172,7 +172,7 @@ export class Ours implements Disposable {
     this.#commits = 0;
     const before = process.threadCpuUsage();
     const start = performance.now();
-    // The dataplane's own timers do not keep a process alive.
+    // The component's own timers do not keep a process alive.
     const alive = setInterval(() => {}, 1000);
     await action();
     clearInterval(alive);

@@ -7,7 +7,7 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";
-import { serviceElements } from "../../../policyd/services/services_dataplane.ts";
+import { serviceElements } from "../../../policyd/services/service_proxy.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { install, OURS } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";

@@ -12,7 +12,7 @@ const GOAL = 20;
 const PATIENCE_MILLISECONDS = 30_000;
 
 /**
- * Measures the time from an object's arrival at the dataplane until this process has received the kernel's notification
+ * Measures the time from an object's arrival at the component until this process has received the kernel's notification
  * of the commit, with changes at a steady rate and a minSyncPeriod of 0. The daemon's own timers decide when a batch is
  * made.
  */
@@ -49,7 +49,7 @@ export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number
     if (service === undefined) break;
     const change = sliceChange(withFirstReplaced(service, number));
     arrivals.push(performance.now());
-    ours.dataplane.apply([change]);
+    ours.component.apply([change]);
   }
   const deadline = performance.now() + PATIENCE_MILLISECONDS;
   while (latencies.length < changes && lost.length === 0 && performance.now() < deadline) await wait(10);

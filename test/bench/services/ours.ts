@@ -6,14 +6,14 @@ import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
-import { ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { POD_CIDR } from "./cluster.ts";
 
 /** The costs of a step, in milliseconds. */
 export interface Taken {
-  /** From the objects' arrival at the dataplane until the kernel has acknowledged the commit. */
+  /** From the objects' arrival at the component until the kernel has acknowledged the commit. */
   readonly whole: number;
   /** Within the kernel: sending the batch, which is carried out before the call returns, and reading the answer. */
   readonly inKernel: number;
@@ -47,7 +47,7 @@ const NEVER = 2 ** 30;
 export class Ours implements Disposable {
   readonly namespace: LabNamespace;
   readonly kernel: Nftables;
-  readonly dataplane: ServicesDataplane;
+  readonly component: ServiceProxy;
   readonly #ruleset: Ruleset;
   #inKernel = 0;
   #elements = 0;
@@ -79,7 +79,7 @@ export class Ours implements Disposable {
       minSyncPeriod: 0,
       syncPeriod: NEVER,
     });
-    this.dataplane = new ServicesDataplane({
+    this.component = new ServiceProxy({
       nodeName: NODE,
       ruleset: this.#ruleset,
       clock: realClock,
@@ -92,7 +92,7 @@ export class Ours implements Disposable {
   /** Compiles everything and writes the tables, as after a start of the daemon. Call it once. */
   load(changes: readonly ObjectChange[]): Taken {
     return this.#taken(() => {
-      this.dataplane.apply(changes);
+      this.component.apply(changes);
       this.#ruleset.start();
     });
   }
@@ -100,7 +100,7 @@ export class Ours implements Disposable {
   /** Compiles the changes and commits them. */
   change(changes: readonly ObjectChange[]): Taken {
     return this.#taken(() => {
-      this.dataplane.apply(changes);
+      this.component.apply(changes);
       this.#ruleset.flush();
     });
   }

@@ -14,7 +14,7 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { LateFlowDeletion } from "../../../policyd/node/late_flow_deletion.ts";
-import { NodeDataplane } from "../../../policyd/node/node_dataplane.ts";
+import { AttachmentRules } from "../../../policyd/node/attachment_rules.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { attachmentRecord } from "../cni/attachment_record.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
@@ -105,7 +105,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
       return Promise.resolve();
     },
   });
-  const dataplane = new NodeDataplane({
+  const component = new AttachmentRules({
     ruleset,
     watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
     startEvents: () => {
@@ -154,7 +154,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     nodeName: "n",
     source,
     attachments,
-    components: [dataplane],
+    components: [component],
     logger,
     events: recordingNotices(),
     clock,

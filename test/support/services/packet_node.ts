@@ -9,7 +9,7 @@ import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
-import { serviceElements, ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
+import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 import { SERVICE_RULES } from "./scenario.ts";
@@ -44,7 +44,7 @@ export class PacketNode {
   /** Replaces the node's Services by those of a cluster; the difference removes those of the previous cluster. */
   load({ nodeName, services, endpointSlices, nodes, configuration }: ServiceWorld): void {
     const claimed = new Map<string, readonly DesiredElement[]>();
-    const dataplane = new ServicesDataplane({
+    const component = new ServiceProxy({
       nodeName,
       ruleset: {
         claim: (owner, claims) => void claimed.set(owner, claims),
@@ -58,7 +58,7 @@ export class PacketNode {
       refuseExternalIps: configuration.refuseExternalIps,
     });
     const objects = [...services, ...endpointSlices, ...nodes];
-    dataplane.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
     for (const owner of this.#owners) if (!claimed.has(owner)) this.#ruleset.claim(owner, []);
     for (const [owner, claims] of claimed) this.#ruleset.claim(owner, claims);
     this.#owners = new Set(claimed.keys());

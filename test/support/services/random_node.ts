@@ -9,9 +9,9 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
-import { serviceElements, ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
+import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
-import { contentOf } from "../dataplane/content.ts";
+import { contentOf } from "../ruleset/content.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 import type { ClusterEvent } from "./random_events.ts";
 import { SERVICE_RULES } from "./scenario.ts";
@@ -68,14 +68,14 @@ export const TABLES_WITHOUT_RULES: readonly Table[] = TABLES.map((table) =>
 export class EventNode {
   readonly #kernel: Nftables;
   readonly #ruleset: Ruleset;
-  readonly #services: ServicesDataplane;
+  readonly #services: ServiceProxy;
 
   /** @param known events that it receives before it writes anything, like a daemon that reads the cluster first */
   constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
     this.#kernel = kernel;
     const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.#ruleset = new Ruleset(options);
-    this.#services = new ServicesDataplane({
+    this.#services = new ServiceProxy({
       nodeName: "n1",
       ruleset: this.#ruleset,
       clock,

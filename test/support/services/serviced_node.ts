@@ -18,7 +18,7 @@ import { keptChains, keptElement } from "../../../policyd/protection/nat_exempti
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
 import type { ClusterObject } from "../../../policyd/objects/model.ts";
 import type { NodePortAddresses, ServiceRules } from "../../../policyd/services/rules/context.ts";
-import { serviceElements, ServicesDataplane } from "../../../policyd/services/services_dataplane.ts";
+import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
@@ -50,7 +50,7 @@ export class ServicedNode implements Disposable {
   readonly #records: AttachmentRecord[] = [];
   #objects: ReadonlyMap<string, ClusterObject> = new Map();
   #ruleset: Ruleset;
-  #dataplane: ServicesDataplane;
+  #component: ServiceProxy;
   #protection: ServicedNodeOptions["protection"];
   /** The clock of Services, which only need a further turn. */
   readonly #clock = new FakeClock();
@@ -61,7 +61,7 @@ export class ServicedNode implements Disposable {
     this.#podCidrs = podCidrs;
     this.#kernel = wired.node.inside(() => new NftablesSocket(lab.calls));
     this.#ruleset = this.#newRuleset(options);
-    this.#dataplane = this.#newDataplane(options);
+    this.#component = this.#newProxy(options);
     this.#begin();
   }
 
@@ -69,10 +69,10 @@ export class ServicedNode implements Disposable {
   restart(options: ServicedNodeOptions): void {
     this.#ruleset.stop();
     this.#ruleset = this.#newRuleset(options);
-    this.#dataplane = this.#newDataplane(options);
+    this.#component = this.#newProxy(options);
     for (const record of this.#records) this.#claim(record);
     const objects = [...this.#objects.values()];
-    this.#dataplane.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    this.#component.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
     this.#begin();
   }
 
@@ -101,7 +101,7 @@ export class ServicedNode implements Disposable {
     const changed = [...after].flatMap(([id, object]) =>
       isDeepStrictEqual(object, this.#objects.get(id)) ? [] : [object],
     );
-    this.#dataplane.apply([
+    this.#component.apply([
       ...gone.map(({ kind, key }) => ({ type: "delete", kind, key }) as const),
       ...changed.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const),
     ]);
@@ -139,12 +139,12 @@ export class ServicedNode implements Disposable {
     });
   }
 
-  #newDataplane(options: ServicedNodeOptions): ServicesDataplane {
+  #newProxy(options: ServicedNodeOptions): ServiceProxy {
     const { nodePortAddresses = [], refuseExternalIps = false, protection } = options;
     this.#protection = protection;
     const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
     const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
-    return new ServicesDataplane({
+    return new ServiceProxy({
       nodeName: this.wired.node.name,
       ruleset: this.#ruleset,
       clock: this.#clock,
@@ -161,7 +161,7 @@ export class ServicedNode implements Disposable {
   }
 
   #begin(): void {
-    this.#dataplane.synced();
+    this.#component.synced();
     const kept = this.#protection?.isKept ? this.#protection.sockets : [];
     this.#ruleset.provide("kept", { table: INET_TABLE, sets: [], chains: kept.length > 0 ? keptChains : [] });
     this.#ruleset.claim("kept", kept.map(keptElement));

@@ -49,8 +49,8 @@ class ScriptedSource implements ObjectSource {
   }
 }
 
-/** A dataplane that records its calls. */
-class NotingDataplane implements ObjectConsumer, PodGate {
+/** A component that records its calls. */
+class NotingComponent implements ObjectConsumer, PodGate {
   readonly asked: string[] = [];
   failure: DrawbridgeError | undefined;
   /** An action during `unregister`. */
@@ -83,7 +83,7 @@ class NotingDataplane implements ObjectConsumer, PodGate {
   }
 
   problems(): readonly string[] {
-    return ["of the dataplane"];
+    return ["of the component"];
   }
 
   async stop(): Promise<void> {
@@ -93,7 +93,7 @@ class NotingDataplane implements ObjectConsumer, PodGate {
 
 describe("policyd/daemon", () => {
   let source: ScriptedSource;
-  let dataplane: NotingDataplane;
+  let component: NotingComponent;
   let clock: FakeClock;
   let logger: ReturnType<typeof recordingLogger>;
   let events: ReturnType<typeof recordingNotices>;
@@ -102,7 +102,7 @@ describe("policyd/daemon", () => {
 
   beforeEach(() => {
     source = new ScriptedSource();
-    dataplane = new NotingDataplane();
+    component = new NotingComponent();
     clock = new FakeClock();
     logger = recordingLogger();
     events = recordingNotices();
@@ -112,7 +112,7 @@ describe("policyd/daemon", () => {
       nodeName: "n",
       source,
       attachments,
-      components: [dataplane],
+      components: [component],
       logger,
       events,
       clock,
@@ -179,28 +179,28 @@ describe("policyd/daemon", () => {
     );
     source.tell({ type: "delete", kind, key });
     assert.equal(daemon.status().objects["Pod"], 0);
-    assert.deepEqual(dataplane.asked, ["apply default/web", "synced", "apply default/web"]);
+    assert.deepEqual(component.asked, ["apply default/web", "synced", "apply default/web"]);
   });
 
-  it("a registration is answered when the dataplane has done it, and the attachment stays until it is removed", async () => {
+  it("a registration is answered when the component has done it, and the attachment stays until it is removed", async () => {
     await daemon.register(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
-    dataplane.failure = new DrawbridgeError("ERR_NETLINK", "busy");
+    component.failure = new DrawbridgeError("ERR_NETLINK", "busy");
     await assert.rejects(daemon.register(attachmentRecord({ containerId: "c2" })), /busy/);
     await assert.rejects(daemon.unregister(attachmentRecord()), /busy/);
     assert.equal(daemon.status().attachments, 2, "an attachment that was not removed stays");
-    dataplane.failure = undefined;
+    component.failure = undefined;
     await daemon.unregister(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
   });
 
-  it("an attachment that a dataplane has removed is logged, and one that comes meanwhile stays", async () => {
+  it("an attachment that a component has removed is logged, and one that comes meanwhile stays", async () => {
     const [record, next] = [attachmentRecord(), attachmentRecord()];
     await daemon.register(record);
-    dataplane.leave = () => void attachments.remove(record);
+    component.leave = () => void attachments.remove(record);
     await daemon.unregister(record);
     assert.equal(logger.lines.at(-1)?.message, "attachment removed");
-    dataplane.leave = () => attachments.add(next);
+    component.leave = () => attachments.add(next);
     await daemon.register(record);
     await daemon.unregister(record);
     assert.equal(attachments.get(record), next);
@@ -208,7 +208,7 @@ describe("policyd/daemon", () => {
 
   it("REG-05: a registration says what it waits for before its client's timeout, and goes on afterwards", async () => {
     let arrive = (): void => {};
-    dataplane.obstacle = new Promise((resolve) => (arrive = resolve));
+    component.obstacle = new Promise((resolve) => (arrive = resolve));
     const refusals: unknown[] = [];
     void daemon.register(attachmentRecord(), 1000).catch((error: unknown) => refusals.push(error));
     clock.pass(700);
@@ -219,7 +219,7 @@ describe("policyd/daemon", () => {
     assert.match(String(refusals), /within 1000 ms: no Pod object$/);
     arrive();
     assert.equal(daemon.status().attachments, 1, "the attachment stays, since its record exists");
-    dataplane.obstacle = undefined;
+    component.obstacle = undefined;
     await daemon.register(attachmentRecord({ containerId: "c2" }), 1000);
     assert.equal(clock.pending, 0);
   });
@@ -249,7 +249,7 @@ describe("policyd/daemon", () => {
     assert.deepEqual(events.notices, []);
   });
 
-  it("problems are logged as they come, and stopping the daemon stops its source and dataplane", async () => {
+  it("problems are logged as they come, and stopping the daemon stops its source and component", async () => {
     source.sink?.problem("a.yaml: nonsense");
     assert.deepEqual(logger.lines.at(-1), {
       level: "warn",
@@ -262,6 +262,6 @@ describe("policyd/daemon", () => {
     assert.deepEqual({ Service, Pod, other }, { Service: 2, Pod: 0, other: 1 });
     await daemon.stop();
     assert.equal(source.sink, undefined);
-    assert.deepEqual(dataplane.asked, ["stop"]);
+    assert.deepEqual(component.asked, ["stop"]);
   });
 });

@@ -18,9 +18,9 @@ import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../policyd/
 import { policyTable } from "../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../policyd/policies/cuts/cuts.ts";
 import { kernelOpening } from "../../../../policyd/policies/cuts/startup_rules.ts";
-import { PolicyDataplane } from "../../../../policyd/policies/policy_dataplane.ts";
+import { PolicyEnforcement } from "../../../../policyd/policies/policy_enforcement.ts";
 import { NO_RETAINED_FILES } from "../../../../policyd/policies/retained/retained_files.ts";
-import { serviceElements, ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { serviceElements, ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import { add, type Configuration } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
 import type { WiredNode } from "../../../lab/topology.ts";
@@ -35,8 +35,8 @@ export interface PolicedPod {
 
 interface Running {
   readonly ruleset: Ruleset;
-  readonly services: ServicesDataplane;
-  readonly policies: PolicyDataplane | undefined;
+  readonly services: ServiceProxy;
+  readonly policies: PolicyEnforcement | undefined;
   readonly cuts: Cuts | undefined;
 }
 
@@ -97,7 +97,7 @@ export class PolicedNode implements Disposable {
       syncPeriod: 3_600_000,
     });
     const { name } = this.wired.node;
-    const services = new ServicesDataplane({
+    const services = new ServiceProxy({
       nodeName: name,
       ruleset,
       clock: realClock,
@@ -150,12 +150,12 @@ export class PolicedNode implements Disposable {
     this.#kernel.close();
   }
 
-  #policies(ruleset: Ruleset, options: PolicyOptions): { readonly policies: PolicyDataplane; readonly cuts: Cuts } {
+  #policies(ruleset: Ruleset, options: PolicyOptions): { readonly policies: PolicyEnforcement; readonly cuts: Cuts } {
     const { calls } = this.#lab;
     const { node } = this.wired;
     const nodeAddresses = (): ReadonlySet<Address> => node.inside(() => localAddresses(calls));
     const sockets = new ConntrackSockets(calls, () => node.inside(() => openConntrackSocket(calls)));
-    const policies = new PolicyDataplane({
+    const policies = new PolicyEnforcement({
       nodeName: "node1",
       ruleset,
       clock: realClock,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
-import { type FaultRates, FaultyNftables } from "../../dataplane/faulty_nftables.ts";
+import { type FaultRates, FaultyNftables } from "../../ruleset/faulty_nftables.ts";
 import { LiveNode } from "./live_node.ts";
 import { ClusterState, liveEvents } from "./random_events.ts";
 import { TickingClock } from "./ticking_clock.ts";

@@ -13,7 +13,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { CollectionPace } from "../../../../policyd/lib/collection_pace.ts";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policies/compile/policy_table.ts";
-import { PolicyDataplane } from "../../../../policyd/policies/policy_dataplane.ts";
+import { PolicyEnforcement } from "../../../../policyd/policies/policy_enforcement.ts";
 import type { RoomBounds } from "../../../../policyd/policies/live/sets/set_room.ts";
 import { NO_RETAINED_FILES } from "../../../../policyd/policies/retained/retained_files.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
@@ -48,7 +48,7 @@ export interface LiveNodeParts {
 
 /** A node's table of policies, which the daemon's own parts keep according to events. */
 export class LiveNode {
-  readonly dataplane: PolicyDataplane;
+  readonly component: PolicyEnforcement;
   readonly ruleset: Ruleset;
   readonly #kernel: Nftables;
   readonly #clock: TickingClock;
@@ -59,7 +59,7 @@ export class LiveNode {
     const tables = [withVersion(policyTable(options))];
     const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.ruleset = new Ruleset({ kernel, clock, logger: recordingLogger(), tables, ...periods });
-    this.dataplane = new PolicyDataplane({
+    this.component = new PolicyEnforcement({
       nodeName: "node1",
       ruleset: this.ruleset,
       clock,
@@ -68,15 +68,15 @@ export class LiveNode {
       ...parts,
     });
     for (const event of known) this.apply(event);
-    this.dataplane.synced();
+    this.component.synced();
     this.#clock.pass(0);
     this.ruleset.start();
   }
 
   apply(event: LiveEvent): void {
-    if (event.type === "objects") this.dataplane.apply(event.changes);
-    else if (event.type === "attached") this.dataplane.attached(event.attachment, event.flows ?? "unknown");
-    else this.dataplane.detached(event.name, event.flows ?? "unknown");
+    if (event.type === "objects") this.component.apply(event.changes);
+    else if (event.type === "attached") this.component.attached(event.attachment, event.flows ?? "unknown");
+    else this.component.detached(event.name, event.flows ?? "unknown");
   }
 
   /** Applies changes of objects, and runs everything that follows from them. */
@@ -130,7 +130,7 @@ export class LiveNode {
 
   /** Stops like a daemon that ends. */
   stop(): void {
-    void this.dataplane.stop();
+    void this.component.stop();
     this.ruleset.stop();
   }
 }

@@ -4,7 +4,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
-import { BesideDataplane } from "../../../../policyd/coexistence/beside_dataplane.ts";
+import { NeighbouringPods } from "../../../../policyd/coexistence/neighbouring_pods.ts";
 import type { BesideKernel } from "../../../../policyd/coexistence/beside_kernel.ts";
 import {
   type BesideEntries,
@@ -65,14 +65,14 @@ describe("policyd/coexistence: bridges beside ours", () => {
   let clock: FakeClock;
   let attachments: AttachmentRegistry;
   let events: FakeKernelEvents;
-  let beside: BesideDataplane;
+  let beside: NeighbouringPods;
 
   beforeEach(() => {
     kernel = new FakeBesideKernel();
     clock = new FakeClock();
     attachments = new AttachmentRegistry();
     events = new FakeKernelEvents();
-    beside = new BesideDataplane({
+    beside = new NeighbouringPods({
       kernel,
       bridge: "drawbridge0",
       attachments,

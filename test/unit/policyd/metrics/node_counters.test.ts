@@ -17,7 +17,7 @@ import { connectionSet } from "../../../../policyd/services/rules/connection_cou
 import { RESTRICTED_PORTS } from "../../../../policyd/services/rules/frontend_sets.ts";
 import { numberMap, plainMap } from "../../../../policyd/services/rules/number_maps.ts";
 import { services as servicesParts } from "../../../../policyd/services/rules/services_part.ts";
-import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
 import { FAMILIES, FRONTEND_KINDS, nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
 
@@ -60,7 +60,7 @@ function setUp(hasEndpoints = true) {
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [table], minSyncPeriod: PERIOD, syncPeriod: 30_000 });
   ruleset.follow(() => node.rulesInForce());
   const metrics = new ServiceMetrics(node);
-  const dataplane = new ServicesDataplane({
+  const component = new ServiceProxy({
     nodeName: "node1",
     ruleset,
     clock,
@@ -70,7 +70,7 @@ function setUp(hasEndpoints = true) {
     observers: [metrics],
   });
   const apply = (text: string): void => {
-    dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
   /** The numbers that packets to an endpoint carry: its port's, and its own where clients stay with it. */
   const numbersOf = (address: number): ReadonlySet<number> => {
@@ -106,7 +106,7 @@ function setUp(hasEndpoints = true) {
     node,
     ruleset,
     metrics,
-    dataplane,
+    component,
     apply,
     connect,
     totals,
@@ -261,7 +261,7 @@ describe("policyd/metrics/node_counters", () => {
   });
 
   it("METRIC-02: Services without local endpoints are counted by policy, and endpoints with impossible addresses are counted", () => {
-    const { apply, metrics, dataplane } = setUp();
+    const { apply, metrics, component } = setUp();
     const elsewhere = (spec: string): string => web(["10.0.0.1"], spec).replace("nodeName: node1", "nodeName: node2");
     apply(elsewhere(", internalTrafficPolicy: Local"));
     assert.deepEqual(metrics.totals(), { ignoredEndpoints: 0, refused: 0, withoutLocal: { internal: 1, external: 0 } });
@@ -281,7 +281,7 @@ describe("policyd/metrics/node_counters", () => {
     );
     apply(web(["127.0.0.1", "169.254.1.1", "10.0.0.1"]));
     assert.equal(metrics.totals().ignoredEndpoints, 2);
-    dataplane.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
+    component.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
     assert.equal(metrics.totals().ignoredEndpoints, 0);
   });
 

@@ -3,7 +3,7 @@ import { keyTypes } from "../../../../kernel/nftables/encode/element.ts";
 import { formatKey } from "../../../../kernel/nftables/text/element_text.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { tunnelGuard, tunnelNodes } from "../../../../policyd/node/tables/tunnel_guard.ts";
-import { openTunnelGuard } from "../../../../policyd/node/tunnel_guard_dataplane.ts";
+import { openTunnelGuard } from "../../../../policyd/node/tunnel_guard.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
@@ -22,20 +22,20 @@ describe("policyd/node/tunnel_guard", () => {
         of.map(({ set, element }) => `${set} ${formatKey(typesOf(set), element.key)}`),
       );
     };
-    const dataplane = openTunnelGuard({ encapsulation }, { claim });
+    const component = openTunnelGuard({ encapsulation }, { claim });
     const put = (name: string, ...addresses: readonly (readonly [type: string, address: string])[]): void => {
       const status = { addresses: addresses.map(([type, address]) => ({ type, address })) };
       const text = JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name }, status });
       const set = (object: ReturnType<typeof readScenario>[number]): ObjectChange => {
         return { type: "set", kind: object.kind, key: object.key, object };
       };
-      dataplane.apply(readScenario(text).map(set));
+      component.apply(readScenario(text).map(set));
     };
-    return { dataplane, put, claims: () => [...claims.values()].flat().sort(), count: () => count };
+    return { component, put, claims: () => [...claims.values()].flat().sort(), count: () => count };
   }
 
   it("GUARD-09: the ends of the tunnel follow the Nodes, and a heartbeat changes nothing", () => {
-    const { dataplane, put, claims, count } = guard();
+    const { component, put, claims, count } = guard();
     put("a", ["InternalIP", "192.0.2.1"], ["InternalIP", "2001:db8::1"], ["ExternalIP", "198.51.100.1"]);
     put("b", ["InternalIP", "192.0.2.2"]);
     const all = [
@@ -51,7 +51,7 @@ describe("policyd/node/tunnel_guard", () => {
     const before = count();
     put("b", ["InternalIP", "192.0.2.2"]);
     assert.equal(count(), before);
-    dataplane.apply([{ type: "delete", kind: "Node", key: "a" }]);
+    component.apply([{ type: "delete", kind: "Node", key: "a" }]);
     assert.deepEqual(claims(), ["tunnel_nodes4 192.0.2.2", "tunnel_peers4 192.0.2.2"]);
     put("b");
     assert.deepEqual(claims(), []);

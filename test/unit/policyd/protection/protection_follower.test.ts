@@ -9,21 +9,21 @@ import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
 import { problemLog } from "../../../../policyd/services/problem_log.ts";
-import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const ADDRESSES = ["10.96.0.1", "192.0.2.1", "192.0.2.2", "10.244.1.7"];
 const PORTS = [443, 10_250];
 
-/** A dataplane of Services with its index and its claims. */
+/** A component of Services with its index and its claims. */
 function setUp() {
   const judge = new NodeJudge({ nodeName: "n1" });
   const ports = [{ protocol: "TCP", port: 10_250, owner: "the kubelet" }] as const;
   const protection = new ProtectedSocketIndex({ ports, sockets: [] }, judge);
   const claims = new Map<string, readonly DesiredElement[]>();
   const events = recordingNotices();
-  const dataplane = new ServicesDataplane({
+  const component = new ServiceProxy({
     nodeName: "n1",
     ruleset: {
       claim: (name, wanted) => void claims.set(name, wanted),
@@ -44,7 +44,7 @@ function setUp() {
       .flat()
       .map(({ set, element }) => `${set} ${keyText(element.key)}`)
       .toSorted();
-  return { dataplane, protection, content, events };
+  return { component, protection, content, events };
 }
 
 const address = fc.constantFrom(...ADDRESSES);
@@ -140,12 +140,12 @@ describe("policyd/protection: Services and protected sockets that come and go", 
             followed.protection.setAsked(asked);
           } else {
             last.set(`${one.kind} ${one.key}`, one);
-            followed.dataplane.apply([one]);
+            followed.component.apply([one]);
           }
         }
         const fresh = setUp();
         fresh.protection.setAsked(asked);
-        fresh.dataplane.apply([...last.values()]);
+        fresh.component.apply([...last.values()]);
         assert.deepEqual(followed.content(), fresh.content());
       }),
       { numRuns: 600 },
@@ -153,7 +153,7 @@ describe("policyd/protection: Services and protected sockets that come and go", 
   });
 
   it("CLAIM-01 a refused socket gives its Service one Event, which says that all else is served", () => {
-    const { dataplane, protection, content, events } = setUp();
+    const { component, protection, content, events } = setUp();
     const service = changeOf(
       {
         apiVersion: "v1",
@@ -170,14 +170,14 @@ describe("policyd/protection: Services and protected sockets that come and go", 
       },
       false,
     );
-    dataplane.apply([service]);
+    component.apply([service]);
     assert.ok(
       content().some((text) => text.includes(`${parseAddress("192.0.2.1")}|tcp|443`)),
       "the socket is served at first",
     );
     const socket = { address: parseAddress("192.0.2.1"), protocol: "TCP", port: 443, owner: "the API server" } as const;
     protection.setAsked([socket]);
-    dataplane.apply([service]);
+    component.apply([service]);
     assert.deepEqual(
       events.notices.map(({ reason, note }) => [reason, note]),
       [

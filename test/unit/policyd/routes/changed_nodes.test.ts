@@ -17,7 +17,7 @@ import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts
 import type { Step } from "../../../../policyd/routes/kernel_state.ts";
 import type { Encapsulation } from "../../../../policyd/routes/mtu.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
-import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
+import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { machine, node } from "../../../support/routes/machine.ts";
@@ -42,7 +42,7 @@ function setUp(encapsulation: Encapsulation = "auto") {
   const judge = new NodeJudge({ nodeName: "a" });
   const options = { encapsulation, bridge: "drawbridge0" } as const;
   const of = { nodeName: "a", judge, options, logger: recordingLogger(), events: recordingNotices() };
-  const routes = new RoutesDataplane({ ...of, kernel, clock, syncPeriod: 30_000 });
+  const routes = new RouteReconciler({ ...of, kernel, clock, syncPeriod: 30_000 });
   return { kernel, clock, judge, options, routes };
 }
 

@@ -53,7 +53,7 @@ function desiredOf({ nodes, services, encapsulation }: Cluster, state: KernelSta
   return found;
 }
 
-/** Applies the differences like the dataplane, without its clock. */
+/** Applies the differences like the reconciler, without its clock. */
 function converge(
   kernel: FakeRouteKernel,
   cluster: Cluster,

@@ -12,7 +12,7 @@ import {
 } from "../../../../policyd/ruleset/batch_window.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { sampleClaims, sampleTables } from "../../../support/dataplane/sample.ts";
+import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 import { randomFrom } from "../../../support/random.ts";
 
 const SYNC_PERIOD = 3_600_000;

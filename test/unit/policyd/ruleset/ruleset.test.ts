@@ -5,7 +5,7 @@ import type { Table } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { sampleAddress, sampleClaims, sampleTables } from "../../../support/dataplane/sample.ts";
+import { sampleAddress, sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
 const MIN_SYNC_PERIOD = 1000;
 const SYNC_PERIOD = 30_000;

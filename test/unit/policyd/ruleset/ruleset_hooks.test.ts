@@ -4,8 +4,8 @@ import { goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { profileObjects, profileTable } from "../../../support/dataplane/provided.ts";
-import { touchedChains } from "../../../support/dataplane/touched.ts";
+import { profileObjects, profileTable } from "../../../support/ruleset/provided.ts";
+import { touchedChains } from "../../../support/ruleset/touched.ts";
 
 describe("policyd/ruleset with hooks that come and go", () => {
   it("DP-12: a chain with a hook comes when the chains it leads to have their rules, and goes in one batch", () => {

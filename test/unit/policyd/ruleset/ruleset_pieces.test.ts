@@ -8,9 +8,9 @@ import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { contentOf } from "../../../support/dataplane/content.ts";
-import { FaultyNftables } from "../../../support/dataplane/faulty_nftables.ts";
-import { sampleAddress } from "../../../support/dataplane/sample.ts";
+import { contentOf } from "../../../support/ruleset/content.ts";
+import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
+import { sampleAddress } from "../../../support/ruleset/sample.ts";
 import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
 import { randomFrom } from "../../../support/random.ts";
 

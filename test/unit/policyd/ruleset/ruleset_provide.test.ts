@@ -7,7 +7,7 @@ import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { contentOf } from "../../../support/dataplane/content.ts";
+import { contentOf } from "../../../support/ruleset/content.ts";
 import {
   podClaims,
   profileObjects,
@@ -15,9 +15,9 @@ import {
   profileTable,
   provideProfile,
   withdrawProfile,
-} from "../../../support/dataplane/provided.ts";
-import { sampleAddress, sampleClaims, sampleTables } from "../../../support/dataplane/sample.ts";
-import { touchedChains, touchedSets } from "../../../support/dataplane/touched.ts";
+} from "../../../support/ruleset/provided.ts";
+import { sampleAddress, sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
+import { touchedChains, touchedSets } from "../../../support/ruleset/touched.ts";
 
 const SYNC_PERIOD = 30_000;
 

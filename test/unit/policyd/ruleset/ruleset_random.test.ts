@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import { runRandomProfiles } from "../../../support/dataplane/random_profiles.ts";
+import { runRandomProfiles } from "../../../support/ruleset/random_profiles.ts";
 import { randomFrom } from "../../../support/random.ts";
 
 const STEPS = 1000;

@@ -8,8 +8,8 @@ import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion, withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { podClaims, profileTable } from "../../../support/dataplane/provided.ts";
-import { touchedSets } from "../../../support/dataplane/touched.ts";
+import { podClaims, profileTable } from "../../../support/ruleset/provided.ts";
+import { touchedSets } from "../../../support/ruleset/touched.ts";
 
 const table = profileTable();
 const ranges = { name: "ranges", key: ["ipv4_addr"], isInterval: true } as const;

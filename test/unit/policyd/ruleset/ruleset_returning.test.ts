@@ -3,15 +3,15 @@ import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts"
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { contentOf } from "../../../support/dataplane/content.ts";
+import { contentOf } from "../../../support/ruleset/content.ts";
 import {
   podClaims,
   profileSets,
   profileTable,
   provideJudged,
   withdrawJudged,
-} from "../../../support/dataplane/provided.ts";
-import { sampleAddress } from "../../../support/dataplane/sample.ts";
+} from "../../../support/ruleset/provided.ts";
+import { sampleAddress } from "../../../support/ruleset/sample.ts";
 import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
 
 const table = profileTable();

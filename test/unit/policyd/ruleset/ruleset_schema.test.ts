@@ -6,9 +6,9 @@ import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { contentOf } from "../../../support/dataplane/content.ts";
-import { podClaims, profileSets, profileTable, provideJudged } from "../../../support/dataplane/provided.ts";
-import { sampleAddress, sampleTables } from "../../../support/dataplane/sample.ts";
+import { contentOf } from "../../../support/ruleset/content.ts";
+import { podClaims, profileSets, profileTable, provideJudged } from "../../../support/ruleset/provided.ts";
+import { sampleAddress, sampleTables } from "../../../support/ruleset/sample.ts";
 
 /** Several times what one batch takes. */
 const MANY = 60;

@@ -6,8 +6,8 @@ import { goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { contentOf } from "../../../support/dataplane/content.ts";
-import { emptyTargets } from "../../../support/dataplane/empty_targets.ts";
+import { contentOf } from "../../../support/ruleset/content.ts";
+import { emptyTargets } from "../../../support/ruleset/empty_targets.ts";
 import {
   podClaims,
   profileChains,
@@ -17,8 +17,8 @@ import {
   provideProfile,
   withdrawJudged,
   withdrawProfile,
-} from "../../../support/dataplane/provided.ts";
-import { sampleAddress } from "../../../support/dataplane/sample.ts";
+} from "../../../support/ruleset/provided.ts";
+import { sampleAddress } from "../../../support/ruleset/sample.ts";
 
 /** Several times what one batch takes. */
 const MANY = 60;

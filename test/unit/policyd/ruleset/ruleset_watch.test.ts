@@ -8,7 +8,7 @@ import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { sampleClaims, sampleTables } from "../../../support/dataplane/sample.ts";
+import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
 /** The notifications of a change, which have the form of its request. */
 function reported(change: Change): readonly ReceivedMessage[] {

@@ -59,15 +59,15 @@ async function setUp() {
   const [flows, clock] = [new FakeFlows(), new FakeClock()];
   const cuts = new Cuts({
     flows,
-    evaluatorOf: (nodeAddresses) => node.dataplane.flowEvaluator(nodeAddresses),
-    isSettled: () => node.dataplane.isSettled,
+    evaluatorOf: (nodeAddresses) => node.component.flowEvaluator(nodeAddresses),
+    isSettled: () => node.component.isSettled,
     ruleset: node.ruleset,
     opening: { read: () => ({ isInForce: true, cut: [], settled: [] }), open: () => {}, close: () => {} },
     clock,
     logger: recordingLogger(),
     policyReset: false,
   });
-  node.dataplane.follow(cuts);
+  node.component.follow(cuts);
   flows.put({ id: 1, from: OUTSIDE, to: POD, labels: LABELLED });
   const pass = async (milliseconds: number): Promise<void> => {
     for (let left = milliseconds; left > 0; left -= 10) {
@@ -103,7 +103,7 @@ describe("policy/cuts: verdicts that are ahead of the rules", () => {
     await pass(400);
     node.settle();
     await pass(2000);
-    assert.deepEqual([node.dataplane.isSettled, passes()], [true, true]);
+    assert.deepEqual([node.component.isSettled, passes()], [true, true]);
     const { walks } = flows;
     await pass(10_000);
     assert.equal(flows.walks, walks);

@@ -72,7 +72,7 @@ describe("policyd/policies/live compared with compiling at once", () => {
         const index = buildPolicyIndex(one.cluster, { policePodToOwnNode, nodeLocalDNS });
         const compiled = new CompiledCluster(one.cluster, options);
         const { ownAddresses } = compiled.node(NODE);
-        const judge = live.node.dataplane.flowEvaluator(() => ownAddresses);
+        const judge = live.node.component.flowEvaluator(() => ownAddresses);
         const local = new Set(
           attachmentsOf(one.cluster, NODE, options).flatMap(({ addresses }) => addresses.map(({ address }) => address)),
         );

@@ -68,7 +68,7 @@ describe("policyd/policies/live: pods whose ADD is expected", () => {
     node.change(set(pod()));
     assert.ok(isReady());
     assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []], "no pod is known yet");
-    assert.deepEqual(node.dataplane.problems(), [], "no pod waits");
+    assert.deepEqual(node.component.problems(), [], "no pod waits");
     const before = node.provided();
     node.apply({ type: "attached", attachment: ATTACHMENT });
     node.settle();

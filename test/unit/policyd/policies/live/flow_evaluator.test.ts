@@ -32,7 +32,7 @@ function judge(policePodToOwnNode: boolean): (source: string, destination: strin
   const closed = attachmentOf({ ...known, key: "x/closed", name: "closed" }, [parseAddress(CLOSED)]);
   const attachments = [...attachmentsOf(store, known.nodeName ?? "", options), closed];
   const { node } = liveNodeOf(eventsOf(objectsOf(store), attachments), options);
-  const verdictOf = node.dataplane.flowEvaluator(() => new Set([parseAddress(NODE)]));
+  const verdictOf = node.component.flowEvaluator(() => new Set([parseAddress(NODE)]));
   node.stop();
   return (source, destination) =>
     verdictOf({ source: parseAddress(source), destination: parseAddress(destination), protocol: "TCP", port: 80 });

@@ -47,7 +47,7 @@ function setUp() {
   const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
   const reported: AffectedAddresses[] = [];
   node.change(set(FROM_WEB), set(pod("a", { app: "web" })), set(pod("b", { app: "web" })));
-  node.dataplane.follow({ verdictsChanged: ({ withFlows }) => reported.push(withFlows), stop: () => {} });
+  node.component.follow({ verdictsChanged: ({ withFlows }) => reported.push(withFlows), stop: () => {} });
   const judged = (): readonly (string | readonly string[])[] => {
     node.settle();
     return reported

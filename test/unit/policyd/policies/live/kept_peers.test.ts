@@ -91,7 +91,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     const { node, denied, before, now } = setUp();
     node.change(gone(FIRST));
     assert.deepEqual(now(), before);
-    assert.deepEqual(node.dataplane.view().holderOf(parseAddress(BAD)), { type: "pod", pod: FIRST });
+    assert.deepEqual(node.component.view().holderOf(parseAddress(BAD)), { type: "pod", pod: FIRST });
     // A watch that begins again reports the Pod again.
     node.change(set(FIRST));
     node.change(gone(FIRST));
@@ -99,7 +99,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.apply({ type: "detached", name: attachment(FIRST, BAD) });
     node.settle();
     assert.deepEqual(now(), []);
-    assert.equal(node.dataplane.view().holderOf(parseAddress(BAD)), undefined);
+    assert.equal(node.component.view().holderOf(parseAddress(BAD)), undefined);
     node.stop();
   });
 
@@ -115,7 +115,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.settle();
     assert.deepEqual(now(), before);
     assert.match(
-      node.dataplane.problems().join(),
+      node.component.problems().join(),
       /tenant\/other sends and receives nothing: policyd does not know its Pod/,
     );
   });

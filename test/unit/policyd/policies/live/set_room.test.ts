@@ -88,11 +88,11 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
       [0, (PEERS - 1) * 2 * 10],
     );
     assert.equal(node.judged("ingress4").length, 2);
-    assert.match(node.dataplane.problems().join(), /^NetworkPolicies a\/np: ingress: too many pairs/);
+    assert.match(node.component.problems().join(), /^NetworkPolicies a\/np: ingress: too many pairs/);
     // A smaller policy that fits replaces it.
     node.change(set(policy("a", PEERS - 1)));
     assert.deepEqual(sizes(node), [(PEERS - 1) * 20, (PEERS - 1) * 20]);
-    assert.deepEqual(node.dataplane.problems(), []);
+    assert.deepEqual(node.component.problems(), []);
   });
 
   it("POL-93: a set that grows too large as pods come loses all its elements", () => {
@@ -113,13 +113,13 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
       spec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }] },
     });
     node.change(set(other), set(policy("a", PEERS - 1)));
-    assert.deepEqual([...node.dataplane.closedPolicies()], []);
+    assert.deepEqual([...node.component.closedPolicies()], []);
     node.change(set(policy("a", PEERS)));
-    assert.deepEqual([...node.dataplane.closedPolicies()], ["a/np"]);
-    assert.equal(node.dataplane.setTotals().closed, 1);
+    assert.deepEqual([...node.component.closedPolicies()], ["a/np"]);
+    assert.equal(node.component.setTotals().closed, 1);
     node.change(set(policy("a", PEERS - 1)));
-    assert.deepEqual([...node.dataplane.closedPolicies()], []);
-    const { closed, elements } = node.dataplane.setTotals();
+    assert.deepEqual([...node.component.closedPolicies()], []);
+    const { closed, elements } = node.component.setTotals();
     assert.deepEqual([closed, elements], [0, (PEERS - 1) * 2 * 10]);
   });
 
@@ -134,7 +134,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
       sizes(node).toSorted((a, b) => a - b),
       [0, each, each],
     );
-    assert.match(node.dataplane.problems().join(), /^NetworkPolicies b\/np/);
+    assert.match(node.component.problems().join(), /^NetworkPolicies b\/np/);
   });
 
   it("POL-93: a set that a ClusterNetworkPolicy's Deny also uses keeps all its elements", () => {

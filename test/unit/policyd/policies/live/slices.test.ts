@@ -9,7 +9,7 @@ import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/
 import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_table.ts";
 import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
-import { emptyTargets } from "../../../../support/dataplane/empty_targets.ts";
+import { emptyTargets } from "../../../../support/ruleset/empty_targets.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";

@@ -40,7 +40,7 @@ function inForce(areNamespacesReported: boolean, ...changes: readonly ObjectChan
   const states = changes.map((change) => {
     node.change(change);
     const judged = (["egress4", "ingress4"] as const).filter((map) => node.judged(map).length > 0);
-    return node.elements("known4").length === 0 ? (node.dataplane.awaits(attachment) ?? "") : judged.join(" ");
+    return node.elements("known4").length === 0 ? (node.component.awaits(attachment) ?? "") : judged.join(" ");
   });
   node.stop();
   return states;

@@ -13,7 +13,7 @@ import { numberMap } from "../../../../../policyd/services/rules/number_maps.ts"
 import { DURATION_BITS } from "../../../../../policyd/services/rules/priority_number.ts";
 import { services } from "../../../../../policyd/services/rules/services_part.ts";
 import { problemLog } from "../../../../../policyd/services/problem_log.ts";
-import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
@@ -101,7 +101,7 @@ function setUp() {
   const [clock, logger, events] = [new FakeClock(), recordingLogger(), recordingNotices()];
   const times = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [TABLE], ...times });
-  const dataplane = new ServicesDataplane({
+  const component = new ServiceProxy({
     nodeName: "node1",
     ruleset,
     clock,
@@ -112,7 +112,7 @@ function setUp() {
   });
   ruleset.start();
   const apply = (...timeouts: readonly (readonly [service: number, seconds: number | undefined])[]): void => {
-    dataplane.apply(
+    component.apply(
       timeouts.flatMap(([number, seconds]) =>
         readScenario(manifest(number, seconds)).map((object) => ({
           type: "set",
@@ -124,14 +124,14 @@ function setUp() {
     );
   };
   const remove = (number: number): void =>
-    dataplane.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
+    component.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
   const settle = (): State => {
     clock.pass(10);
     assert.ok(ruleset.isReconciled, ruleset.status().lastError);
     assert.equal(ruleset.status().failures, 0, logger.lines.map(({ fields }) => fields["error"]).join());
     return kernel.state();
   };
-  return { apply, remove, settle, commits, dataplane, logger, events };
+  return { apply, remove, settle, commits, component, logger, events };
 }
 
 function manifest(number: number, seconds: number | undefined): string {
@@ -186,17 +186,17 @@ describe("policyd/services: the rules of affinity timeouts", () => {
   });
 
   it("SA-10: one of 128 timeouts is shortened, which is in the log, an Event and the status until another one ends", () => {
-    const { apply, remove, settle, dataplane, events, logger } = setUp();
+    const { apply, remove, settle, component, events, logger } = setUp();
     const all = Array.from({ length: 128 }, (_, i) => [i, 1001 + i] as const);
     apply(...all.slice(0, 127));
     assert.equal(settle().written.size, 127);
-    assert.deepEqual(dataplane.problems(), []);
+    assert.deepEqual(component.problems(), []);
     apply(...all.slice(127));
     assert.equal(settle().written.size, 127);
     const reported = [
       "Service default/s127: sessionAffinityConfig.clientIP.timeoutSeconds: 1128: more than 127 different timeouts are in use; clients stay for 1127 s, the next shorter one that is served",
     ];
-    assert.deepEqual(dataplane.problems(), reported);
+    assert.deepEqual(component.problems(), reported);
     assert.deepEqual(
       events.notices.map(({ reason, note }) => [reason, note]),
       reported.map((note) => ["ServiceNotServed", note]),
@@ -207,7 +207,7 @@ describe("policyd/services: the rules of affinity timeouts", () => {
     );
     remove(5);
     const { chains } = settle();
-    assert.deepEqual(dataplane.problems(), []);
+    assert.deepEqual(component.problems(), []);
     assert.ok([...chains.values()].includes("remember_1128"));
     assert.equal(chains.size, 127);
   });

@@ -5,7 +5,7 @@ import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { nodeTables } from "../../../../../policyd/node/tables/tables.ts";
-import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { NODE_CONFIGURATION } from "../../../../support/guard/guarded_node.ts";
 import { serviceManifest } from "../../../../support/services/manifest.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
@@ -18,7 +18,7 @@ const POD = { address: parseAddress("10.244.1.7"), nodeName: "node1" };
 function served(count: number) {
   const claims = new Map<string, readonly DesiredElement[]>();
   const journal: string[] = [];
-  const dataplane = new ServicesDataplane({
+  const component = new ServiceProxy({
     nodeName: "node1",
     ruleset: {
       claim: (owner, wanted) => {
@@ -35,7 +35,7 @@ function served(count: number) {
     refuseExternalIps: false,
   });
   const apply = (objects: readonly ClusterObject[]): void =>
-    dataplane.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   for (let i = 0; i < count; i++) apply(numbered(i));
   return { claims, journal, apply };
 }

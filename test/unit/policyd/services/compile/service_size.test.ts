@@ -9,7 +9,7 @@ import { compileService } from "../../../../../policyd/services/elements/compile
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/elements/service_size.ts";
 import { problemLog } from "../../../../../policyd/services/problem_log.ts";
-import { ServicesDataplane } from "../../../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
@@ -172,7 +172,7 @@ describe("services/compile: Services of many ports and addresses", () => {
 
   it("BAD-01: a Service that is too large is reported once in the log, as an Event and in the status", () => {
     const [logger, events] = [recordingLogger(), recordingNotices()];
-    const dataplane = new ServicesDataplane({
+    const component = new ServiceProxy({
       nodeName: "n1",
       ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isReconciled: false },
       clock: new FakeClock(),
@@ -183,11 +183,11 @@ describe("services/compile: Services of many ports and addresses", () => {
     });
     const apply = (size: Size): void => {
       const object = service(size);
-      dataplane.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
+      component.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
     };
     apply({ ports: 1000, externalIps: 1000 });
     apply({ ports: 1000, externalIps: 1000 });
-    assert.deepEqual(dataplane.problems(), reported(1000 * 1001));
+    assert.deepEqual(component.problems(), reported(1000 * 1001));
     assert.deepEqual(
       logger.lines.map(({ fields }) => fields["reason"]),
       reported(1000 * 1001),
@@ -197,6 +197,6 @@ describe("services/compile: Services of many ports and addresses", () => {
       reported(1000 * 1001),
     );
     apply({ ports: 10, externalIps: 10 });
-    assert.deepEqual(dataplane.problems(), []);
+    assert.deepEqual(component.problems(), []);
   });
 });

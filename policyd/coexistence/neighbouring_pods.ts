@@ -24,7 +24,7 @@ const SUBSCRIPTION_RETRY = 5000;
 const QUIET_PERIODS = 10;
 const NOTHING: BesideEntries = { routes: [], proxies: [] };
 
-export interface BesideDataplaneParts {
+export interface NeighbouringPodsParts {
   readonly kernel: BesideKernel;
   readonly bridge: string;
   readonly attachments: Pick<AttachmentRegistry, "values" | "get">;
@@ -41,8 +41,8 @@ export interface BesideDataplaneParts {
  * bridges have the node's pod CIDR. On a node without such a bridge a check is a list of links and addresses, and a pod
  * costs nothing.
  */
-export class BesideDataplane implements PodGate {
-  readonly #parts: BesideDataplaneParts;
+export class NeighbouringPods implements PodGate {
+  readonly #parts: NeighbouringPodsParts;
   readonly #subscription: RenewedSubscription;
   #bridges: readonly NeighbouringBridge[] = [];
   /** Our entries in the kernel as we made them; they are read from the kernel where some may exist. */
@@ -53,7 +53,7 @@ export class BesideDataplane implements PodGate {
   #isOpen = false;
   #isStopped = false;
 
-  constructor(parts: BesideDataplaneParts) {
+  constructor(parts: NeighbouringPodsParts) {
     this.#parts = parts;
     const lookSoon = (): void => this.#lookSoon();
     this.#subscription = new RenewedSubscription({

@@ -8,7 +8,7 @@ import type { ObjectChange } from "../objects/object_source.ts";
 import { hasTunnel, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
 /** Claims the ends of the tunnel as Node objects change (GUARD-09, GUARD-17). The ruleset's owner starts and stops it. */
-export class TunnelGuardDataplane implements ObjectConsumer {
+export class TunnelGuard implements ObjectConsumer {
   readonly #ruleset: Pick<Ruleset, "claim">;
   /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
   readonly #claimed = new Map<string, string>();
@@ -43,8 +43,8 @@ export class TunnelGuardDataplane implements ObjectConsumer {
 export function openTunnelGuard(
   configuration: Pick<Configuration, "encapsulation">,
   ruleset: Pick<Ruleset, "claim">,
-): TunnelGuardDataplane {
-  return new TunnelGuardDataplane(ruleset, hasTunnel(configuration));
+): TunnelGuard {
+  return new TunnelGuard(ruleset, hasTunnel(configuration));
 }
 
 function tunnelEnd({ addresses }: Node): TunnelEnd {

@@ -90,7 +90,7 @@ interface Watched {
  * every sync period; in between only the parts that notifications mark as dirty, so that a repair costs only what it
  * changes.
  */
-export class NodeStateDataplane implements PodGate {
+export class NodeStateReconciler implements PodGate {
   readonly #parts: NodeStateParts;
   readonly #subscription: RenewedSubscription;
   readonly #watched = new Map<string, Watched>();

@@ -18,7 +18,7 @@ import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts"
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { NodeStateDataplane } from "../../../../policyd/node_state/node_state_dataplane.ts";
+import { NodeStateReconciler } from "../../../../policyd/node_state/node_state_reconciler.ts";
 import { NodeStateReport } from "../../../../policyd/node_state/report.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
@@ -69,7 +69,7 @@ describe("policyd/node_state", () => {
   let notices: ReturnType<typeof recordingNotices>;
   let report: NodeStateReport;
   let forbidden: string | undefined;
-  let state: NodeStateDataplane;
+  let state: NodeStateReconciler;
 
   beforeEach(async () => {
     const [desired] = desiredBridges(RECORDS);
@@ -85,7 +85,7 @@ describe("policyd/node_state", () => {
     notices = recordingNotices();
     forbidden = undefined;
     report = new NodeStateReport({ logger: recordingLogger(), events: notices, nodeName: "n" });
-    state = new NodeStateDataplane({
+    state = new NodeStateReconciler({
       kernel,
       sysctl: fakeSysctl(settings),
       clock,

@@ -7,7 +7,7 @@ import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts"
 import type { NetworkPolicy, Pod } from "../../../../policyd/objects/model.ts";
 import type { AffectedAddresses } from "../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
-import { FaultyNftables } from "../../../support/dataplane/faulty_nftables.ts";
+import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
 import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
@@ -59,7 +59,7 @@ function inSet(node: LiveNode, name: string): readonly string[] {
   });
 }
 
-describe("policyd/policies dataplane", () => {
+describe("policyd/policies: enforcement", () => {
   it("POL-01 REG-01: a pod that no policy could select is known at once, with and without a Pod", () => {
     const { node } = begun();
     node.change(set(policy("other", { podSelector: {} }, "elsewhere")));
@@ -67,7 +67,7 @@ describe("policyd/policies dataplane", () => {
     for (const record of [A, withoutPod]) node.apply({ type: "attached", attachment: record });
     node.settle();
     assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2", "10.244.1.3"], []]);
-    assert.deepEqual(node.dataplane.problems(), []);
+    assert.deepEqual(node.component.problems(), []);
   });
 
   it("POL-09: a pod that policies may select passes nothing until its Pod is known, which is reported", async () => {
@@ -76,18 +76,18 @@ describe("policyd/policies dataplane", () => {
     node.apply({ type: "attached", attachment: A });
     node.settle();
     let isInForce = false;
-    const inForce = node.dataplane.inForce(A).then(() => (isInForce = true));
+    const inForce = node.component.inForce(A).then(() => (isInForce = true));
     await turn();
     assert.deepEqual([isInForce, inSet(node, "known4")], [false, []]);
     assert.match(
-      node.dataplane.problems().join(),
+      node.component.problems().join(),
       /^pod n\/a sends and receives nothing: .*does not know its Pod n\/a/,
     );
-    assert.match(node.dataplane.awaits(A) ?? "", /its Pod n\/a/);
+    assert.match(node.component.awaits(A) ?? "", /its Pod n\/a/);
     node.change(set(pod("a")));
     await inForce;
     assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
-    assert.deepEqual([node.dataplane.problems(), node.dataplane.awaits(A)], [[], undefined]);
+    assert.deepEqual([node.component.problems(), node.component.awaits(A)], [[], undefined]);
   });
 
   it("POL-09: a waiting pod is opened when no policy could select it any more, and closed again by the next policy", () => {
@@ -176,7 +176,7 @@ describe("policyd/policies dataplane", () => {
     const { node } = begun();
     node.change(set(DENY));
     node.apply({ type: "attached", attachment: A });
-    const waiting = assert.rejects(node.dataplane.inForce(A), { code: "ERR_UNAVAILABLE" });
+    const waiting = assert.rejects(node.component.inForce(A), { code: "ERR_UNAVAILABLE" });
     node.apply({ type: "detached", name: A });
     await waiting;
   });
@@ -187,7 +187,7 @@ describe("policyd/policies dataplane", () => {
     node.apply({ type: "detached", name: A });
     node.settle();
     const refusals: unknown[] = [];
-    for (const record of [A, B]) void node.dataplane.inForce(record).catch((error: unknown) => refusals.push(error));
+    for (const record of [A, B]) void node.component.inForce(record).catch((error: unknown) => refusals.push(error));
     await turn();
     assert.match(refusals.join(), /(removed before its policies were in force.*){2}/);
   });
@@ -199,7 +199,7 @@ describe("policyd/policies dataplane", () => {
     kernel.setRates({ commit: 1, read: 0 });
     node.apply({ type: "attached", attachment: A });
     let isInForce = false;
-    const inForce = node.dataplane.inForce(A).then(() => (isInForce = true));
+    const inForce = node.component.inForce(A).then(() => (isInForce = true));
     clock.pass(10);
     await turn();
     assert.equal(isInForce, false);
@@ -236,7 +236,7 @@ describe("policyd/policies dataplane", () => {
     const { node } = begun();
     const reported: AffectedAddresses[] = [];
     let stops = 0;
-    node.dataplane.follow({ verdictsChanged: ({ addresses }) => reported.push(addresses), stop: () => void stops++ });
+    node.component.follow({ verdictsChanged: ({ addresses }) => reported.push(addresses), stop: () => void stops++ });
     const texts = (): readonly (string | readonly string[])[] =>
       reported.splice(0).map((affected) => (affected === "all" ? affected : [...affected].map(formatAddress).sort()));
     node.change(set(FROM_WEB), set(pod("b", { app: "db" })), set(pod("a", { ip: "10.244.2.7" })));
@@ -259,7 +259,7 @@ describe("policyd/policies dataplane", () => {
     node.change(set(DENY), set(pod("a")), set(pod("b")), set(pod("c", { ip: "10.244.2.7" })));
     for (const record of [B, A]) node.apply({ type: "attached", attachment: record });
     node.settle();
-    const view = node.dataplane.view();
+    const view = node.component.view();
     const [chain = ""] = node.provided();
     const use = view.profileUse(chain.replace("ingress_", ""));
     assert.deepEqual([use?.pods, use?.profile.isolation?.policies], [["n/a", "n/b"], ["n/deny"]]);

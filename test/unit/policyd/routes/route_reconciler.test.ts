@@ -13,7 +13,7 @@ import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
 import { isOurs } from "../../../../policyd/routes/numbers.ts";
-import { RoutesDataplane } from "../../../../policyd/routes/routes_dataplane.ts";
+import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
@@ -44,11 +44,11 @@ function serviceCidr(name: string, cidrs: readonly string[]): ObjectChange {
   return { type: "set", kind: "ServiceCIDR", key: name, object: verdict.object };
 }
 
-describe("policyd/routes/routes_dataplane", () => {
+describe("policyd/routes/route_reconciler", () => {
   let kernel: FakeRouteKernel;
   let clock: FakeClock;
   let events: FakeKernelEvents;
-  let routes: RoutesDataplane;
+  let routes: RouteReconciler;
   let clusterEvents: ReturnType<typeof recordingNotices>;
 
   beforeEach(() => {
@@ -56,7 +56,7 @@ describe("policyd/routes/routes_dataplane", () => {
     clock = new FakeClock();
     events = new FakeKernelEvents();
     clusterEvents = recordingNotices();
-    routes = new RoutesDataplane({
+    routes = new RouteReconciler({
       kernel,
       clock,
       logger: recordingLogger(),

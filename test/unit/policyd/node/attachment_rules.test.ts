@@ -4,7 +4,7 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { heldDaemon, podRecord } from "../../../support/node/held_daemon.ts";
 
-describe("policyd/node dataplane", () => {
+describe("policyd/node: rules of attachments", () => {
   it("R6: a registration for a taken port is refused for good and leaves no record", async () => {
     const { daemon, attachments, published } = heldDaemon();
     daemon.synced();

@@ -13,7 +13,7 @@ import { UnmasqueradedNetworks } from "./unmasqueraded_networks.ts";
 
 const OWNER = "cluster networks";
 
-export interface MasqueradeDataplaneParts {
+export interface MasqueradeNetworksParts {
   /** The ruleset whose tables have the part `clusterMasquerade()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly nodeName: string;
@@ -28,12 +28,12 @@ export interface MasqueradeDataplaneParts {
  * Claims the networks where pods keep their own address, as Node objects change (POD-19). Only internal addresses of a
  * node count: an external one is often translated by a gateway, which knows a route only to nodes.
  */
-export class MasqueradeDataplane implements ObjectConsumer {
-  readonly #parts: MasqueradeDataplaneParts;
+export class MasqueradeNetworks implements ObjectConsumer {
+  readonly #parts: MasqueradeNetworksParts;
   readonly #readVerdict: VerdictReader;
   readonly #kept: UnmasqueradedNetworks;
 
-  constructor(parts: MasqueradeDataplaneParts) {
+  constructor(parts: MasqueradeNetworksParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#kept = new UnmasqueradedNetworks(parts.further);
@@ -85,11 +85,11 @@ export function openMasquerade(
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge,
 ): {
-  readonly dataplanes: readonly MasqueradeDataplane[];
+  readonly components: readonly MasqueradeNetworks[];
   readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
 } {
-  if (!masquerade) return { dataplanes: [], elementsOf: () => [] };
+  if (!masquerade) return { components: [], elementsOf: () => [] };
   const further = [...podCIDRs, ...nonMasqueradeCIDRs];
-  const dataplane = new MasqueradeDataplane({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
-  return { dataplanes: [dataplane], elementsOf: (attachment) => dataplane.elementsOf(attachment) };
+  const component = new MasqueradeNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
+  return { components: [component], elementsOf: (attachment) => component.elementsOf(attachment) };
 }

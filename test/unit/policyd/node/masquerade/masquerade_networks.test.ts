@@ -6,24 +6,24 @@ import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
 import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
 import type { Node } from "../../../../../policyd/objects/model.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
-import { MasqueradeDataplane } from "../../../../../policyd/node/masquerade/masquerade_dataplane.ts";
+import { MasqueradeNetworks } from "../../../../../policyd/node/masquerade/masquerade_networks.ts";
 import { node } from "../../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1"], ["10.244.1.0/24"]);
 
 describe("policyd/node: networks towards which pods keep their address", () => {
   let claimed: Map<string, readonly DesiredElement[]>;
-  let dataplane: MasqueradeDataplane;
+  let component: MasqueradeNetworks;
 
   beforeEach(() => {
     claimed = new Map();
     const claim = (owner: string, claims: readonly DesiredElement[]): void => void claimed.set(owner, claims);
     const judge = new NodeJudge({ nodeName: "a" });
-    dataplane = new MasqueradeDataplane({ ruleset: { claim }, nodeName: "a", podCidrs: [], judge, further: [] });
+    component = new MasqueradeNetworks({ ruleset: { claim }, nodeName: "a", podCidrs: [], judge, further: [] });
   });
 
   const apply = (...nodes: readonly Node[]): void =>
-    dataplane.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
+    component.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
 
   const keptIn = (family: 4 | 6): readonly string[] =>
     [...claimed.values()]
@@ -49,13 +49,13 @@ describe("policyd/node: networks towards which pods keep their address", () => {
     assert.equal(keptIn(6).length, 4, "the node's address and pods, link-local and multicast");
     apply(node("b", ["192.0.2.2", "2001:db8::2"], []));
     assert.deepEqual(keptIn(6), everything);
-    dataplane.apply([{ type: "delete", kind: "Node", key: "b" }]);
+    component.apply([{ type: "delete", kind: "Node", key: "b" }]);
     assert.deepEqual(keptIn(6), everything);
   });
 
   it("POD-19: of a pod's networks only the cluster's leave with the node's address", () => {
     const leaving = (network: string, addresses: readonly string[]): readonly string[] =>
-      dataplane
+      component
         .elementsOf({ network, addresses: addresses.map((text) => parseCidr(text)) })
         .map(({ element }) => keyText(element.key));
     const textOf = (address: string): string => keyText([parseAddress(address)]);

@@ -10,7 +10,7 @@ import { DrawbridgeError } from "../../../../kernel/error.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Commit } from "../../../../policyd/ruleset/commit.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { ProtectionDataplane } from "../../../../policyd/protection/protection_dataplane.ts";
+import { SocketProtection } from "../../../../policyd/protection/socket_protection.ts";
 import type { ProtectedSocket } from "../../../../policyd/protection/refusal.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
 import { isTranslated, TranslatedFlows } from "../../../../policyd/protection/translated_flows.ts";
@@ -41,7 +41,7 @@ function setUp(variable?: string) {
   let follower: (commit: Commit) => void = () => {};
   const textOf = (sockets: readonly ProtectedSocket[]): string =>
     sockets.map(({ address, port }) => `${formatAddress(address)} ${port}`).join(", ");
-  const dataplane = new ProtectionDataplane({
+  const component = new SocketProtection({
     index,
     ruleset: {
       claim: (owner, wanted) => void claims.set(owner, wanted),
@@ -58,21 +58,21 @@ function setUp(variable?: string) {
     serviceCidrs: [],
   });
   const kept = (): readonly string[] => [...claims.values()].flat().map(({ element }) => keyText(element.key));
-  return { index, dataplane, early, forgotten, hooks, kept, commit: () => follower(WHOLE) };
+  return { index, component, early, forgotten, hooks, kept, commit: () => follower(WHOLE) };
 }
 
 describe("policyd/protection: connections that are not translated", () => {
   it("CLAIM-04 the early table has the API server's sockets until the first rules are in force", async () => {
-    const { dataplane, early, forgotten, hooks, kept, commit } = setUp();
-    dataplane.apply([]);
+    const { component, early, forgotten, hooks, kept, commit } = setUp();
+    component.apply([]);
     assert.deepEqual(hooks, [], "without protected sockets there is no hook");
-    await dataplane.protect([api("192.0.2.1")]);
+    await component.protect([api("192.0.2.1")]);
     assert.deepEqual([early, forgotten], [["192.0.2.1 6443"], ["192.0.2.1 6443"]]);
     assert.deepEqual(hooks, ["kept_prerouting", "kept_output"]);
     assert.deepEqual(kept(), [`${parseAddress("192.0.2.1")}|tcp|6443`], "the first batch has the socket");
     commit();
     assert.deepEqual(early, ["192.0.2.1 6443", "removed"]);
-    await dataplane.protect([api("192.0.2.2")]);
+    await component.protect([api("192.0.2.2")]);
     assert.equal(early.length, 2, "later sockets are only claimed");
     assert.deepEqual(kept(), [`${parseAddress("192.0.2.2")}|tcp|6443`]);
     commit();
@@ -81,14 +81,14 @@ describe("policyd/protection: connections that are not translated", () => {
   });
 
   it("CLAIM-04 the cluster IP of the Service kubernetes, which pods use for the API server, is still translated", async () => {
-    const { dataplane, early, forgotten, kept } = setUp("10.96.0.1");
-    await dataplane.protect([api("10.96.0.1", 443), api("192.0.2.1")]);
+    const { component, early, forgotten, kept } = setUp("10.96.0.1");
+    await component.protect([api("10.96.0.1", 443), api("192.0.2.1")]);
     assert.deepEqual([early, forgotten], [["192.0.2.1 6443"], ["192.0.2.1 6443"]]);
     const text = `
 {apiVersion: v1, kind: Service, metadata: {name: kubernetes, namespace: default},
   spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}}
 `;
-    dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
     assert.deepEqual(kept(), [`${parseAddress("192.0.2.1")}|tcp|6443`]);
   });
 

@@ -4,10 +4,7 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import {
-  PortShareDataplane,
-  type SharingAttachment,
-} from "../../../../../policyd/node/masquerade/port_share_dataplane.ts";
+import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
 import { FakeNodePorts } from "../../../../../policyd/node/masquerade/taken_ports.ts";
 
 function setUp() {
@@ -16,7 +13,7 @@ function setUp() {
   const [ports, clock, logger] = [new FakeNodePorts(), new FakeClock(), recordingLogger()];
   let chains: readonly string[] = [];
   let provisions = 0;
-  const own = new PortShareDataplane({
+  const own = new PortShares({
     ruleset: {
       claim: (owner, claims) => void claimed.set(owner, claims),
       provide: (_owner, objects) => {

@@ -3,7 +3,7 @@ import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
-import { ServicesDataplane } from "../../../../policyd/services/services_dataplane.ts";
+import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const service = (name: string, clusterIp: string, extra = ""): string => `
@@ -18,7 +18,7 @@ function setUp() {
   const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
   const hastes = new Map<string, Haste>();
-  const dataplane = new ServicesDataplane({
+  const component = new ServiceProxy({
     nodeName: "node1",
     ruleset: {
       claim: (owner, wanted, haste) => {
@@ -36,10 +36,10 @@ function setUp() {
     refuseExternalIps: false,
   });
   const apply = (text: string): void => {
-    dataplane.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
-  const remove = (name: string): void => dataplane.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
-  return { dataplane, claims, provided, journal, hastes, apply, remove };
+  const remove = (name: string): void => component.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
+  return { component, claims, provided, journal, hastes, apply, remove };
 }
 
 const slice = (of: string, endpoint: string): string => `
@@ -51,7 +51,7 @@ ports: [{protocol: TCP, port: 80}]
 endpoints: [{addresses: [${endpoint}], conditions: {ready: true}}]
 `;
 
-describe("policyd/services dataplane", () => {
+describe("policyd/services: proxy", () => {
   it("a change claims only the elements of the Services that it touches (DP-03)", () => {
     const { apply, journal, claims } = setUp();
     apply(`${service("a", "10.96.0.1")}---${service("b", "10.96.0.2")}`);
@@ -98,32 +98,32 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
   });
 
   it("a deleted Service claims nothing", () => {
-    const { dataplane, apply, claims } = setUp();
+    const { component, apply, claims } = setUp();
     apply(service("a", "10.96.0.1"));
-    dataplane.apply([{ type: "delete", kind: "Service", key: "default/a" }]);
+    component.apply([{ type: "delete", kind: "Service", key: "default/a" }]);
     assert.deepEqual(claims.get("Service default/a"), []);
   });
 
   it("a frontend that two Services want goes to one of them, is reported, and is passed on (SVC-24)", () => {
-    const { dataplane, apply, journal } = setUp();
+    const { component, apply, journal } = setUp();
     apply(service("a", "10.96.0.1", ', externalIPs: ["10.96.0.2"]'));
-    assert.deepEqual(dataplane.problems(), []);
+    assert.deepEqual(component.problems(), []);
     apply(service("b", "10.96.0.2"));
-    assert.match(dataplane.problems().join(), /^Service default\/a: .* is Service default\/b's$/);
+    assert.match(component.problems().join(), /^Service default\/a: .* is Service default\/b's$/);
     journal.length = 0;
-    dataplane.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
+    component.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
     assert.deepEqual(journal.toSorted(), ["Service default/a", "Service default/b"]);
-    assert.deepEqual(dataplane.problems(), []);
+    assert.deepEqual(component.problems(), []);
   });
 
   it("SYNC-09: only a new Service without a slice waits for its companion", () => {
-    const { dataplane, apply, hastes } = setUp();
+    const { component, apply, hastes } = setUp();
     const haste = (): Haste | undefined => hastes.get("Service default/a");
     apply(service("a", "10.96.0.1"));
     assert.equal(haste(), "with its companion");
     apply(slice("a", "10.244.1.7"));
     assert.equal(haste(), "usual", "the slice comes");
-    dataplane.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
+    component.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
     assert.equal(haste(), "usual", "the Service loses its last slice");
     apply(service("a", "10.96.0.2"));
     assert.equal(haste(), "usual", "the Service changes without a slice");

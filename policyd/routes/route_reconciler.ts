@@ -41,7 +41,7 @@ const GROUPS = [
   "ipv6-rule",
 ] as const;
 
-export interface RoutesDataplaneParts {
+export interface RouteReconcilerParts {
   readonly kernel: RouteKernel;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -63,8 +63,8 @@ export interface RoutesDataplaneParts {
  * changes only the entries that lead to it. Nothing is written before all objects have been read once, and everything
  * stays in the kernel when the daemon ends.
  */
-export class RoutesDataplane implements ObjectConsumer {
-  readonly #parts: RoutesDataplaneParts;
+export class RouteReconciler implements ObjectConsumer {
+  readonly #parts: RouteReconcilerParts;
   readonly #readVerdict: VerdictReader;
   readonly #pace: PassSchedule;
   readonly #report: RouteReport;
@@ -90,7 +90,7 @@ export class RoutesDataplane implements ObjectConsumer {
   #next: Cancel | undefined;
   #later: Cancel | undefined;
 
-  constructor(parts: RoutesDataplaneParts) {
+  constructor(parts: RouteReconcilerParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#pace = new PassSchedule(parts.clock);

@@ -51,7 +51,7 @@ const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
  * ports change. Connections continue with the port they have. A port that was once bound stays excluded until the
  * daemon ends, so a program that binds ports again and again changes no rules.
  */
-export class PortShareDataplane implements PodGate {
+export class PortShares implements PodGate {
   readonly #parts: PortShareParts;
   /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();

@@ -25,7 +25,7 @@ import type { RetainedStore } from "./retained/retained_files.ts";
 /** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
 
-export interface PolicyDataplaneParts {
+export interface PolicyEnforcementParts {
   readonly nodeName: string;
   /** The ruleset with the table of policies. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
@@ -48,8 +48,8 @@ interface Waiting {
  * Enforces policies on this node. It computes the effect of a change in slices and lets everything else run in between;
  * a small change is one slice, and is written in one batch with everything else that changed with it.
  */
-export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
-  readonly #parts: PolicyDataplaneParts;
+export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
+  readonly #parts: PolicyEnforcementParts;
   readonly #live: LivePolicies;
   readonly #flowless = new FlowlessAddresses();
   readonly #followers: PolicyFollower[] = [];
@@ -60,7 +60,7 @@ export class PolicyDataplane implements ObjectConsumer, AttachmentFollower {
   /** Whether rules were changed since the kernel last had all of them. */
   #isAhead = false;
 
-  constructor(parts: PolicyDataplaneParts) {
+  constructor(parts: PolicyEnforcementParts) {
     this.#parts = parts;
     const { ruleset } = parts;
     const { areNamespacesReported = false } = parts;

@@ -23,7 +23,7 @@ import { ServiceIndex } from "./elements/service_index.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 
-export interface ServicesDataplaneParts {
+export interface ServiceProxyParts {
   readonly nodeName: string;
   /** The ruleset whose tables contain the parts of `services()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
@@ -46,8 +46,8 @@ export interface ServicesDataplaneParts {
  * Programs Services on this node. Each one's elements are claimed under its name, so the cost of a change depends only
  * on the size of the Services it affects.
  */
-export class ServicesDataplane implements ObjectConsumer {
-  readonly #parts: ServicesDataplaneParts;
+export class ServiceProxy implements ObjectConsumer {
+  readonly #parts: ServiceProxyParts;
   readonly #followers: readonly ServiceFollower[];
   readonly #index: ServiceIndex;
   readonly #judge: NodeJudge;
@@ -62,7 +62,7 @@ export class ServicesDataplane implements ObjectConsumer {
   readonly #protection: ProtectionFollower;
   readonly #problems = new Map<string, readonly string[]>();
 
-  constructor(parts: ServicesDataplaneParts) {
+  constructor(parts: ServiceProxyParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
     const { nodeName, podCidrs, serviceCidrs = [] } = parts;

@@ -15,7 +15,7 @@ import type { TranslatedFlows } from "./translated_flows.ts";
 
 const OWNER = "protected sockets that are kept";
 
-export interface ProtectionDataplaneParts {
+export interface SocketProtectionParts {
   readonly index: ProtectedSocketIndex;
   /** The ruleset whose tables have the part `keptSockets()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "inForce" | "isReconciled">;
@@ -34,13 +34,13 @@ export interface ProtectionDataplaneParts {
  * Keeps connections to protected sockets from being translated (CLAIM-04): first those to the API server, before
  * anything is read from it, then those to all protected sockets, at the addresses that objects name.
  */
-export class ProtectionDataplane implements ObjectConsumer {
-  readonly #parts: ProtectionDataplaneParts;
+export class SocketProtection implements ObjectConsumer {
+  readonly #parts: SocketProtectionParts;
   #version: number | undefined;
   #areFlowsDue = true;
   #isInForce = false;
 
-  constructor(parts: ProtectionDataplaneParts) {
+  constructor(parts: SocketProtectionParts) {
     this.#parts = parts;
     parts.index.follow(() => this.#claim());
     parts.ruleset.follow((commit) => this.#rulesInForce(commit));

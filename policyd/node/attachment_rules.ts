@@ -22,7 +22,7 @@ import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./at
 import type { FlowCleanup } from "./flow_cleanup.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
 
-export interface NodeDataplaneParts {
+export interface AttachmentRulesParts {
   readonly ruleset: Ruleset;
   readonly watch: RulesetWatch;
   /** Starts the thread that waits for the kernel's notifications. */
@@ -64,8 +64,8 @@ export interface NodeDataplaneParts {
  * Nothing is written until everything has been read once, so the rules of an earlier daemon stay in force until this
  * one knows the desired state. A pod that registers meanwhile waits.
  */
-export class NodeDataplane implements PodGate {
-  readonly #parts: NodeDataplaneParts;
+export class AttachmentRules implements PodGate {
+  readonly #parts: AttachmentRulesParts;
   readonly #holders = new RuleHolders();
   /** Registrations that wait for the start; calling the value resumes one, also after the attachment is removed. */
   readonly #registering = new Map<AttachmentRecord, () => void>();
@@ -78,7 +78,7 @@ export class NodeDataplane implements PodGate {
   #endPreparation: Cancel | undefined;
   #isStopped = false;
 
-  constructor(parts: NodeDataplaneParts) {
+  constructor(parts: AttachmentRulesParts) {
     this.#parts = parts;
   }
 
