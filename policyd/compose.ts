@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { totalmem } from "node:os";
 import process from "node:process";
 import { systemFileSystem } from "../ipam/file_system.ts";
-import { startEventThread } from "../kernel/events/thread.ts";
+import { startNotificationThread } from "../kernel/notifications/thread.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { NftablesSocket } from "../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
@@ -163,7 +163,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ...presence,
     watch: new RulesetWatch({ ruleset, clock, logger, portId }),
     startEvents: () => {
-      const events = startEventThread({ calls: syscalls });
+      const events = startNotificationThread({ calls: syscalls });
       for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
       health.watch(events);
       return events;

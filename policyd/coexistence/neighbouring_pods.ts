@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
@@ -74,7 +74,7 @@ export class NeighbouringPods implements PodGate {
   }
 
   /** Subscribes to address changes; while the kernel refuses that, the periodic check remains. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     await this.#subscription.start(events);
   }
 

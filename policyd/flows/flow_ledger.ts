@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { type FlowEvent, parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
@@ -80,7 +80,7 @@ export class FlowLedger implements Lifecycle {
   }
 
   /** Reads the files of an earlier daemon, and then starts to count. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     await this.#load();
     this.#plan();
     await this.#subscription.start(events);

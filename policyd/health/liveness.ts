@@ -1,4 +1,4 @@
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { Condition } from "./answers.ts";
@@ -93,9 +93,9 @@ export class Liveness {
  * Resolves when the event thread has completed one turn of its loop, by opening and closing a subscription. It
  * subscribes to no groups of rtnetlink, which every kernel has.
  *
- * @throws DrawbridgeError (rejects) as {@link KernelEvents.subscribe}, also when the thread has ended
+ * @throws DrawbridgeError (rejects) as {@link KernelNotifications.subscribe}, also when the thread has ended
  */
-export async function askEventThread(events: KernelEvents): Promise<void> {
+export async function askEventThread(events: KernelNotifications): Promise<void> {
   const nothing = { onMessages: () => {}, onOverrun: () => {}, onFailure: () => {} };
   (await events.subscribe({ kind: "route", groups: [], receiveBufferBytes: 4096 }, nothing)).close();
 }

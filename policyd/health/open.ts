@@ -1,4 +1,4 @@
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Component } from "../component.ts";
@@ -28,7 +28,7 @@ export interface Health {
   /** Whether the daemon is ready as `/readyz` defines it, even if that is not served; false before {@link serve}. */
   isReady(): boolean;
   /** Adds the thread that waits for the kernel's notifications to the liveness check. */
-  watch(events: KernelEvents): void;
+  watch(events: KernelNotifications): void;
   /** Makes the daemon unready; it continues to answer. */
   stopping(): void;
   /** Stops answering. */

@@ -1,12 +1,16 @@
-import type { EventListener, KernelEvents, Subscription } from "../../kernel/events/events.ts";
-import type { EventSource } from "../../kernel/events/source.ts";
+import type {
+  NotificationListener,
+  KernelNotifications,
+  Subscription,
+} from "../../kernel/notifications/notifications.ts";
+import type { NotificationSource } from "../../kernel/notifications/source.ts";
 import type { Cancel, Clock } from "./clock.ts";
 
 /** The parts that {@link RenewedSubscription} needs. */
 export interface RenewedSubscriptionParts {
   readonly clock: Clock;
-  readonly source: EventSource;
-  readonly listener: Pick<EventListener, "onMessages" | "onOverrun">;
+  readonly source: NotificationSource;
+  readonly listener: Pick<NotificationListener, "onMessages" | "onOverrun">;
   /** Milliseconds until a refused or ended subscription is retried. */
   readonly retryMilliseconds: number;
   /** Called once per series of refusals, until the subscription is open again. */
@@ -32,7 +36,7 @@ export class RenewedSubscription {
   }
 
   /** Resolves when notifications arrive from here on, or the kernel has refused them, which is then retried. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     const { source, listener, onOpen } = this.#parts;
     const onFailure = (error: Error): void => this.#refused(events, error.message);
     try {
@@ -53,7 +57,7 @@ export class RenewedSubscription {
     this.#retry?.();
   }
 
-  #refused(events: KernelEvents, reason: string): void {
+  #refused(events: KernelNotifications, reason: string): void {
     const { clock, retryMilliseconds, onRefused } = this.#parts;
     if (this.#isStopped) return;
     if (this.#refusal === undefined) onRefused(reason);

@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
@@ -26,11 +26,11 @@ export interface AttachmentRulesParts {
   readonly ruleset: Ruleset;
   readonly watch: RulesetWatch;
   /** Starts the thread that waits for the kernel's notifications. */
-  readonly startEvents: () => KernelEvents;
+  readonly startEvents: () => KernelNotifications;
   /** Starts to prepare the rules that do not depend on objects; returns a function that ends it. */
   readonly prepare?: () => Cancel;
   /** Called when all objects have been read. */
-  readonly onObjects?: (events: KernelEvents) => void;
+  readonly onObjects?: (events: KernelNotifications) => void;
   readonly links: LinkRemoval;
   readonly flows: FlowCleanup;
   /** Undefined where policies are not enforced. */
@@ -72,7 +72,7 @@ export class AttachmentRules implements PodGate {
   /** Removals in progress, by the keys of attachments that may already be out of the registry. */
   readonly #leaving = new Map<string, Promise<void>>();
   #isStarted = false;
-  #events: KernelEvents | undefined;
+  #events: KernelNotifications | undefined;
   /** Resolves when changes by other programs are being reported. */
   #watching: Promise<void> | undefined;
   #endPreparation: Cancel | undefined;

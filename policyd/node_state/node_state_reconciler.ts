@@ -11,7 +11,7 @@ import { settle } from "../../cni/node_state/settle.ts";
 import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { Notification } from "../../kernel/route/notification.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
@@ -130,7 +130,7 @@ export class NodeStateReconciler implements PodGate {
   }
 
   /** Subscribes to notifications, checks everything, and starts to read the settings. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     await this.#subscription.start(events);
     this.#watchSettings();
   }

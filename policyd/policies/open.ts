@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
 import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
@@ -52,7 +52,7 @@ export interface OpenedPolicies {
   /** Empty where no policies are enforced. */
   readonly view: PolicyView;
   /** Starts to record packets and flows. Their lines give reasons that only the objects contain. */
-  readonly record: (events: KernelEvents) => void;
+  readonly record: (events: KernelNotifications) => void;
   /** Whether the mark of enforced policies is set by this daemon. */
   readonly isMarked: () => boolean;
   /** Whether the desired state covers all objects. */

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -134,7 +134,7 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   /** Subscribes to the kernel's notifications; while that is refused it is tried again, and only the resyncs remain. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     await this.#subscription.start(events);
   }
 

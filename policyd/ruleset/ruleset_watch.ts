@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import { type NftablesNotification, parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -52,7 +52,7 @@ export class RulesetWatch {
   }
 
   /** Settles when the kernel reports changes from now on, or refuses: then the subscription is retried. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     await this.#subscription.start(events);
   }
 

@@ -1,8 +1,8 @@
-import type { EventListener } from "../../kernel/events/events.ts";
+import type { NotificationListener } from "../../kernel/notifications/notifications.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 
 /** Records what a listener gets, in order: messages, and "overrun". */
-export class EventRecorder implements EventListener {
+export class EventRecorder implements NotificationListener {
   readonly reported: (ReceivedMessage | "overrun")[] = [];
   failure: Error | undefined;
   #changed = Promise.withResolvers<void>();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { EventSource } from "../../kernel/events/source.ts";
-import { startEventThread } from "../../kernel/events/thread.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
+import type { NotificationSource } from "../../kernel/notifications/source.ts";
+import { startNotificationThread } from "../../kernel/notifications/thread.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { type LoggedPacket, parseLoggedPacket } from "../../kernel/nflog/packet.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -24,19 +24,25 @@ table inet lab {
     udp sport 6200 log group ${GROUP} prefix "in-6200"
   }
 }`;
-const source: EventSource = { kind: "nflog", group: GROUP, copyBytes: 96, queueThreshold: 1, queueMilliseconds: 0 };
+const source: NotificationSource = {
+  kind: "nflog",
+  group: GROUP,
+  copyBytes: 96,
+  queueThreshold: 1,
+  queueMilliseconds: 0,
+};
 
 describe("kernel/nflog", () => {
   let lab: Lab | undefined;
   let pair: TrackedPair;
-  let events: KernelEvents | undefined;
+  let events: KernelNotifications | undefined;
   const recorder = new EventRecorder();
 
   before(async function () {
     requireKernel(this);
     lab = createLab("kernel-nflog");
     pair = trackedPair(lab, RULESET);
-    events = startEventThread({ calls: pair.near.calls, namespacePath: pair.near.path });
+    events = startNotificationThread({ calls: pair.near.calls, namespacePath: pair.near.path });
     await events.subscribe(source, recorder);
   });
   after(async () => {
@@ -111,7 +117,7 @@ describe("kernel/nflog", () => {
   });
 
   it("packets are cut to the group's copy length, and several are read from one datagram", async () => {
-    const other = startEventThread({ calls: pair.near.calls, namespacePath: pair.near.path });
+    const other = startNotificationThread({ calls: pair.near.calls, namespacePath: pair.near.path });
     const cut = new EventRecorder();
     try {
       const group = {

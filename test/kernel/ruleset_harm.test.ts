@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KernelEvents } from "../../kernel/events/events.ts";
-import { startEventThread } from "../../kernel/events/thread.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
@@ -47,7 +47,7 @@ for (const isOwned of [false, true]) {
   describe(`policyd/ruleset harm with tableOwner ${isOwned ? "on" : "off"}`, () => {
     let lab: Lab | undefined;
     let node: LabNamespace;
-    let events: KernelEvents | undefined;
+    let events: KernelNotifications | undefined;
     let writer: NftablesSocket;
     let watch: RulesetWatch | undefined;
     let ruleset: Ruleset | undefined;
@@ -59,7 +59,7 @@ for (const isOwned of [false, true]) {
       node = lab.namespace("node");
       const portId = randomInt(2 ** 30, 2 ** 31);
       writer = node.inside(() => new NftablesSocket(node.calls, portId));
-      events = startEventThread({ calls: node.calls, namespacePath: node.path });
+      events = startNotificationThread({ calls: node.calls, namespacePath: node.path });
       const logger = recordingLogger();
       ruleset = new Ruleset({
         kernel: writer,

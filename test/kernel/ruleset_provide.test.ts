@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KernelEvents } from "../../kernel/events/events.ts";
-import { startEventThread } from "../../kernel/events/thread.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
@@ -151,7 +151,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
 
   describe("which other programs change", () => {
     let node: LabNamespace;
-    let events: KernelEvents | undefined;
+    let events: KernelNotifications | undefined;
     let writer: NftablesSocket;
     let watch: RulesetWatch | undefined;
     let ruleset: Ruleset | undefined;
@@ -160,7 +160,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
       node = namespaceOf("harm");
       const portId = randomInt(2 ** 30, 2 ** 31);
       writer = open(node, portId);
-      events = startEventThread({ calls: node.calls, namespacePath: node.path });
+      events = startNotificationThread({ calls: node.calls, namespacePath: node.path });
       const logger = recordingLogger();
       const options = { clock: realClock, logger, tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
       ruleset = new Ruleset({ ...options, kernel: writer });

@@ -1,4 +1,4 @@
-import type { KernelEvents } from "../../../kernel/events/events.ts";
+import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
@@ -87,7 +87,7 @@ export class DropLog implements PolicyFollower {
   }
 
   /** Settles when packets arrive from now on, or the kernel has refused: then the subscription is retried. */
-  async start(events: KernelEvents): Promise<void> {
+  async start(events: KernelNotifications): Promise<void> {
     await this.#subscription.start(events);
   }
 

@@ -1,4 +1,4 @@
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { AddressCommits } from "../daemon/address_commits.ts";
 import type { Access } from "./control_plane.ts";
@@ -47,7 +47,7 @@ export async function measureRound(
   using watch = synced.watch;
   const syncProcessor = processorSeconds(running.pid);
   const syncMemory = watch.memory();
-  const events = startEventThread({ calls: lab.calls, namespacePath: proxy.node.path });
+  const events = startNotificationThread({ calls: lab.calls, namespacePath: proxy.node.path });
   const commits = new AddressCommits();
   try {
     await events.subscribe({ kind: "nftables", receiveBufferBytes: BUFFER_BYTES }, commits);

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import type { EventListener } from "../../../kernel/events/events.ts";
+import type { NotificationListener } from "../../../kernel/notifications/notifications.ts";
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
@@ -8,7 +8,7 @@ import { parseNotification } from "../../../kernel/nftables/decode/notification.
  * Reports when a change of an address was committed: at the kernel's notification of a batch, after one of an element
  * with the address in it.
  */
-export class AddressCommits implements EventListener {
+export class AddressCommits implements NotificationListener {
   readonly lost: string[] = [];
   /** The time of the last batch's notification, by performance.now(). */
   last = 0;

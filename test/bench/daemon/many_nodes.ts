@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
-import type { EventListener } from "../../../kernel/events/events.ts";
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import type { NotificationListener } from "../../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
@@ -60,7 +60,7 @@ export async function manyNodes(
   writeFileSync(`${directory}/account/token`, "of nobody");
   writeFileSync(`${directory}/account/ca.crt`, authority.certificate);
   const routes = new NewRoutes();
-  const events = startEventThread({ calls: lab.calls, namespacePath: node1.node.path });
+  const events = startNotificationThread({ calls: lab.calls, namespacePath: node1.node.path });
   await events.subscribe({ kind: "route", groups: ["ipv6-route"] }, routes);
   progress("first sync");
   const current = new MeasuredDaemon(node1.node, directory, `https://${address}:${PORT}`);
@@ -102,7 +102,7 @@ export async function manyNodes(
 }
 
 /** The times at which there was a route to a prefix for the first time. */
-class NewRoutes implements EventListener {
+class NewRoutes implements NotificationListener {
   readonly #seen = new Map<string, number>();
 
   onMessages(messages: readonly ReceivedMessage[]): void {

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
-import type { KernelEvents } from "../../../kernel/events/events.ts";
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -28,7 +28,7 @@ export class MeasuredCluster {
   readonly node: LabNamespace;
   readonly #directory: string;
   readonly #url: string;
-  readonly #events: KernelEvents;
+  readonly #events: KernelNotifications;
   #daemon: MeasuredDaemon | undefined;
 
   private constructor(lab: Lab, server: ApiServerProcess, node: LabNamespace, url: string) {
@@ -36,7 +36,7 @@ export class MeasuredCluster {
     this.node = node;
     this.#url = url;
     this.#directory = `${lab.scratch}/daemon`;
-    this.#events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+    this.#events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
     lab.atEnd(() => this.#daemon?.daemon.child.kill("SIGKILL"));
   }
 

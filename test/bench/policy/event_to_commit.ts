@@ -1,8 +1,8 @@
 import { mkdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
-import type { EventListener } from "../../../kernel/events/events.ts";
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import type { NotificationListener } from "../../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -59,7 +59,7 @@ export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number
   lab.atEnd(() => daemon.child.kill("SIGKILL"));
   await daemon.statusWhen(({ isSynced, problems }) => isSynced && problems.length === 0, "synced");
   const watch = new CommitWatch();
-  const events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+  const events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
   await events.subscribe({ kind: "nftables" }, watch);
   await untilQuiet(watch);
   const latencies = new Map<string, number[]>(KINDS.map((kind) => [kind, []]));
@@ -115,7 +115,7 @@ function fileChange(directory: string, kind: (typeof KINDS)[number], pod: BenchP
 }
 
 /** Counts the batches of a namespace, with the time of the last one. */
-class CommitWatch implements EventListener {
+class CommitWatch implements NotificationListener {
   readonly lost: string[] = [];
   commits = 0;
   last = 0;

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { quantile } from "../statistics.ts";
 import { benchServices, changesOf, type ClusterSize, sizeText, sliceChange, withFirstReplaced } from "./cluster.ts";
@@ -25,7 +25,7 @@ export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number
   const services = benchServices(size);
   ours.load(changesOf(services));
   batches.length = 0;
-  const events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+  const events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
   const lost: string[] = [];
   await events.subscribe(
     { kind: "nftables" },

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import path from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
@@ -54,7 +54,7 @@ export async function realKubeProxy(
     servicecidrs: [],
   });
   const commits: number[] = [];
-  const events = startEventThread({ calls: lab.calls, namespacePath: node.path });
+  const events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
   const note = (): unknown => commits.push(performance.now());
   await events.subscribe(
     { kind: "nftables", receiveBufferBytes: 256 * 1024 * 1024 },

@@ -85,14 +85,14 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     within: ["cni/", "ipam/"],
-    forbids: ["kernel/events/", "kernel/syscall/koffi.ts"],
+    forbids: ["kernel/notifications/", "kernel/syscall/koffi.ts"],
     instead: "the plugin runs under Bun for some milliseconds: only the daemon waits for events",
   },
   {
     except: ["test/"],
     forbids: ["worker_threads"],
     instead:
-      "a worker is a second JavaScript engine, 10 MB of each daemon: what waits for the kernel subscribes to kernel/events/events.ts",
+      "a worker is a second JavaScript engine, 10 MB of each daemon: what waits for the kernel subscribes to kernel/notifications/notifications.ts",
   },
   {
     within: ["kernel/"],
@@ -173,7 +173,7 @@ export const BOUNDARIES: readonly Boundary[] = [
       "cni/",
       "ipam/",
       "kernel/conntrack/",
-      "kernel/events/",
+      "kernel/notifications/",
       "kernel/netlink/",
       "kernel/nflog/",
       "kernel/nftables/socket.ts",

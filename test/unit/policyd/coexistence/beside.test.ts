@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
@@ -64,14 +64,14 @@ describe("policyd/coexistence: bridges beside ours", () => {
   let kernel: FakeBesideKernel;
   let clock: FakeClock;
   let attachments: AttachmentRegistry;
-  let events: FakeKernelEvents;
+  let events: FakeKernelNotifications;
   let beside: NeighbouringPods;
 
   beforeEach(() => {
     kernel = new FakeBesideKernel();
     clock = new FakeClock();
     attachments = new AttachmentRegistry();
-    events = new FakeKernelEvents();
+    events = new FakeKernelNotifications();
     beside = new NeighbouringPods({
       kernel,
       bridge: "drawbridge0",

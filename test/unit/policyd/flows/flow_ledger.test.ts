@@ -6,7 +6,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { ConntrackMessage } from "../../../../kernel/conntrack/request.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import { readTextFile } from "../../../../kernel/file.ts";
 import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
 import { MessageFlag, type ReceivedMessage } from "../../../../kernel/netlink/message.ts";
@@ -108,7 +108,12 @@ describe("policyd/flows", () => {
   });
 
   async function start() {
-    const [events, clock, logger, ledger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger(), new Ledger()];
+    const [events, clock, logger, ledger] = [
+      new FakeKernelNotifications(),
+      new FakeClock(),
+      recordingLogger(),
+      new Ledger(),
+    ];
     const { holderOf } = storeView(STORE);
     const flows = new FlowLedger({
       ledger,
@@ -269,7 +274,7 @@ describe("policyd/flows", () => {
   });
 
   it("FLOW-08: refused events are a problem until they are read, and a refused table is logged", async () => {
-    const events = new FakeKernelEvents();
+    const events = new FakeKernelNotifications();
     refusal = new DrawbridgeError("ERR_NETLINK", "dump: no memory");
     const { clock, logger, flows } = await start();
     assert.match(logger.lines.map(({ message }) => message).join(), /connections from before are missing/);

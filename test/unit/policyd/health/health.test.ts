@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { startEventThread } from "../../../../kernel/events/thread.ts";
+import { startNotificationThread } from "../../../../kernel/notifications/thread.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
@@ -83,7 +83,7 @@ describe("the daemon's own health", () => {
     const clock = new FakeClock();
     const status = { isReconciled: true, commits: 1, failures: 0, pending: 0 };
     const liveness = new Liveness({ clock, ruleset: () => status });
-    const events = startEventThread({ calls: nodeSyscalls() });
+    const events = startNotificationThread({ calls: nodeSyscalls() });
     let answer: Promise<unknown> = Promise.resolve();
     liveness.watch(() => {
       const asked = askEventThread(events);

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
 import { RenewedSubscription } from "../../../../policyd/lib/renewed_subscription.ts";
 
 describe("policyd: a kept subscription", () => {
-  let events: FakeKernelEvents;
+  let events: FakeKernelNotifications;
   let clock: FakeClock;
   let reported: string[];
   let kept: RenewedSubscription;
 
   beforeEach(() => {
-    events = new FakeKernelEvents();
+    events = new FakeKernelNotifications();
     clock = new FakeClock();
     reported = [];
     kept = new RenewedSubscription({

@@ -3,7 +3,7 @@ import { desiredBridges } from "../../../../cni/node_state/desired.ts";
 import { ALL_RESERVED_GROUPS } from "../../../../cni/add/wiring.ts";
 import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { encodeAttributes, nested, string, u16, u32, u8 } from "../../../../kernel/netlink/attribute.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
@@ -63,7 +63,7 @@ function reported({ type, body }: Request): ReceivedMessage {
 describe("policyd/node_state", () => {
   let kernel: FakeNodeState;
   let clock: FakeClock;
-  let events: FakeKernelEvents;
+  let events: FakeKernelNotifications;
   let attachments: AttachmentRegistry;
   let settings: Map<string, string>;
   let notices: ReturnType<typeof recordingNotices>;
@@ -76,7 +76,7 @@ describe("policyd/node_state", () => {
     assert.ok(desired !== undefined);
     kernel = new FakeNodeState(desired);
     clock = new FakeClock();
-    events = new FakeKernelEvents();
+    events = new FakeKernelNotifications();
     attachments = new AttachmentRegistry();
     for (const record of RECORDS) attachments.add(record);
     settings = kernel.settings;

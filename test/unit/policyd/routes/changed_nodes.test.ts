@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
 import { setForwardingEntry } from "../../../../kernel/route/forwarding_entry.ts";
@@ -71,7 +71,7 @@ function notificationOf(step: Step): ReceivedMessage {
 describe("policyd/routes: Nodes that change", () => {
   it("POD-21: a changed Node changes only its own entries, and neither it nor our own notifications cause a read", async () => {
     const { kernel, clock, routes } = setUp();
-    const events = new FakeKernelEvents();
+    const events = new FakeKernelNotifications();
     routes.apply([set(OWN), set(NEAR), set(FAR)]);
     routes.synced();
     await routes.start(events);

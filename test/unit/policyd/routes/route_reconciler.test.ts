@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { newRule } from "../../../../kernel/route/rule.ts";
@@ -47,14 +47,14 @@ function serviceCidr(name: string, cidrs: readonly string[]): ObjectChange {
 describe("policyd/routes/route_reconciler", () => {
   let kernel: FakeRouteKernel;
   let clock: FakeClock;
-  let events: FakeKernelEvents;
+  let events: FakeKernelNotifications;
   let routes: RouteReconciler;
   let clusterEvents: ReturnType<typeof recordingNotices>;
 
   beforeEach(() => {
     kernel = new FakeRouteKernel(machine());
     clock = new FakeClock();
-    events = new FakeKernelEvents();
+    events = new FakeKernelNotifications();
     clusterEvents = recordingNotices();
     routes = new RouteReconciler({
       kernel,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeKernelEvents } from "../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
 import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { type Change, requestsOf } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
@@ -19,14 +19,14 @@ describe("policyd/ruleset ruleset watch", () => {
   const tables = sampleTables();
   const [inet, bridge] = tables;
   let kernel: FakeNftables;
-  let events: FakeKernelEvents;
+  let events: FakeKernelNotifications;
   let clock: FakeClock;
   let ruleset: Ruleset;
   let watch: RulesetWatch;
 
   beforeEach(async () => {
     kernel = new FakeNftables();
-    events = new FakeKernelEvents();
+    events = new FakeKernelNotifications();
     clock = new FakeClock();
     const logger = recordingLogger();
     ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod: 0, syncPeriod: 3_600_000 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import { FakeKernelEvents } from "../../../../../kernel/events/fake_events.ts";
+import { FakeKernelNotifications } from "../../../../../kernel/notifications/fake_notifications.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../../policyd/lib/clock.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
@@ -43,7 +43,7 @@ function between(from: string, to: string, protocol: number, upper: Uint8Array):
 }
 
 async function setUp(objects: readonly object[]) {
-  const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
+  const [events, clock, logger] = [new FakeKernelNotifications(), new FakeClock(), recordingLogger()];
   const log = new DropLog({
     group: 107,
     view: storeView(storeOf([...threeByThree(), ...objects])),
@@ -64,7 +64,7 @@ async function setUp(objects: readonly object[]) {
 
 /** A drop log on a cluster whose policies take this number of milliseconds for each line. */
 async function setUpSlow(milliseconds: number) {
-  const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
+  const [events, clock, logger] = [new FakeKernelNotifications(), new FakeClock(), recordingLogger()];
   const view = storeView(storeOf([...threeByThree(), WEB]));
   const reported = (): number => logger.lines.filter(({ message }) => message === LINE).length;
   let [used, mostInATurn, nextPort] = [0, 0, 1];
@@ -343,7 +343,7 @@ describe("policyd/policies/drop_log: limits", () => {
 
 describe("policyd/policies/drop_log: the log group", () => {
   it("DROP-06: a log group of another program is reported once and retried, and a source that ends is opened again", async () => {
-    const [events, clock, logger] = [new FakeKernelEvents(), new FakeClock(), recordingLogger()];
+    const [events, clock, logger] = [new FakeKernelNotifications(), new FakeClock(), recordingLogger()];
     const view = storeView(storeOf([]));
     const log = new DropLog({
       group: 107,

@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { type ConntrackEvent, parseConntrackEvent } from "../../kernel/conntrack/event.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import type { KernelEvents } from "../../kernel/events/events.ts";
-import { startEventThread } from "../../kernel/events/thread.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
@@ -28,10 +28,10 @@ table inet lab {
 const RTM_NEWLINK = 16;
 const mac = parseMac("0a:58:0a:f4:01:01");
 
-describe("kernel/events", () => {
+describe("kernel/notifications", () => {
   let lab: Lab | undefined;
   let pair: TrackedPair;
-  const started: KernelEvents[] = [];
+  const started: KernelNotifications[] = [];
 
   before(function () {
     requireKernel(this);
@@ -43,8 +43,8 @@ describe("kernel/events", () => {
   });
   after(() => lab?.destroy());
 
-  function startIn(namespace: LabNamespace): KernelEvents {
-    const events = startEventThread({ calls: namespace.calls, namespacePath: namespace.path });
+  function startIn(namespace: LabNamespace): KernelNotifications {
+    const events = startNotificationThread({ calls: namespace.calls, namespacePath: namespace.path });
     started.push(events);
     return events;
   }
@@ -185,7 +185,7 @@ describe("kernel/events", () => {
     });
     other.close();
     await events.subscribe(group, new EventRecorder());
-    const lost = startEventThread({ calls: pair.near.calls, namespacePath: "/run/netns/no-such-namespace" });
+    const lost = startNotificationThread({ calls: pair.near.calls, namespacePath: "/run/netns/no-such-namespace" });
     started.push(lost);
     await assert.rejects(lost.subscribe({ kind: "nftables" }, new EventRecorder()), {
       code: "ERR_SYSCALL",
@@ -203,7 +203,7 @@ describe("kernel/events", () => {
         return pair.near.calls.receiveFrom(...given);
       },
     };
-    const events = startEventThread({ calls, namespacePath: pair.near.path });
+    const events = startNotificationThread({ calls, namespacePath: pair.near.path });
     started.push(events);
     const recorder = new EventRecorder();
     await events.subscribe({ kind: "nftables", exceptPortId: portId }, recorder);
@@ -229,7 +229,7 @@ describe("kernel/events", () => {
 
   it("subscribers get the error when the thread ends, and later subscriptions are refused", async () => {
     const calls = { ...pair.near.calls, eventfd: () => 1_000_000 };
-    const events = startEventThread({ calls, namespacePath: pair.near.path });
+    const events = startNotificationThread({ calls, namespacePath: pair.near.path });
     const recorder = new EventRecorder();
     const subscribed = events.subscribe({ kind: "nftables" }, recorder).then(
       () => recorder.until(() => recorder.failure !== undefined).then(() => recorder.failure?.message),
@@ -241,12 +241,12 @@ describe("kernel/events", () => {
   });
 
   it("a process that exits without a stop does not wait for the thread", async () => {
-    const modules = ["events/thread.ts", "syscall/koffi.ts"].map(
+    const modules = ["notifications/thread.ts", "syscall/koffi.ts"].map(
       (name) => new URL(`../../kernel/${name}`, import.meta.url),
     );
     const script = `
-      const [{ startEventThread }, { nodeSyscalls }] = await Promise.all(${JSON.stringify(modules)}.map((url) => import(url)));
-      startEventThread({ calls: nodeSyscalls() });
+      const [{ startNotificationThread }, { nodeSyscalls }] = await Promise.all(${JSON.stringify(modules)}.map((url) => import(url)));
+      startNotificationThread({ calls: nodeSyscalls() });
       setTimeout(() => process.exit(7), 200);`;
     const child = spawn(process.execPath, ["--input-type=module", "--eval", script], { stdio: "ignore" });
     const patience = setTimeout(() => child.kill("SIGKILL"), 8000);

@@ -11,12 +11,12 @@ import {
 import type { FileCalls } from "../syscall/file_calls.ts";
 import { DescriptorFlag, type PollCalls } from "../syscall/poll_calls.ts";
 import { check, type Syscalls } from "../syscall/syscalls.ts";
-import type { EventListener, KernelEvents, Subscription } from "./events.ts";
-import { EventReader } from "./reader.ts";
+import type { NotificationListener, KernelNotifications, Subscription } from "./notifications.ts";
+import { NotificationReader } from "./reader.ts";
 import type { Command, Report } from "./reader_message.ts";
-import type { EventSource } from "./source.ts";
+import type { NotificationSource } from "./source.ts";
 
-export interface EventThreadOptions {
+export interface NotificationThreadOptions {
   readonly calls: Syscalls & FileCalls & PollCalls;
   /** The network namespace whose events are read (`/run/netns/NAME`); the calling thread's own when absent. */
   readonly namespacePath?: string;
@@ -30,18 +30,18 @@ export interface EventThreadOptions {
  *
  * @throws SyscallError when the kernel refuses an eventfd
  */
-export function startEventThread(options: EventThreadOptions): KernelEvents {
-  return new EventThread(options);
+export function startNotificationThread(options: NotificationThreadOptions): KernelNotifications {
+  return new NotificationThread(options);
 }
 
 interface Subscriber {
-  readonly listener: EventListener;
+  readonly listener: NotificationListener;
   /** Set until the source is open. */
   opening: { readonly keep: () => void; readonly break: (error: Error) => void } | undefined;
 }
 
-class EventThread implements KernelEvents {
-  readonly #calls: EventThreadOptions["calls"];
+class NotificationThread implements KernelNotifications {
+  readonly #calls: NotificationThreadOptions["calls"];
   readonly #wakeFd: number;
   readonly #ended: Promise<void>;
   readonly #subscribers = new Map<number, Subscriber>();
@@ -49,11 +49,11 @@ class EventThread implements KernelEvents {
   #lastId = 0;
   #hasEnded = false;
 
-  constructor({ calls, namespacePath }: EventThreadOptions) {
+  constructor({ calls, namespacePath }: NotificationThreadOptions) {
     this.#calls = calls;
     this.#wakeFd = check(calls.eventfd(0, DescriptorFlag.NONBLOCK | DescriptorFlag.CLOEXEC), "eventfd");
     const place = namespacePath === undefined ? undefined : new Place(calls, namespacePath);
-    const reader = new EventReader({
+    const reader = new NotificationReader({
       calls,
       wakeFd: this.#wakeFd,
       takeCommands: () => this.#commands.splice(0),
@@ -65,7 +65,7 @@ class EventThread implements KernelEvents {
     this.#ended = this.#run(reader, place);
   }
 
-  async subscribe(source: EventSource, listener: EventListener): Promise<Subscription> {
+  async subscribe(source: NotificationSource, listener: NotificationListener): Promise<Subscription> {
     if (this.#hasEnded) throw threadHasEnded();
     const id = ++this.#lastId;
     await new Promise<void>((keep, refuse) => {
@@ -85,7 +85,7 @@ class EventThread implements KernelEvents {
     await this.#ended;
   }
 
-  async #run(reader: EventReader, place: Place | undefined): Promise<void> {
+  async #run(reader: NotificationReader, place: Place | undefined): Promise<void> {
     try {
       await reader.run();
     } catch (error) {
@@ -185,7 +185,7 @@ function end({ listener, opening }: Subscriber, error: Error): void {
 }
 
 /** Passes on the messages of datagrams. A datagram that cannot be decoded counts as lost. */
-function tellMessages(listener: EventListener, datagrams: readonly Uint8Array[]): void {
+function tellMessages(listener: NotificationListener, datagrams: readonly Uint8Array[]): void {
   const messages: ReceivedMessage[] = [];
   let isLost = false;
   for (const datagram of datagrams) {

@@ -3,8 +3,8 @@ import { Errno } from "../syscall/errno.ts";
 import type { FileReadCalls } from "../syscall/file_calls.ts";
 import { isReady, type PollCalls, pollEntries } from "../syscall/poll_calls.ts";
 import { check, type Syscalls } from "../syscall/syscalls.ts";
-import { EventSocket } from "./socket.ts";
-import { type EventSource, planSource, type SourcePlan } from "./source.ts";
+import { NotificationSocket } from "./socket.ts";
+import { type NotificationSource, planSource, type SourcePlan } from "./source.ts";
 import type { Command, Report } from "./reader_message.ts";
 
 /** The longest poll(2), which holds a thread of the runtime's pool. The eventfd interrupts it earlier. */
@@ -29,14 +29,14 @@ export interface ReaderHost {
 
 interface OpenSource {
   readonly plan: SourcePlan;
-  readonly socket: EventSocket;
+  readonly socket: NotificationSocket;
 }
 
 /**
  * Reads event sockets and posts their datagrams. While the event loop is busy, datagrams wait in the kernel's buffers;
  * the kernel reports those that do not fit as lost.
  */
-export class EventReader {
+export class NotificationReader {
   readonly #host: ReaderHost;
   readonly #sources = new Map<number, OpenSource>();
   readonly #buffer = new Uint8Array(READ_BUFFER);
@@ -70,7 +70,7 @@ export class EventReader {
     return true;
   }
 
-  #open(id: number, source: EventSource): void {
+  #open(id: number, source: NotificationSource): void {
     this.#orFail(id, () => {
       const plan = planSource(source);
       this.#sources.set(id, { plan, socket: this.#openSocket(plan) });
@@ -78,8 +78,8 @@ export class EventReader {
     });
   }
 
-  #openSocket(plan: SourcePlan): EventSocket {
-    return this.#host.inside(() => new EventSocket(this.#host.calls, plan, this.#buffer));
+  #openSocket(plan: SourcePlan): NotificationSocket {
+    return this.#host.inside(() => new NotificationSocket(this.#host.calls, plan, this.#buffer));
   }
 
   #close(id: number): void {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import type { EventListener, KernelEvents } from "../../../kernel/events/events.ts";
-import type { EventSource } from "../../../kernel/events/source.ts";
-import { startEventThread } from "../../../kernel/events/thread.ts";
+import type { NotificationListener, KernelNotifications } from "../../../kernel/notifications/notifications.ts";
+import type { NotificationSource } from "../../../kernel/notifications/source.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
@@ -11,11 +11,11 @@ import { DescriptorFlag, isReady, pollEntries } from "../../../kernel/syscall/po
 
 const HEADER_SIZE = 16;
 const BOUND_MILLISECONDS = 5000;
-const links: EventSource = { kind: "route", groups: [] };
+const links: NotificationSource = { kind: "route", groups: [] };
 const calls = nodeSyscalls();
 
-describe("kernel/events thread", () => {
-  const started: KernelEvents[] = [];
+describe("kernel/notifications thread", () => {
+  const started: KernelNotifications[] = [];
 
   afterEach(async () => {
     for (const events of started.splice(0)) await events.stop();
@@ -89,14 +89,14 @@ describe("kernel/events thread", () => {
     }
   });
 
-  function start(over: Parameters<typeof startEventThread>[0]["calls"]): KernelEvents {
-    const events = startEventThread({ calls: over });
+  function start(over: Parameters<typeof startNotificationThread>[0]["calls"]): KernelNotifications {
+    const events = startNotificationThread({ calls: over });
     started.push(events);
     return events;
   }
 });
 
-function listener(over: Partial<EventListener>): EventListener {
+function listener(over: Partial<NotificationListener>): NotificationListener {
   return { onMessages: () => {}, onOverrun: () => {}, onFailure: () => {}, ...over };
 }
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { exceptPort } from "../../../kernel/events/port_filter.ts";
-import { EventReader } from "../../../kernel/events/reader.ts";
-import type { EventSource } from "../../../kernel/events/source.ts";
-import type { Command, Report } from "../../../kernel/events/reader_message.ts";
+import { exceptPort } from "../../../kernel/notifications/port_filter.ts";
+import { NotificationReader } from "../../../kernel/notifications/reader.ts";
+import type { NotificationSource } from "../../../kernel/notifications/source.ts";
+import type { Command, Report } from "../../../kernel/notifications/reader_message.ts";
 import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
@@ -11,8 +11,8 @@ import { kernelAnswer } from "./scripted_syscalls.ts";
 const WAKE_FD = 3;
 const FIRST_SOCKET = 10;
 const POLLIN = 1;
-const links: EventSource = { kind: "route", groups: ["link"] };
-const log: EventSource = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 };
+const links: NotificationSource = { kind: "route", groups: ["link"] };
+const log: NotificationSource = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 };
 
 /** A datagram with its sender's port ID, or the errno of a receive. */
 type Step = number | { readonly datagram: Uint8Array; readonly portId?: number };
@@ -36,7 +36,7 @@ class FakeKernel {
 
   async run(...commands: readonly Command[]): Promise<readonly Report[]> {
     this.#commands = [...commands];
-    const reader = new EventReader({
+    const reader = new NotificationReader({
       calls: {
         ...nodeSyscalls(),
         socket: () => {
@@ -119,7 +119,7 @@ function reported(reports: readonly Report[]): readonly string[] {
   });
 }
 
-describe("kernel/events reader", () => {
+describe("kernel/notifications reader", () => {
   it("the reader opens sources inside the namespace, posts datagrams in batches, and closes everything when it is stopped", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(

@@ -26,7 +26,7 @@ const conntrackGroups = {
 } as const;
 
 /** A source to listen to, as plain data that can cross threads. */
-export type EventSource = { readonly receiveBufferBytes?: number } & (
+export type NotificationSource = { readonly receiveBufferBytes?: number } & (
   | { readonly kind: "route"; readonly groups: readonly (keyof typeof routeGroups)[] }
   /** `exceptPortId`: the socket whose own commits are not reported. */
   | { readonly kind: "nftables"; readonly exceptPortId?: number }
@@ -56,7 +56,7 @@ export interface SourcePlan {
 const RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024;
 
 /** Returns the plan of the socket that a source needs. @throws RangeError for an invalid log group */
-export function planSource(source: EventSource): SourcePlan {
+export function planSource(source: NotificationSource): SourcePlan {
   const receiveBufferBytes = source.receiveBufferBytes ?? RECEIVE_BUFFER_BYTES;
   const netfilter = { protocol: NETLINK_NETFILTER, groups: [], requests: [], tellsState: true, receiveBufferBytes };
   switch (source.kind) {

@@ -1,21 +1,21 @@
 import { DrawbridgeError } from "../error.ts";
 import type { ReceivedMessage } from "../netlink/message.ts";
-import type { EventListener, KernelEvents, Subscription } from "./events.ts";
-import type { EventSource } from "./source.ts";
+import type { NotificationListener, KernelNotifications, Subscription } from "./notifications.ts";
+import type { NotificationSource } from "./source.ts";
 
 /** Events that a test makes. Listeners are called before the call that makes the event returns. */
-export class FakeKernelEvents implements KernelEvents {
-  readonly #open = new Map<EventSource, EventListener>();
+export class FakeKernelNotifications implements KernelNotifications {
+  readonly #open = new Map<NotificationSource, NotificationListener>();
   /** The kinds whose next subscription is refused, with the error. */
-  readonly #refusals = new Map<EventSource["kind"], Error>();
+  readonly #refusals = new Map<NotificationSource["kind"], Error>();
   #isStopped = false;
 
   /** The open sources, in the order of their subscription. */
-  get sources(): readonly EventSource[] {
+  get sources(): readonly NotificationSource[] {
     return [...this.#open.keys()];
   }
 
-  async subscribe(source: EventSource, listener: EventListener): Promise<Subscription> {
+  async subscribe(source: NotificationSource, listener: NotificationListener): Promise<Subscription> {
     const refusal = this.#refusals.get(source.kind);
     this.#refusals.delete(source.kind);
     if (refusal !== undefined) throw refusal;
@@ -31,28 +31,28 @@ export class FakeKernelEvents implements KernelEvents {
   }
 
   /** Makes the next subscription to a source of this kind fail. */
-  refuseNext(kind: EventSource["kind"], error: Error): void {
+  refuseNext(kind: NotificationSource["kind"], error: Error): void {
     this.#refusals.set(kind, error);
   }
 
   /** Passes messages to every listener of a kind. */
-  emit(kind: EventSource["kind"], messages: readonly ReceivedMessage[]): void {
+  emit(kind: NotificationSource["kind"], messages: readonly ReceivedMessage[]): void {
     for (const [, listener] of this.#of(kind)) listener.onMessages(messages);
   }
 
-  overrun(kind: EventSource["kind"]): void {
+  overrun(kind: NotificationSource["kind"]): void {
     for (const [, listener] of this.#of(kind)) listener.onOverrun();
   }
 
   /** Ends every source of a kind. */
-  fail(kind: EventSource["kind"], error: Error): void {
+  fail(kind: NotificationSource["kind"], error: Error): void {
     for (const [source, listener] of this.#of(kind)) {
       this.#open.delete(source);
       listener.onFailure(error);
     }
   }
 
-  #of(kind: EventSource["kind"]): readonly (readonly [EventSource, EventListener])[] {
+  #of(kind: NotificationSource["kind"]): readonly (readonly [NotificationSource, NotificationListener])[] {
     return [...this.#open].filter(([source]) => source.kind === kind);
   }
 }

@@ -1,9 +1,9 @@
 import type { DrawbridgeError } from "../error.ts";
-import type { EventSource } from "./source.ts";
+import type { NotificationSource } from "./source.ts";
 
 /** A command to the reader of event sockets. */
 export type Command =
-  | { readonly kind: "open"; readonly id: number; readonly source: EventSource }
+  | { readonly kind: "open"; readonly id: number; readonly source: NotificationSource }
   | { readonly kind: "close"; readonly id: number }
   | { readonly kind: "stop" };
 

@@ -27,9 +27,9 @@ export type Reading =
 /**
  * A netlink socket for notifications, in the network namespace that the calling thread is in when it opens it.
  *
- * Reads never wait; poll(2) on {@link EventSocket.fd} reports when there is something to read.
+ * Reads never wait; poll(2) on {@link NotificationSocket.fd} reports when there is something to read.
  */
-export class EventSocket {
+export class NotificationSocket {
   readonly fd: number;
   readonly #calls: Syscalls & Pick<PollCalls, "attachFilter">;
   readonly #buffer: Uint8Array;

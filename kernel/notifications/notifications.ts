@@ -1,8 +1,8 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
-import type { EventSource } from "./source.ts";
+import type { NotificationSource } from "./source.ts";
 
 /** Receives the events of a source. The methods are called one after the other, in the order of the events. */
-export interface EventListener {
+export interface NotificationListener {
   /** Receives the kernel's notifications in order, without netlink's own control messages. */
   onMessages(messages: readonly ReceivedMessage[]): void;
   /**
@@ -20,14 +20,14 @@ export interface Subscription {
 }
 
 /** The kernel's notifications. */
-export interface KernelEvents {
+export interface KernelNotifications {
   /**
    * Opens a source. Everything that happens after the promise resolves is reported, so read the state then, not before.
    *
    * @throws DrawbridgeError (by the promise) when the kernel refuses: ERR_NAMESPACE, ERR_SYSCALL, ERR_NETLINK;
    *   ERR_CONFIGURATION for an invalid source
    */
-  subscribe(source: EventSource, listener: EventListener): Promise<Subscription>;
+  subscribe(source: NotificationSource, listener: NotificationListener): Promise<Subscription>;
   /** Closes everything. Nothing is reported to listeners after this call. */
   stop(): Promise<void>;
 }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { FakeKernelEvents } from "../../../kernel/events/fake_events.ts";
-import type { EventListener } from "../../../kernel/events/events.ts";
-import { type EventSource, planSource, type SourcePlan } from "../../../kernel/events/source.ts";
+import { FakeKernelNotifications } from "../../../kernel/notifications/fake_notifications.ts";
+import type { NotificationListener } from "../../../kernel/notifications/notifications.ts";
+import { type NotificationSource, planSource, type SourcePlan } from "../../../kernel/notifications/source.ts";
 import { bindLogGroup } from "../../../kernel/nflog/group.ts";
 
 const log = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;
 
-describe("kernel/events source", () => {
-  const plans: readonly (readonly [source: EventSource, plan: Omit<SourcePlan, "receiveBufferBytes">])[] = [
+describe("kernel/notifications source", () => {
+  const plans: readonly (readonly [source: NotificationSource, plan: Omit<SourcePlan, "receiveBufferBytes">])[] = [
     [
       { kind: "route", groups: ["link", "neighbour", "ipv4-address", "ipv4-route", "ipv6-address", "ipv6-route"] },
       { protocol: 0, groups: [1, 3, 5, 7, 9, 11], requests: [], tellsState: true },
@@ -29,10 +29,10 @@ describe("kernel/events source", () => {
   }
 });
 
-describe("kernel/events fake", () => {
+describe("kernel/notifications fake", () => {
   const message = { type: 16, flags: 0, sequence: 0, body: new Uint8Array(0) };
 
-  function listener(name: string, reported: string[]): EventListener {
+  function listener(name: string, reported: string[]): NotificationListener {
     return {
       onMessages: (messages) => reported.push(`${name} ${messages.length}`),
       onOverrun: () => reported.push(`${name} overrun`),
@@ -41,7 +41,7 @@ describe("kernel/events fake", () => {
   }
 
   it("listeners of a kind get messages, overruns and failures until they close, fail or all is stopped", async () => {
-    const [events, reported] = [new FakeKernelEvents(), new Array<string>()];
+    const [events, reported] = [new FakeKernelNotifications(), new Array<string>()];
     const links = await events.subscribe({ kind: "route", groups: ["link"] }, listener("links", reported));
     await events.subscribe({ kind: "nftables" }, listener("rules", reported));
     await events.subscribe({ kind: "nftables" }, listener("more rules", reported));
@@ -62,7 +62,7 @@ describe("kernel/events fake", () => {
   });
 
   it("refuseNext makes exactly the next subscription of a kind fail", async () => {
-    const [events, reported] = [new FakeKernelEvents(), new Array<string>()];
+    const [events, reported] = [new FakeKernelNotifications(), new Array<string>()];
     events.refuseNext("nflog", new Error("busy"));
     await assert.rejects(events.subscribe(log, listener("log", reported)), { message: "busy" });
     await events.subscribe(log, listener("log", reported));
