@@ -1,8 +1,8 @@
 import * as v from "valibot";
-import { DrawbridgeError } from "../../kernel/error.ts";
 import { rowKey } from "../../policyd/flows/flow_end_names.ts";
 import { parseRow, rowObject } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
+import { parseJsonLine } from "../../policyd/lib/json_line.ts";
 
 /** A row, with the number of connections or packets that came in since it was read before. */
 export interface News {
@@ -15,14 +15,16 @@ export function newsJson({ row, count }: News): string {
   return `${JSON.stringify({ ...rowObject(row), new: count })}\n`;
 }
 
-const newSchema = v.object({ new: v.pipe(v.number(), v.safeInteger(), v.minValue(0)) });
+const EXPECTED = "expected the number of new connections";
+const newSchema = v.object(
+  { new: v.pipe(v.number(EXPECTED), v.safeInteger(EXPECTED), v.minValue(0, EXPECTED)) },
+  EXPECTED,
+);
 
 /** Reads a line of {@link newsJson}. @throws DrawbridgeError ERR_INPUT as {@link parseRow} */
 export function parseNews(line: string): News {
   const row = parseRow(line);
-  const result = v.safeParse(newSchema, JSON.parse(line));
-  if (!result.success) throw new DrawbridgeError("ERR_INPUT", "new: expected the number of new connections");
-  return { row, count: result.output.new };
+  return { row, count: parseJsonLine(line, newSchema, "flow").new };
 }
 
 /** Finds the news of a ledger at each read. */

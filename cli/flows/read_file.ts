@@ -1,6 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { LONGEST_LINE, parseRow } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
+import { LineSplitter } from "../input/line_splitter.ts";
 
 /** Enough for 20 nodes with ledgers of the largest size. */
 const MOST_ROWS = 1_000_000;
@@ -37,16 +38,10 @@ export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: n
 
 /** Yields the lines, and undefined for a line that is too long. */
 function* linesOf(chunks: Iterable<Uint8Array>): Generator<string | undefined> {
-  const decoder = new TextDecoder();
-  let begun = "";
+  const splitter = new LineSplitter();
   for (const chunk of chunks) {
-    const [first = "", ...rest] = decoder.decode(chunk, { stream: true }).split("\n");
-    begun += first;
-    for (const next of rest) {
-      yield begun.length > LONGEST_LINE ? undefined : begun;
-      begun = next;
-    }
-    if (begun.length > LONGEST_LINE) yield undefined;
+    for (const line of splitter.push(chunk)) yield line.length > LONGEST_LINE ? undefined : line;
+    if (splitter.pending > LONGEST_LINE) yield undefined;
   }
-  yield begun + decoder.decode();
+  yield splitter.end();
 }

@@ -87,7 +87,8 @@ export function withConfiguration(command: Command): Command {
   return command.option("--config <path>", "policyd's configuration, as nodes have it; its defaults without it");
 }
 
-function readTimeout(text: string): number {
+/** Reads the longest time to wait, in milliseconds; 0 means no limit. @throws InvalidArgumentError */
+export function readTimeout(text: string): number {
   const milliseconds = parseRequestTimeout(text);
   if (milliseconds === undefined) {
     throw new InvalidArgumentError(`expected a time such as ${DEFAULT_REQUEST_TIMEOUT} or 1m30s, or 0 for no limit.`);

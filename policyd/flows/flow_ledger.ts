@@ -10,7 +10,7 @@ import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../log/line.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LoggedFlow } from "../policies/drop_log/logged_flow.ts";
-import type { Slices } from "../lib/sliced_work.ts";
+import { inTurns } from "../lib/sliced_work.ts";
 import type { FlowEndNames } from "./flow_end_names.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
@@ -242,15 +242,6 @@ export class FlowLedger implements Lifecycle {
       await turn();
     }
     return text + endLine(rows.length);
-  }
-}
-
-/** Runs work in slices between turns of the event loop. @returns (resolves to) its result; @throws what it throws */
-async function inTurns<T>(work: Slices<T>): Promise<T> {
-  for (;;) {
-    const step = work.next();
-    if (step.done === true) return step.value;
-    await turn();
   }
 }
 

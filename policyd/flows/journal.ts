@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatCidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
+import { parseJsonLine } from "../lib/json_line.ts";
 import { ROW_VERDICTS, type RowEnd, type FlowRow } from "./row.ts";
 
 /** No line of a ledger is longer: a name has at most 253 characters, and reasons are truncated. */
@@ -64,7 +65,7 @@ export function rowObject(row: FlowRow): object {
  * @throws DrawbridgeError ERR_INPUT with the field and the expected value
  */
 export function parseRow(line: string): FlowRow {
-  const { from, to, firstSeen, lastSeen, port, reason, ...rest } = parsed(line);
+  const { from, to, firstSeen, lastSeen, port, reason, ...rest } = parseJsonLine(line, rowSchema, "flow");
   return Object.freeze({
     ...rest,
     from: endFrom(from),
@@ -74,19 +75,6 @@ export function parseRow(line: string): FlowRow {
     firstSeen: Date.parse(firstSeen),
     lastSeen: Date.parse(lastSeen),
   });
-}
-
-function parsed(line: string): v.InferOutput<typeof rowSchema> {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    throw new DrawbridgeError("ERR_INPUT", "expected a flow as a JSON object on one line");
-  }
-  const result = v.safeParse(rowSchema, value);
-  if (result.success) return result.output;
-  const [issue] = result.issues;
-  throw new DrawbridgeError("ERR_INPUT", `${v.getDotPath(issue) ?? "flow"}: ${issue.message}`);
 }
 
 function endObject(one: RowEnd): object {

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import type { Clock } from "./clock.ts";
 
 /**
@@ -10,11 +11,26 @@ export type Slices<T> = Generator<undefined, T, void>;
 /** Number of values processed between two yields. */
 const AT_ONCE = 64;
 
+/** The longest time for which {@link inTurns} blocks the event loop, except for one slice. */
+const TURN_MILLISECONDS = 4;
+
 /** Does all slices of work without interruption. @returns its result @throws what it throws */
 export function atOnce<T>(work: Slices<T>): T {
   for (;;) {
     const step = work.next();
     if (step.done === true) return step.value;
+  }
+}
+
+/** Does all slices of work, with turns of the event loop in between. @returns its result @throws what it throws */
+export async function inTurns<T>(work: Slices<T>): Promise<T> {
+  let end = performance.now() + TURN_MILLISECONDS;
+  for (;;) {
+    const step = work.next();
+    if (step.done === true) return step.value;
+    if (performance.now() < end) continue;
+    await turn();
+    end = performance.now() + TURN_MILLISECONDS;
   }
 }
 
@@ -32,13 +48,18 @@ export function workFor(milliseconds: number, clock: Pick<Clock, "now">, step: (
   return true;
 }
 
-/** Calls the action for each value, in slices. */
-export function* each<T>(values: Iterable<T>, action: (value: T) => void): Slices<void> {
-  let left = AT_ONCE;
+/** Calls the action for each value, in slices of `count` values. */
+export function* each<T>(values: Iterable<T>, action: (value: T) => void, count = AT_ONCE): Slices<void> {
+  let left = count;
   for (const value of values) {
     action(value);
     if (--left > 0) continue;
-    left = AT_ONCE;
+    left = count;
     yield;
   }
+}
+
+/** Calls the action for each value, with turns of the event loop in between where the values take long. */
+export function eachInTurns<T>(values: Iterable<T>, action: (value: T) => void): Promise<void> {
+  return inTurns(each(values, action, 1));
 }

@@ -11,7 +11,7 @@ import { type CountedPort, EndpointConnections } from "./endpoint_connections.ts
 import type { CommitObserver } from "./commit_observer.ts";
 import { PacedReading } from "./paced_reading.ts";
 import { RuleDrops } from "./rule_drops.ts";
-import { inSlices } from "./sliced_steps.ts";
+import { eachInTurns } from "../lib/sliced_work.ts";
 
 /** The parts that {@link NodeCounters} needs. */
 export interface NodeCountersParts {
@@ -124,7 +124,7 @@ export class NodeCounters implements CommitObserver {
   async #readSet({ table, set }: CountingSet): Promise<void> {
     // The kernel prepares the next part of a list while it delivers one.
     const asked = this.#connections.moment;
-    await inSlices(this.#parts.counters.elements(table, set), (elements) => {
+    await eachInTurns(this.#parts.counters.elements(table, set), (elements) => {
       for (const element of elements) {
         const counted = countedEndpoint(element);
         if (counted !== undefined) this.#connections.observe(counted, asked);

@@ -11,7 +11,7 @@ import type { CommitObserver } from "./commit_observer.ts";
 import { PacedReading } from "./paced_reading.ts";
 import { directionOf } from "./policy_rule.ts";
 import { PolicySums } from "./policy_sums.ts";
-import { inSlices } from "./sliced_steps.ts";
+import { eachInTurns } from "../lib/sliced_work.ts";
 
 export interface PolicyCountersParts {
   /** The table of policies. */
@@ -83,7 +83,7 @@ export class PolicyCounters implements CommitObserver {
     const { table, counters } = this.#parts;
     this.#isListing = true;
     try {
-      await inSlices(counters.rules(table), (rules) => {
+      await eachInTurns(counters.rules(table), (rules) => {
         for (const rule of rules) if (!this.#deleted.has(rule.chain)) this.sums.observe(rule);
       });
       for (const profile of merged.of(this.sums.mergedProfiles())) await this.#readElements(profile);
@@ -103,7 +103,7 @@ export class PolicyCounters implements CommitObserver {
     let left = MOST_TOLD_APART;
     for (const { definition, ruleOf } of sets) {
       try {
-        await inSlices(elements.elements(table, definition), (counted) => {
+        await eachInTurns(elements.elements(table, definition), (counted) => {
           for (const { element, packets } of counted) {
             const place = { set: definition.name, element: keyText(element.key), packets };
             if (left > 0 && this.sums.hasGrown(place)) {

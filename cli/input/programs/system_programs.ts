@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
-import { StringDecoder } from "node:string_decoder";
+import { LineSplitter } from "../line_splitter.ts";
 import { LONGEST_FOLLOWED, type ProgramResult, type Programs } from "./programs.ts";
 
 /** The characters retained from the end of a program's standard error. */
@@ -27,22 +27,16 @@ export const systemPrograms: Programs = {
     }),
   follow: (command, args, onLine) =>
     new Promise((resolve, reject) => {
-      const decoder = new StringDecoder("utf8");
-      let begun = "";
+      const splitter = new LineSplitter();
       const { stop } = start(command, args, {
         onOutput: (chunk) => {
-          const [first = "", ...rest] = decoder.write(chunk).split("\n");
-          begun += first;
           try {
-            for (const next of rest) {
-              onLine(begun);
-              begun = next;
-            }
+            for (const line of splitter.push(chunk)) onLine(line);
           } catch (error) {
             reject(error);
             stop({ type: "too much" });
           }
-          if (begun.length > LONGEST_FOLLOWED) stop({ type: "too much" });
+          if (splitter.pending > LONGEST_FOLLOWED) stop({ type: "too much" });
         },
         onEnd: resolve,
       });

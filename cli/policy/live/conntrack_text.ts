@@ -1,5 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { familyOf, tryParseAddress } from "../../../kernel/ip/address.ts";
+import { LineSplitter } from "../../input/line_splitter.ts";
 import { type Connection, connectionKey } from "./connection.ts";
 
 /** The connections of some tables, each once, and the number of entries that policies do not apply to. */
@@ -63,20 +64,16 @@ function entriesIn(line: string): readonly string[] {
 }
 
 function* linesOf(chunks: Iterable<Uint8Array>, name: string): Generator<string> {
-  const decoder = new TextDecoder();
-  let begun = "";
+  const splitter = new LineSplitter(/\n|(?<=<\/flow>)/);
   let number = 1;
   for (const chunk of chunks) {
-    const [first = "", ...rest] = decoder.decode(chunk, { stream: true }).split(/\n|(?<=<\/flow>)/);
-    begun += first;
-    for (const next of rest) {
-      yield begun;
+    for (const line of splitter.push(chunk)) {
+      yield line;
       number++;
-      begun = next;
     }
-    if (begun.length > LONGEST_LINE) throw refusal(name, number, `a line of more than ${LONGEST_LINE} characters`);
+    if (splitter.pending > LONGEST_LINE) throw refusal(name, number, `a line of more than ${LONGEST_LINE} characters`);
   }
-  yield begun + decoder.decode();
+  yield splitter.end();
 }
 
 /** `ipv4 2 tcp 6 431999 ESTABLISHED src=… dst=… sport=… dport=… src=… [ASSURED] …`; the first two may be missing. */

@@ -1,6 +1,5 @@
-import { Command, InvalidArgumentError, Option } from "commander";
-import { parseRequestTimeout } from "../../input/cluster/access.ts";
-import { withAccess, withConfiguration } from "../../input/options.ts";
+import { Command, Option } from "commander";
+import { readTimeout, withAccess, withConfiguration } from "../../input/options.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../program.ts";
 
@@ -34,11 +33,4 @@ export function statusCommand(run: Run): Command {
     const { runStatus } = await import("./run.ts");
     run.end(await runStatus(run.io, { ...options, names }));
   });
-}
-
-function readTimeout(text: string): number {
-  const milliseconds = parseRequestTimeout(text);
-  if (milliseconds === undefined)
-    throw new InvalidArgumentError("expected a time such as 30s or 2m, or 0 for no limit.");
-  return milliseconds;
 }

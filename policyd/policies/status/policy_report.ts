@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { parseJsonLine } from "../../lib/json_line.ts";
 import { printableUpTo } from "../../log/line.ts";
 import type { PolicyRuleSeries } from "../../metrics/policy_sums.ts";
 import type { PolicyNotices, PolicyState } from "../policy_notices.ts";
@@ -94,18 +94,7 @@ export function reportLine({ since, problems, rules, ...rest }: ReportedPolicy):
 
 /** Reads a line of {@link reportLine}. @throws DrawbridgeError ERR_INPUT with the field and what was expected */
 export function parseReportLine(line: string): ReportedPolicy {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    throw new DrawbridgeError("ERR_INPUT", "expected a policy as a JSON object on one line");
-  }
-  const result = v.safeParse(schema, value);
-  if (!result.success) {
-    const [issue] = result.issues;
-    throw new DrawbridgeError("ERR_INPUT", `${v.getDotPath(issue) ?? "policy"}: ${issue.message}`);
-  }
-  const { since, inForce, ...rest } = result.output;
+  const { since, inForce, ...rest } = parseJsonLine(line, schema, "policy");
   return { ...rest, inForce, since: since === undefined ? undefined : Date.parse(since) };
 }
 
