@@ -1,7 +1,7 @@
 import type { Part, Scope } from "../../cni/node_state/observed.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
-import { PassSchedule, SETTLE_MILLISECONDS } from "../routes/pass_schedule.ts";
+import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import type { Doubt } from "./relevance.ts";
 
 /**

@@ -15,7 +15,7 @@ import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
 import type { RouteKernel, Step } from "./kernel_state.ts";
 import { nodeSteps } from "./node_steps.ts";
-import { PassSchedule, SETTLE_MILLISECONDS } from "./pass_schedule.ts";
+import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";
 import { RouteReport } from "./route_report.ts";
 import type { RouteOptions } from "./surroundings.ts";

@@ -1,7 +1,7 @@
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Step } from "./kernel_state.ts";
-import type { PassSchedule } from "./pass_schedule.ts";
+import type { PassSchedule } from "../lib/pass_schedule.ts";
 
 export interface RouteReportParts {
   readonly logger: Logger;

@@ -1,4 +1,4 @@
-import type { Clock } from "../lib/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** The debounce time: several changes by one program cost one pass. */
 export const SETTLE_MILLISECONDS = 20;
@@ -12,7 +12,7 @@ const REST_SHARE = 4;
 const FIRST_RETRY = 1000;
 const LAST_RETRY = 30_000;
 
-/** Decides when the next pass over the routes begins. */
+/** Decides when the next pass over observed state begins. */
 export class PassSchedule {
   readonly #clock: Clock;
   /** Passes in a row that had to change something, each shortly after the one before. */
