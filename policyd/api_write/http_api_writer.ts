@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../lib/clock.ts";
-import { reasonOf, retryAfterOf } from "../objects/api/http_connection.ts";
-import { apiRequest } from "../objects/api/http_request.ts";
-import type { Credentials } from "../objects/api/kubeconfig.ts";
+import { reasonOf, retryAfterOf } from "../objects/api/connection/http_connection.ts";
+import { apiRequest } from "../objects/api/connection/http_request.ts";
+import type { Credentials } from "../objects/api/connection/kubeconfig.ts";
 import { wordsOf } from "../objects/api/watch_lines.ts";
 import type { ApiWriter, Write } from "./api_writer.ts";
 import type { Answer, Failure } from "./refusal.ts";

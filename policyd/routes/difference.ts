@@ -6,7 +6,7 @@ import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import { each, type Slices } from "../lib/sliced_work.ts";
 import type { Desired, DesiredEntries } from "./desired.ts";
-import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./kernel_state.ts";
+import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./route_kernel/kernel_state.ts";
 import { isOurs } from "./numbers.ts";
 import { TUNNEL } from "./tunnel.ts";
 import type { DesiredRoute } from "./peer_routes.ts";

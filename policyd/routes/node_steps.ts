@@ -3,7 +3,7 @@ import type { JudgedNode } from "../objects/nodes/node_verdict.ts";
 import { atOnce } from "../lib/sliced_work.ts";
 import type { DesiredEntries } from "./desired.ts";
 import { type EntryState, entrySteps } from "./difference.ts";
-import type { KernelState, Step, TunnelState } from "./kernel_state.ts";
+import type { KernelState, Step, TunnelState } from "./route_kernel/kernel_state.ts";
 import { ROUTE_PRIORITY } from "./numbers.ts";
 import type { PeerRoutes } from "./peer_routes.ts";
 import { peerOf } from "./peers.ts";

@@ -6,7 +6,7 @@ import type { NodeJudge } from "../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { netlinkRouteKernel } from "./netlink_kernel.ts";
+import { netlinkRouteKernel } from "./route_kernel/netlink_kernel.ts";
 import { RouteReconciler } from "./route_reconciler.ts";
 
 /**

@@ -5,7 +5,7 @@ import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import { doOverlap } from "../objects/nodes/node_claims.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
-import type { OwnRoute } from "./kernel_state.ts";
+import type { OwnRoute } from "./route_kernel/kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./mtu.ts";
 import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";

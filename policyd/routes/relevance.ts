@@ -7,7 +7,7 @@ import { parseForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 import { MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../kernel/route/route.ts";
-import type { KernelState } from "./kernel_state.ts";
+import type { KernelState } from "./route_kernel/kernel_state.ts";
 import { isSameRoute, ownRoute } from "./difference.ts";
 import { PODS_TABLE } from "./numbers.ts";
 import { TUNNEL } from "./tunnel.ts";

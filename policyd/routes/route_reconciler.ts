@@ -13,7 +13,7 @@ import { type Slices, workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../objects/object_source.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
-import type { RouteKernel, Step } from "./kernel_state.ts";
+import type { RouteKernel, Step } from "./route_kernel/kernel_state.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";

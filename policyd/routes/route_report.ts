@@ -1,6 +1,6 @@
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Step } from "./kernel_state.ts";
+import type { Step } from "./route_kernel/kernel_state.ts";
 import type { PassSchedule } from "../lib/pass_schedule.ts";
 
 export interface RouteReportParts {

@@ -2,7 +2,7 @@ import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts"
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
-import type { KernelState, NodeLink } from "./kernel_state.ts";
+import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
 import { type Encapsulation, podMtu } from "./mtu.ts";
 import { isOurs, ROUTE_PRIORITY } from "./numbers.ts";
 import { TUNNEL } from "./tunnel.ts";

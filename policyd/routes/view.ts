@@ -2,7 +2,7 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { type JudgedNodes, problemsIn } from "../objects/nodes/node_verdict.ts";
 import type { Frame } from "./desired.ts";
 import { tunnelProblems } from "./difference.ts";
-import type { KernelState } from "./kernel_state.ts";
+import type { KernelState } from "./route_kernel/kernel_state.ts";
 import { isOurs } from "./numbers.ts";
 import { isExpected, isRelevant } from "./relevance.ts";
 import type { RoutePlan } from "./route_plan.ts";

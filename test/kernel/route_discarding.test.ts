@@ -3,7 +3,7 @@ import { FakeClock } from "../../policyd/lib/clock.ts";
 import { NodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
-import { netlinkRouteKernel } from "../../policyd/routes/netlink_kernel.ts";
+import { netlinkRouteKernel } from "../../policyd/routes/route_kernel/netlink_kernel.ts";
 import { RouteReconciler } from "../../policyd/routes/route_reconciler.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";

@@ -6,7 +6,7 @@ import { type SourceReport, sourceReport } from "../../service/report.ts";
 import { hostName } from "../../cluster/find_end.ts";
 import { endReport } from "./end_report.ts";
 import type { EndReport } from "./explanation.ts";
-import type { Arrival, ConnectionPath } from "./connection_path.ts";
+import type { Arrival, ConnectionPath } from "./paths/connection_path.ts";
 
 /** The verdict on one way without the names of its ends, so that ways with the same reasons have equal values. */
 export interface Reasons {

@@ -4,18 +4,18 @@ import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import { flowEndOf, type Host, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
 import { type ServiceReport, serviceReport } from "../../service/report.ts";
 import { connectionText } from "../connections/connection_set.ts";
-import { hasAddress } from "./entry_nodes.ts";
+import { hasAddress } from "./paths/entry_nodes.ts";
 import { changingPorts } from "./changing_ports.ts";
 import type { ExplainContext } from "./context.ts";
 import type { Case, EndpointReport, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest } from "./evaluate_way.ts";
 import { mergeOutcomes, type Outcome } from "./merge.ts";
-import { nodesThatMatterTo } from "./nodes_that_matter.ts";
+import { nodesThatMatterTo } from "./paths/nodes_that_matter.ts";
 import type { ExplainQuestion } from "./question.ts";
 import { assumptionsOf } from "./assumptions.ts";
 import { connectionsOf, trafficParts } from "./traffic_part.ts";
-import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./targets.ts";
-import { directWay, missingPod, stoppedWay, type ConnectionPath } from "./connection_path.ts";
+import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./paths/targets.ts";
+import { directWay, missingPod, stoppedWay, type ConnectionPath } from "./paths/connection_path.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,

@@ -1,6 +1,6 @@
 import type { Case } from "./explanation.ts";
 import type { EvaluatedWay } from "./evaluate_way.ts";
-import type { ConnectionPath } from "./connection_path.ts";
+import type { ConnectionPath } from "./paths/connection_path.ts";
 
 /** The result for one way. */
 export interface Outcome {

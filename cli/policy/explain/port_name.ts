@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { End } from "../../cluster/find_end.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
-import type { PortTraffic } from "./targets.ts";
+import type { PortTraffic } from "./paths/targets.ts";
 import type { AskedPort } from "../../input/port_text.ts";
 
 interface NamedPort extends PortTraffic {

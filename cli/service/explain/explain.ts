@@ -5,7 +5,7 @@ import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
 import type { Entry } from "../../../policyd/semantics/services/packet.ts";
 import { type End, type Host, hostName, type HostsEnd, nodeOf } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { hasAddress } from "../../policy/explain/entry_nodes.ts";
+import { hasAddress } from "../../policy/explain/paths/entry_nodes.ts";
 import type { ExplainContext } from "../../policy/explain/context.ts";
 import { derivedAssumptions } from "../../policy/explain/assumptions.ts";
 import { type ServiceReport, serviceReport } from "../report.ts";

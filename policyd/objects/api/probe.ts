@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { ApiConnection } from "./connection.ts";
+import type { ApiConnection } from "./connection/connection.ts";
 import { PageReader } from "./page.ts";
 import { OK } from "./reading.ts";
 import type { Listed } from "./resources.ts";

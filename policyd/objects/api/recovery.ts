@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { ApiConnection } from "./connection.ts";
+import type { ApiConnection } from "./connection/connection.ts";
 import { probe } from "./probe.ts";
 import { NAMESPACES } from "./resources.ts";
 import { LIST_SPREAD, retryAfterMilliseconds } from "./state.ts";

@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { AnswerHandler, ApiConnection } from "./connection.ts";
+import type { AnswerHandler, ApiConnection } from "./connection/connection.ts";
 import { attempt, broken, type Failure, failureText } from "./failure.ts";
 import { PageReader } from "./page.ts";
 import { newReading, OK, type Reading, refusalOf } from "./reading.ts";

@@ -9,11 +9,11 @@ import {
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import { each, type Slices } from "../../lib/sliced_work.ts";
-import type { MemberSource } from "./member_set.ts";
+import type { MemberSource } from "./sets/member_set.ts";
 import { type NumberedPorts, numberedPorts, type PortNumber, type ProtocolPortRange } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PodGroup, PortGroup, ProfileRule } from "./profile.ts";
 import { namedPortMatch, peerAndPort, portMatches, rangesMatch } from "./rule_parts.ts";
-import { namedSource, type PlacedRange, type SetCollector } from "./set_collector.ts";
+import { namedSource, type PlacedRange, type SetCollector } from "./sets/set_collector.ts";
 import { FAMILIES, peerField } from "./port_fields.ts";
 
 /** The number of pairs per slice, which takes a millisecond or less. */

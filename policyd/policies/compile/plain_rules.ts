@@ -11,7 +11,7 @@ import {
 import { numberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup, ProfileRule, RuleOrigin } from "./profile.ts";
 import { namedPortMatch, peerAndPort, peerMatch, portMatches } from "./rule_parts.ts";
-import { namedSource, type SetCollector } from "./set_collector.ts";
+import { namedSource, type SetCollector } from "./sets/set_collector.ts";
 import { FAMILIES } from "./port_fields.ts";
 
 /** A rule for nft, and the family of its packets; undefined for both families. */

@@ -18,12 +18,12 @@ import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
 import { type LogOrigin, logPrefix } from "./log_prefix.ts";
-import type { ProfileObjects } from "./member_set.ts";
+import type { ProfileObjects } from "./sets/member_set.ts";
 import { DEFAULT_POLICY_OPTIONS, DNS_PORT, type PolicyOptions } from "./options.ts";
 import { type PlainRule, plainRules } from "./plain_rules.ts";
 import { selfMatch } from "./policy_table.ts";
 import type { Direction, Isolation, Profile, ProfileRule } from "./profile.ts";
-import { SetCollector } from "./set_collector.ts";
+import { SetCollector } from "./sets/set_collector.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { FAMILIES } from "./port_fields.ts";
 

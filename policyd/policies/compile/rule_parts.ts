@@ -5,7 +5,7 @@ import { type Concatenation, concatenation } from "../../../kernel/nftables/mode
 import { equals, inPrefix, inSet, type Match } from "../../../kernel/nftables/model/statement.ts";
 import { isWholeProtocol, type NumberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup } from "./profile.ts";
-import { namedSource, type SetCollector } from "./set_collector.ts";
+import { namedSource, type SetCollector } from "./sets/set_collector.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { peerField, portField, protocolWord } from "./port_fields.ts";
 

@@ -1,4 +1,4 @@
-import type { MemberSet } from "../compile/member_set.ts";
+import type { MemberSet } from "../compile/sets/member_set.ts";
 import type { Profile } from "../compile/profile.ts";
 import { MOST_ELEMENTS, MOST_SET_ELEMENTS } from "./sets/set_room.ts";
 

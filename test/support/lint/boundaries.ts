@@ -77,11 +77,11 @@ export const BOUNDARIES: readonly Boundary[] = [
       "the plugin starts again for every pod and must not load it: keep it in policyd/ or kernel/syscall/koffi.ts",
   },
   {
-    except: ["policyd/objects/api/kubeconfig.ts", "test/"],
+    except: ["policyd/objects/api/connection/kubeconfig.ts", "test/"],
     forbids: ["@kubernetes/client-node"],
     instead:
       "its informers stop at the first failed list, and it takes half a second to load: kubeconfig and authentication " +
-      "are read only in policyd/objects/api/kubeconfig.ts, when a command asks for a cluster by one",
+      "are read only in policyd/objects/api/connection/kubeconfig.ts, when a command asks for a cluster by one",
   },
   {
     within: ["cni/", "ipam/"],

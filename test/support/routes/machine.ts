@@ -3,7 +3,7 @@ import { type Cidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import type { Node } from "../../../policyd/objects/model.ts";
-import type { KernelState } from "../../../policyd/routes/kernel_state.ts";
+import type { KernelState } from "../../../policyd/routes/route_kernel/kernel_state.ts";
 
 export const UPLINK = 2;
 const BRIDGE = 3;

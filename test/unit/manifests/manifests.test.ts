@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
 import { type Configuration, readConfiguration } from "../../../policyd/configuration/configuration.ts";
-import { KUBELET_KUBECONFIGS } from "../../../policyd/objects/api/api_address.ts";
+import { KUBELET_KUBECONFIGS } from "../../../policyd/objects/api/connection/api_address.ts";
 import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/objects/api/resources.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import { daemonSet } from "../../support/daemon/daemon_set.ts";

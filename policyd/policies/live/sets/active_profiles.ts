@@ -1,4 +1,4 @@
-import type { MemberSet, ProfileObjects } from "../../compile/member_set.ts";
+import type { MemberSet, ProfileObjects } from "../../compile/sets/member_set.ts";
 import { omittedOf, omittedProblem } from "../../compile/compile_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";

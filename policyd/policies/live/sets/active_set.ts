@@ -1,4 +1,4 @@
-import type { MemberSet, MemberSource } from "../../compile/member_set.ts";
+import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
 
 /** A set that somebody holds, or whose elements are still to be removed. */

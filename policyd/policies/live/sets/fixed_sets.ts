@@ -1,5 +1,5 @@
 import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
-import type { FixedSet } from "../../compile/member_set.ts";
+import type { FixedSet } from "../../compile/sets/member_set.ts";
 import { POLICY_TABLE } from "../../compile/policy_table.ts";
 import type { PolicyRules } from "../policy_rules.ts";
 

@@ -10,7 +10,7 @@ import { changeLink } from "../../../../kernel/route/link.ts";
 import { setNeighbour } from "../../../../kernel/route/neighbour.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
 import { newRule } from "../../../../kernel/route/rule.ts";
-import type { KernelState } from "../../../../policyd/routes/kernel_state.ts";
+import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
 import { isRelevant } from "../../../../policyd/routes/relevance.ts";
 import { machine, UPLINK } from "../../../support/routes/machine.ts";
 

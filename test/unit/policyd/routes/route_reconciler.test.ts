@@ -11,7 +11,7 @@ import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import type { Node } from "../../../../policyd/objects/model.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { FakeRouteKernel } from "../../../../policyd/routes/fake_route_kernel.ts";
+import { FakeRouteKernel } from "../../../../policyd/routes/route_kernel/fake_route_kernel.ts";
 import { isOurs } from "../../../../policyd/routes/numbers.ts";
 import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";

@@ -6,8 +6,8 @@ import {
   foundText,
   KUBELET_KUBECONFIGS,
   tryUrl,
-} from "../../../../../policyd/objects/api/api_address.ts";
-import { ServiceAccount } from "../../../../../policyd/objects/api/service_account.ts";
+} from "../../../../../policyd/objects/api/connection/api_address.ts";
+import { ServiceAccount } from "../../../../../policyd/objects/api/connection/service_account.ts";
 
 const KUBELET = "/etc/kubernetes/kubelet.conf";
 const KUBELET_TEXT = `

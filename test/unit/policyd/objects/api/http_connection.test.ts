@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import nock from "nock";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import { HttpConnection } from "../../../../../policyd/objects/api/http_connection.ts";
+import { HttpConnection } from "../../../../../policyd/objects/api/connection/http_connection.ts";
 import { until } from "../../../../support/daemon/recording_sink.ts";
 
 // nock replaces Node's HTTP client on import; this gives other tests their own client back.

@@ -4,8 +4,8 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { PodGroup, PortGroup } from "../../../../../policyd/policies/compile/profile.ts";
 import { groupHasPod, podGroup } from "../../../../../policyd/policies/compile/peer_groups.ts";
 import { logPrefix, parseLogPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
-import { memberKeys } from "../../../../../policyd/policies/compile/member_elements.ts";
-import type { MemberSource } from "../../../../../policyd/policies/compile/member_set.ts";
+import { memberKeys } from "../../../../../policyd/policies/compile/sets/member_elements.ts";
+import type { MemberSource } from "../../../../../policyd/policies/compile/sets/member_set.ts";
 import { numberedPorts } from "../../../../../policyd/policies/compile/numbered_ports.ts";
 import { originComment } from "../../../../../policyd/policies/compile/plain_rules.ts";
 

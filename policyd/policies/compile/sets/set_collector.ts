@@ -1,14 +1,14 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import { keyText } from "../../../kernel/nftables/encode/element.ts";
-import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
-import type { Element, FieldType, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../../objects/model.ts";
-import { digest } from "./digest.ts";
+import type { Family } from "../../../../kernel/ip/address.ts";
+import type { AddressRange } from "../../../../kernel/ip/ranges.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
+import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
+import type { Element, FieldType, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
+import type { Protocol } from "../../../objects/model.ts";
+import { digest } from "../digest.ts";
 import type { FixedSet, MemberSet, MemberSource } from "./member_set.ts";
-import type { PortNumber, ProtocolPortRange } from "./numbered_ports.ts";
-import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
-import { protocolWord } from "./port_fields.ts";
+import type { PortNumber, ProtocolPortRange } from "../numbered_ports.ts";
+import { familyWords } from "../../../../kernel/nftables/model/family_words.ts";
+import { protocolWord } from "../port_fields.ts";
 
 const PORT_TYPES: readonly FieldType[] = ["inet_proto", "inet_service"];
 

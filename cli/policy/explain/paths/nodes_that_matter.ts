@@ -1,6 +1,6 @@
-import type { Service } from "../../../policyd/objects/model.ts";
-import { type End, type Host, hostAt, nodeOf } from "../../cluster/find_end.ts";
-import type { ExplainContext, NodesThatMatter } from "./context.ts";
+import type { Service } from "../../../../policyd/objects/model.ts";
+import { type End, type Host, hostAt, nodeOf } from "../../../cluster/find_end.ts";
+import type { ExplainContext, NodesThatMatter } from "../context.ts";
 
 /**
  * Returns the nodes on which a pod's location makes a difference towards an end. These are the nodes that are part of

@@ -1,10 +1,10 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
-import { type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
-import type { Slices } from "../lib/sliced_work.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { cidrFamily, formatCidr } from "../../../kernel/ip/cidr.ts";
+import { type Route, ROUTE_PROTOCOL } from "../../../kernel/route/route.ts";
+import type { Slices } from "../../lib/sliced_work.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
-import { ROUTE_PRIORITY } from "./numbers.ts";
-import { TUNNEL } from "./tunnel.ts";
+import { ROUTE_PRIORITY } from "../numbers.ts";
+import { TUNNEL } from "../tunnel.ts";
 
 /** An in-memory {@link RouteKernel} for tests, which refuses what the kernel refuses. */
 export class FakeRouteKernel implements RouteKernel {

@@ -1,25 +1,25 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { type EthtoolSocket, openEthtoolSocket } from "../../kernel/ethtool/family.ts";
-import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
-import type { Family } from "../../kernel/ip/address.ts";
-import { NetlinkError } from "../../kernel/netlink/error.ts";
-import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
-import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { type EthtoolSocket, openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
+import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
+import type { Family } from "../../../kernel/ip/address.ts";
+import { NetlinkError } from "../../../kernel/netlink/error.ts";
+import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
+import type { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import {
   deleteForwardingEntry,
   dumpForwarding,
   parseForwardingEntry,
   setForwardingEntry,
-} from "../../kernel/route/forwarding_entry.ts";
+} from "../../../kernel/route/forwarding_entry.ts";
 import {
   deleteAddress,
   dumpAddresses,
   type InterfaceAddress,
   newAddress,
   parseInterfaceAddress,
-} from "../../kernel/route/interface_address.ts";
-import { changeLink, deleteLink, dumpLinks, getLink, parseLink } from "../../kernel/route/link.ts";
-import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route/neighbour.ts";
+} from "../../../kernel/route/interface_address.ts";
+import { changeLink, deleteLink, dumpLinks, getLink, parseLink } from "../../../kernel/route/link.ts";
+import { deleteNeighbour, dumpNeighbours, parseNeighbour, setNeighbour } from "../../../kernel/route/neighbour.ts";
 import {
   deleteRoute,
   dumpRoutes,
@@ -31,18 +31,18 @@ import {
   type Route,
   ROUTE_PROTOCOL,
   type RouteSpec,
-} from "../../kernel/route/route.ts";
-import { deleteRule, dumpRules, newRule, parseRule } from "../../kernel/route/rule.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
-import { createVxlan, parseVxlan } from "../../kernel/route/vxlan.ts";
-import { Errno } from "../../kernel/syscall/errno.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
-import { atOnce, type Slices } from "../lib/sliced_work.ts";
+} from "../../../kernel/route/route.ts";
+import { deleteRule, dumpRules, newRule, parseRule } from "../../../kernel/route/rule.ts";
+import { openRouteSocket } from "../../../kernel/route/socket.ts";
+import { createVxlan, parseVxlan } from "../../../kernel/route/vxlan.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
+import { procSysctl, type Sysctl } from "../../../kernel/sysctl.ts";
+import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
-import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";
-import { TUNNEL } from "./tunnel.ts";
+import { PODS_TABLE, ROUTE_PRIORITY } from "../numbers.ts";
+import { TUNNEL } from "../tunnel.ts";
 
 /** Attempts to read a list that changes while it is read. */
 const LIST_ATTEMPTS = 10;

@@ -1,6 +1,6 @@
 import http, { type ClientRequest } from "node:http";
 import https from "node:https";
-import { VERSION } from "../../version.ts";
+import { VERSION } from "../../../version.ts";
 import type { Credentials } from "./kubeconfig.ts";
 
 /** The content type of a body, by the method that sends it. */

@@ -1,6 +1,6 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import { readObjects } from "../directory/documents.ts";
-import { member } from "./json_member.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { readObjects } from "../../directory/documents.ts";
+import { member } from "../json_member.ts";
 
 /** The paths of the kubelet's kubeconfig in several distributions; a node has one of them. */
 export const KUBELET_KUBECONFIGS: readonly string[] = [

@@ -1,13 +1,13 @@
-import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../policyd/objects/model.ts";
-import type { Flow, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
-import type { Packet } from "../../../policyd/semantics/services/packet.ts";
-import type { Candidate, Masquerade, Translate, Verdict } from "../../../policyd/semantics/services/verdict.ts";
-import { ownerOf, UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { flowEndOf, type Host, hostAt, hostName, nodeOf } from "../../cluster/find_end.ts";
+import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
+import type { Protocol } from "../../../../policyd/objects/model.ts";
+import type { Flow, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
+import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
+import type { Packet } from "../../../../policyd/semantics/services/packet.ts";
+import type { Candidate, Masquerade, Translate, Verdict } from "../../../../policyd/semantics/services/verdict.ts";
+import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
+import { flowEndOf, type Host, hostAt, hostName, nodeOf } from "../../../cluster/find_end.ts";
 import { entryNodes, hasAddress } from "./entry_nodes.ts";
-import type { ExplainContext } from "./context.ts";
+import type { ExplainContext } from "../context.ts";
 
 /** The verdict of a node's Services on a packet. */
 export interface ServiceStep {

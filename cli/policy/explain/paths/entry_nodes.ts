@@ -1,8 +1,8 @@
-import type { Address } from "../../../kernel/ip/address.ts";
-import type { Service } from "../../../policyd/objects/model.ts";
-import { ownerOf, UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { type Host, nodeOf } from "../../cluster/find_end.ts";
-import type { ExplainContext } from "./context.ts";
+import type { Address } from "../../../../kernel/ip/address.ts";
+import type { Service } from "../../../../policyd/objects/model.ts";
+import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
+import { type Host, nodeOf } from "../../../cluster/find_end.ts";
+import type { ExplainContext } from "../context.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 /** Nodes with endpoints differ only in these. */

@@ -1,10 +1,10 @@
-import type { Address, Family } from "../../../kernel/ip/address.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Protocol, Service } from "../../../policyd/objects/model.ts";
-import type { FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
-import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
-import type { ExplainContext } from "./context.ts";
+import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import type { Protocol, Service } from "../../../../policyd/objects/model.ts";
+import type { FlowEnd, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
+import { familiesOf } from "../../../../policyd/semantics/policies/party.ts";
+import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
+import type { ExplainContext } from "../context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";
 import { directWay, stoppedWay, type ConnectionPath, waysToAddress } from "./connection_path.ts";
 

@@ -1,5 +1,5 @@
 import https from "node:https";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
 import type { Credentials } from "./kubeconfig.ts";
 
 /** A service account as the kubelet mounts it into a pod: the files `token` and `ca.crt`. */

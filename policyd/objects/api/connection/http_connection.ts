@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Cancel } from "../../lib/clock.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import type { Cancel } from "../../../lib/clock.ts";
 import type { AnswerHandler, ApiConnection } from "./connection.ts";
 import { apiRequest, baseOf, isOfCertificates } from "./http_request.ts";
 import type { Credentials } from "./kubeconfig.ts";

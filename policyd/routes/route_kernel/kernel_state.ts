@@ -1,13 +1,13 @@
-import type { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
-import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
-import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
-import type { Route } from "../../kernel/route/route.ts";
-import type { RoutingRule } from "../../kernel/route/rule.ts";
-import type { VxlanParameters } from "../../kernel/route/vxlan.ts";
-import type { Slices } from "../lib/sliced_work.ts";
+import type { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import type { ForwardingEntry } from "../../../kernel/route/forwarding_entry.ts";
+import type { InterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import type { Route } from "../../../kernel/route/route.ts";
+import type { RoutingRule } from "../../../kernel/route/rule.ts";
+import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
+import type { Slices } from "../../lib/sliced_work.ts";
 
 /** A link, as far as routes depend on it. */
 export interface NodeLink {

@@ -1,8 +1,8 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node";
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../log/line.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { printable } from "../../../log/line.ts";
 
 /** The server that client-node returns when it finds no kubeconfig at all. */
 const FALLBACK_SERVER = "http://localhost:8080";

@@ -1,4 +1,4 @@
-import type { Cancel } from "../../lib/clock.ts";
+import type { Cancel } from "../../../lib/clock.ts";
 
 /** Receives the answer to a request, then its data, then its end; or a failure at any time, which is the last call. */
 export interface AnswerHandler {

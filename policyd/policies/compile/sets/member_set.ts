@@ -1,6 +1,6 @@
-import type { Chain, Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../../objects/model.ts";
-import type { NodeGroup, PodGroup, Profile } from "./profile.ts";
+import type { Chain, Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
+import type { Protocol } from "../../../objects/model.ts";
+import type { NodeGroup, PodGroup, Profile } from "../profile.ts";
 
 /**
  * A set of the kernel, one for each family, whose elements follow the objects in the cluster.
