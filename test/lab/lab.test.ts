@@ -95,6 +95,12 @@ describe("a lab", () => {
     assert.match(node.exec("ip", ["netns", "identify"]), new RegExp(`^${path.basename(node.path)}$`, "m"));
   });
 
+  it("has the lock of iptables-legacy among the lab's files, not among the machine's", () => {
+    using lab = createLab("lock");
+    const lock = lab.node("node1").exec("sh", ["-c", 'echo "$XTABLES_LOCKFILE"']);
+    assert.equal(lock, `${lab.scratch}/xtables.lock\n`);
+  });
+
   it("brings the thread home when an action inside throws", () => {
     using lab = createLab("home");
     const node = lab.node("node1");

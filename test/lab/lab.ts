@@ -19,8 +19,9 @@ export class LabNode extends LabNamespace {
   /** The base directory of the attachment records. */
   readonly runDir: string;
 
-  constructor(namespace: LabNamespace, home: NetworkNamespace, scratch: string) {
-    super(namespace.name, namespace.handle, home, namespace.calls);
+  constructor(namespace: LabNamespace, home: NetworkNamespace) {
+    const { scratch } = namespace;
+    super(namespace.name, namespace.handle, home, namespace.calls, scratch);
     this.dataDir = path.join(scratch, namespace.name, "networks");
     this.runDir = path.join(scratch, namespace.name, "run");
   }
@@ -34,7 +35,7 @@ export class LabPod extends LabNamespace {
   readonly containerId: string;
 
   constructor(namespace: LabNamespace, home: NetworkNamespace, containerId: string) {
-    super(namespace.name, namespace.handle, home, namespace.calls);
+    super(namespace.name, namespace.handle, home, namespace.calls, namespace.scratch);
     this.containerId = containerId;
   }
 }
@@ -99,7 +100,7 @@ export class Lab implements Disposable {
   }
 
   node(name: string): LabNode {
-    const node = withLoopback(this.#make(name, (namespace) => new LabNode(namespace, this.home, this.scratch)));
+    const node = withLoopback(this.#make(name, (namespace) => new LabNode(namespace, this.home)));
     mkdirSync(node.dataDir, { recursive: true });
     mkdirSync(node.runDir, { recursive: true });
     return node;
@@ -153,7 +154,7 @@ export class Lab implements Disposable {
     if (this.#isDestroyed) throw new Error(`lab ${this.name} is destroyed`);
     if (this.#namespaces.has(name)) throw new Error(`lab ${this.name} has a namespace ${name} already`);
     const handle = pinNewNamespace(this.calls, this.home, ownedName(this.#owner, `${this.name}-${name}`));
-    const namespace = wrap(new LabNamespace(name, handle, this.home, this.calls));
+    const namespace = wrap(new LabNamespace(name, handle, this.home, this.calls, this.scratch));
     this.#namespaces.set(name, namespace);
     for (const [key, value] of KERNEL_SETTINGS) namespace.writeSysctl(key, value);
     return namespace;

@@ -1,4 +1,6 @@
 import { spawnSync, type SpawnSyncReturns } from "node:child_process";
+import path from "node:path";
+import process from "node:process";
 import { closeNamespace, insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
@@ -15,11 +17,14 @@ export class LabNamespace {
   readonly name: string;
   readonly handle: NetworkNamespace;
   readonly calls: LabCalls;
+  /** The lab's own directory. */
+  readonly scratch: string;
   readonly #home: NetworkNamespace;
   #route: NetlinkSocket | undefined;
 
-  constructor(name: string, handle: NetworkNamespace, home: NetworkNamespace, calls: LabCalls) {
+  constructor(name: string, handle: NetworkNamespace, home: NetworkNamespace, calls: LabCalls, scratch: string) {
     this.name = name;
+    this.scratch = scratch;
     this.handle = handle;
     this.calls = calls;
     this.#home = home;
@@ -68,7 +73,7 @@ export class LabNamespace {
   }
 
   /**
-   * Runs a program in here to its end.
+   * Runs a program in here to its end. The lock of iptables-legacy is a file of the lab, not of the machine's /run.
    *
    * @param file a program of the machine ("nft", "ip")
    * @returns its standard output
@@ -76,7 +81,13 @@ export class LabNamespace {
    */
   exec(file: string, args: readonly string[], input = ""): string {
     const { status, stdout, stderr, error } = this.inside((): SpawnSyncReturns<string> =>
-      spawnSync(file, args, { input, encoding: "utf8", timeout: 10_000, maxBuffer: LARGEST_OUTPUT }),
+      spawnSync(file, args, {
+        input,
+        encoding: "utf8",
+        env: { ...process.env, XTABLES_LOCKFILE: path.join(this.scratch, "xtables.lock") },
+        timeout: 10_000,
+        maxBuffer: LARGEST_OUTPUT,
+      }),
     );
     if (status === 0) return stdout;
     throw new Error(`${this.name}: ${file} ${args.join(" ")}: ${error?.message ?? (stderr + stdout).trim()}`);
