@@ -5,7 +5,7 @@ import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address
 import { type Cidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
-import { ENCAPSULATIONS } from "../routes/mtu.ts";
+import { ENCAPSULATIONS } from "../routes/pod_mtu.ts";
 import { tryUrl } from "../objects/api/connection/api_address.ts";
 import { CONFIGURATION_FILE, CONFIGURATION_NAME } from "../installation/network_configuration.ts";
 import { chain, isPluginName } from "./chain.ts";

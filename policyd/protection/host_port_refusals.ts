@@ -3,7 +3,7 @@ import { formatAddress } from "../../kernel/ip/address.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { portKey, type ProtectedPort } from "./refusal.ts";
+import { portKey, type ProtectedPort } from "./socket_refusal.ts";
 
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 

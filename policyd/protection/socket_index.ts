@@ -15,7 +15,7 @@ import {
   portKey,
   type ProtectedSocket,
   type Refusal,
-} from "./refusal.ts";
+} from "./socket_refusal.ts";
 
 /** Decides which addresses and ports Services do not get. */
 export interface FrontendRefusals {

@@ -8,7 +8,7 @@ import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Protocol } from "../objects/model.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Flows } from "../services/stale_flows/stale_flows.ts";
-import type { ProtectedPort, ProtectedSocket } from "./refusal.ts";
+import type { ProtectedPort, ProtectedSocket } from "./socket_refusal.ts";
 
 /** Protected sockets that flows are checked against. */
 export interface JudgedSockets {

@@ -7,7 +7,7 @@ import { problemsIn } from "../objects/nodes/node_verdict.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import { atOnce, each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
-import { LEAST_IPV6_MTU } from "./mtu.ts";
+import { LEAST_IPV6_MTU } from "./pod_mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY } from "./numbers.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
 import { obstacleProblems, ownObstacles } from "./obstacles.ts";

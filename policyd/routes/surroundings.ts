@@ -3,7 +3,7 @@ import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
-import { type Encapsulation, podMtu } from "./mtu.ts";
+import { type Encapsulation, podMtu } from "./pod_mtu.ts";
 import { isOurs, ROUTE_PRIORITY } from "./numbers.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";

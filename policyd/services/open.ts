@@ -12,7 +12,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { NodeFacts } from "./elements/service_index.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
-import { externalIpWarning } from "./external_ip_warning.ts";
+import { servedExternalIpWarning } from "./served_external_ips.ts";
 import { healthCheckOf } from "./health_check/health_check.ts";
 import { HealthCheckServers } from "./health_check/health_check_servers.ts";
 import { nodeHttpListener } from "./health_check/http_listener.ts";
@@ -20,7 +20,7 @@ import { answeringAddresses } from "./health_check/listening_addresses.ts";
 import { isProxyHealthy } from "./health_check/proxy_health.ts";
 import { kernelKubeProxyRules } from "./kube_proxy_rules.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
-import { problemLog } from "./problem_log.ts";
+import { problemReport } from "./problem_report.ts";
 import { proxyMode } from "./proxy_mode.ts";
 import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
@@ -66,7 +66,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
   const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
-  const warning = refuseExternalIPs ? [] : [externalIpWarning(logger, clusterEvents)];
+  const warning = refuseExternalIPs ? [] : [servedExternalIpWarning(logger, clusterEvents)];
   const component = new ServiceProxy({
     nodeName,
     ruleset,
@@ -83,7 +83,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
       proxyMode({ listener: nodeHttpListener(), clock }),
       kernelKubeProxyRules(syscalls, { clock, logger, period: syncPeriod }),
     ],
-    observers: [problemLog(logger, clusterEvents), observer, ...warning],
+    observers: [problemReport(logger, clusterEvents), observer, ...warning],
   });
   return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };
 }

@@ -9,7 +9,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { INET_TABLE, joined } from "../../policyd/ruleset/table_part.ts";
 import { sourceHooks } from "../../policyd/services/rules/check_part.ts";
-import { TimeoutClasses } from "../../policyd/services/affinity/timeout_classes.ts";
+import { TimeoutClasses } from "../../policyd/services/affinity/timeout_numbers.ts";
 import { localPodElements, nodePortElements, podRangeElement } from "../../policyd/services/elements/node_elements.ts";
 import { services } from "../../policyd/services/rules/services_part.ts";
 import { createLab } from "../lab/lab.ts";

@@ -33,7 +33,7 @@ import { givenControllers, runningPods } from "../../ways_in/controller_option.t
 import { NO_WAYS_IN, type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
-import { labelDomainsOf } from "./operator_pods.ts";
+import { labelDomainsOf } from "./operator_selectors.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { membersAt } from "../../input/raw.ts";
 

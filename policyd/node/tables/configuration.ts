@@ -1,5 +1,5 @@
 import type { PolicyOptions } from "../../policies/compile/options.ts";
-import type { Encapsulation } from "../../routes/mtu.ts";
+import type { Encapsulation } from "../../routes/pod_mtu.ts";
 import type { ServiceRules } from "../../services/rules/context.ts";
 
 export { HOST_INTERFACE_PREFIX } from "../../../cni/names.ts";

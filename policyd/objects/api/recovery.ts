@@ -2,7 +2,7 @@ import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { ApiConnection } from "./connection/connection.ts";
 import { probe } from "./probe.ts";
 import { NAMESPACES } from "./resources.ts";
-import { LIST_SPREAD, retryAfterMilliseconds } from "./state.ts";
+import { LIST_SPREAD, retryAfterMilliseconds } from "./reflector_decision.ts";
 
 /** A reader of the server, which may be out of date while the server is unavailable. */
 export interface Follower {

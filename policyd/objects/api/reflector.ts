@@ -5,7 +5,13 @@ import { PageReader } from "./page.ts";
 import { newReading, OK, type Reading, refusalOf } from "./reading.ts";
 import type { Listed } from "./resources.ts";
 import type { Serving } from "./serving.ts";
-import { advance, INITIAL, type ReflectorAction, type ReflectorEvent, type ReflectorState } from "./state.ts";
+import {
+  advance,
+  INITIAL,
+  type ReflectorAction,
+  type ReflectorEvent,
+  type ReflectorState,
+} from "./reflector_decision.ts";
 import type { WatchEvent, WatchLines } from "./watch_lines.ts";
 
 /** A healthy server begins to answer at once, also to a watch, and sends a list without long pauses. */

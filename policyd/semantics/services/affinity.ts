@@ -1,5 +1,5 @@
 import type { Service } from "../../objects/model.ts";
-import { keptTimeouts, timeoutFor, usedTimeout } from "../../services/affinity/kept_timeouts.ts";
+import { keptTimeouts, timeoutFor, usedTimeout } from "../../services/affinity/timeout_choice.ts";
 import { omit } from "./endpoint.ts";
 import type { SocketAddress } from "./packet.ts";
 import type { Selection } from "./selection.ts";

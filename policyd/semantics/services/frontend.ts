@@ -1,7 +1,7 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Service, ServicePort } from "../../objects/model.ts";
 import { specialClass } from "./address_class.ts";
-import { KUBERNETES_SERVICE } from "../../protection/refusal.ts";
+import { KUBERNETES_SERVICE } from "../../protection/socket_refusal.ts";
 import { nodePortRefusal } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
 import { type Claimed, isNodeAddress, isProtectedAddress, refusalOf } from "./refusal.ts";

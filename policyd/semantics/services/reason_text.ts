@@ -1,4 +1,4 @@
-import { refusalText } from "../../protection/refusal.ts";
+import { refusalText } from "../../protection/socket_refusal.ts";
 import type { Candidate, HintUse, Masquerade, NearMiss, Route, TakenReason } from "./verdict.ts";
 
 /** Returns why no frontend has a packet although one nearly matches. */

@@ -10,7 +10,7 @@ import {
   METADATA_ADDRESSES,
   type ProtectedPort,
   type Refusal,
-} from "../../protection/refusal.ts";
+} from "../../protection/socket_refusal.ts";
 import { specialClass } from "./address_class.ts";
 import type { Frontend } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";

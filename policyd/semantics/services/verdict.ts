@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../objects/model.ts";
-import type { Refusal } from "../../protection/refusal.ts";
+import type { Refusal } from "../../protection/socket_refusal.ts";
 import type { SocketAddress } from "./packet.ts";
 
 /** The outcome for a packet, with the reasons as data; `print.ts` has the words. */

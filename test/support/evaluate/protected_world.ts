@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { EndpointSlice, Service } from "../../../policyd/objects/model.ts";
-import type { ProtectedSocket } from "../../../policyd/protection/refusal.ts";
+import type { ProtectedSocket } from "../../../policyd/protection/socket_refusal.ts";
 import { isSpecial } from "../../../policyd/services/elements/endpoints.ts";
 import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
 import { type ServiceCase, serviceCases } from "./arbitrary_world.ts";

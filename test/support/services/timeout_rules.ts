@@ -1,6 +1,6 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
-import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_classes.ts";
+import type { TimeoutRules } from "../../../policyd/services/affinity/timeout_numbers.ts";
 
 /** Returns the chains of timeouts. */
 export function chainsOf(rules: readonly TimeoutRules[]): readonly Chain[] {

@@ -3,7 +3,7 @@ import type { Direction } from "../../../../policyd/semantics/policies/flow.ts";
 import type { PortPattern } from "../../../../policyd/semantics/policies/indexed_policy.ts";
 import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark, type RuleSite } from "../context.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
-import { isOfOperator } from "../operator_pods.ts";
+import { isOfOperator } from "../operator_selectors.ts";
 import { suggestionText } from "../nearest_label.ts";
 import { evaluatedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
 import { peerText } from "../selector_text.ts";

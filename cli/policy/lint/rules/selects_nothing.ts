@@ -6,7 +6,7 @@ import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } 
 import { requirementsOf } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namespace_name.ts";
-import { isOfOperator } from "../operator_pods.ts";
+import { isOfOperator } from "../operator_selectors.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { hostPodsOf, evaluatedPeers, namespacesOf, nearestNamespace, ownNamespace, subjectOf } from "../peer_state.ts";
 import { namesText, peerText, selectorText } from "../selector_text.ts";

@@ -8,7 +8,7 @@ import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
-import { problemLog } from "../../../../policyd/services/problem_log.ts";
+import { problemReport } from "../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
@@ -37,7 +37,7 @@ function setUp() {
     protection,
     nodePortAddresses: [],
     refuseExternalIps: false,
-    observers: [problemLog(recordingLogger(), events)],
+    observers: [problemReport(recordingLogger(), events)],
   });
   const content = (): readonly string[] =>
     [...claims.values()]

@@ -11,7 +11,7 @@ import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired
 import type { Commit } from "../../../../policyd/ruleset/commit.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { SocketProtection } from "../../../../policyd/protection/socket_protection.ts";
-import type { ProtectedSocket } from "../../../../policyd/protection/refusal.ts";
+import type { ProtectedSocket } from "../../../../policyd/protection/socket_refusal.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
 import { isTranslated, TranslatedFlows } from "../../../../policyd/protection/translated_flows.ts";
 import { readScenario } from "../../../support/services/scenario.ts";

@@ -6,7 +6,7 @@ import type { Node } from "../../../../policyd/objects/model.ts";
 import { type Desired, desiredRoutes, planRoutes } from "../../../../policyd/routes/desired.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
-import { podMtu } from "../../../../policyd/routes/mtu.ts";
+import { podMtu } from "../../../../policyd/routes/pod_mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/numbers.ts";
 import type { RouteOptions } from "../../../../policyd/routes/surroundings.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";

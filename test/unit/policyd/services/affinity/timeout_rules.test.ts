@@ -12,7 +12,7 @@ import { FRONTEND_KINDS } from "../../../../../policyd/services/rules/frontend_k
 import { numberMap } from "../../../../../policyd/services/rules/number_maps.ts";
 import { DURATION_BITS } from "../../../../../policyd/services/rules/priority_number.ts";
 import { services } from "../../../../../policyd/services/rules/services_part.ts";
-import { problemLog } from "../../../../../policyd/services/problem_log.ts";
+import { problemReport } from "../../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
@@ -108,7 +108,7 @@ function setUp() {
     podCidrs: [],
     nodePortAddresses: [],
     refuseExternalIps: false,
-    observers: [problemLog(logger, events)],
+    observers: [problemReport(logger, events)],
   });
   ruleset.start();
   const apply = (...timeouts: readonly (readonly [service: number, seconds: number | undefined])[]): void => {

@@ -5,8 +5,8 @@ import {
   MOST_TIMEOUTS,
   timeoutFor,
   usedTimeout,
-} from "../../../../../policyd/services/affinity/kept_timeouts.ts";
-import { TimeoutClasses, type TimeoutRules } from "../../../../../policyd/services/affinity/timeout_classes.ts";
+} from "../../../../../policyd/services/affinity/timeout_choice.ts";
+import { TimeoutClasses, type TimeoutRules } from "../../../../../policyd/services/affinity/timeout_numbers.ts";
 import { applyAffinity } from "../../../../../policyd/semantics/services/affinity.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 import type { Statement } from "../../../../../kernel/nftables/model/statement.ts";

@@ -8,7 +8,7 @@ import { FrontendHolders, frontendId } from "../../../../../policyd/services/ele
 import { compileService } from "../../../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/elements/service_size.ts";
-import { problemLog } from "../../../../../policyd/services/problem_log.ts";
+import { problemReport } from "../../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
@@ -179,7 +179,7 @@ describe("services/compile: Services of many ports and addresses", () => {
       podCidrs: [],
       nodePortAddresses: [],
       refuseExternalIps: false,
-      observers: [problemLog(logger, events)],
+      observers: [problemReport(logger, events)],
     });
     const apply = (size: Size): void => {
       const object = service(size);

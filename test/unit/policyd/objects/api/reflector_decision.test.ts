@@ -7,7 +7,7 @@ import {
   type ReflectorEvent,
   type ReflectorState,
   type Step,
-} from "../../../../../policyd/objects/api/state.ts";
+} from "../../../../../policyd/objects/api/reflector_decision.ts";
 
 const UNKNOWN: Serving = { type: "unknown", versions: [0] };
 const half = (): number => 0.5;
@@ -40,7 +40,7 @@ const queryOf = ({ actions }: Step): URLSearchParams =>
   new URLSearchParams(actions.flatMap((action) => (action.type === "request" ? [action.query] : []))[0]);
 const kinds = ({ actions }: Step): readonly string[] => actions.map(({ type }) => type);
 
-describe("policyd/objects/api/state", () => {
+describe("policyd/objects/api/reflector_decision", () => {
   it("API-01: the first request is a list that becomes a watch with bookmarks, and the next continues from its end", () => {
     const first = run([due]);
     assert.deepEqual(Object.fromEntries(queryOf(first)), {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { CompiledService } from "../../../../policyd/services/elements/compile_service.ts";
-import { externalIpWarning } from "../../../../policyd/services/external_ip_warning.ts";
+import { servedExternalIpWarning } from "../../../../policyd/services/served_external_ips.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const NOTHING: CompiledService = {
@@ -14,10 +14,10 @@ const NOTHING: CompiledService = {
   withoutLocal: new Set(),
 };
 
-describe("policyd/services/external_ip_warning", () => {
+describe("policyd/services/served_external_ips", () => {
   const logger = recordingLogger();
   const events = recordingNotices();
-  const warning = externalIpWarning(logger, events);
+  const warning = servedExternalIpWarning(logger, events);
 
   function reported(name: string, spec: string): number {
     const before = logger.lines.length;

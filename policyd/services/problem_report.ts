@@ -9,7 +9,7 @@ import { shortList } from "../log/line.ts";
 const MOST_SHOWN = 5;
 
 /** Logs the parts of a Service that are not served, each once for as long as it lasts. */
-export function problemLog(logger: Logger, events: NoticeSink): ServiceObserver {
+export function problemReport(logger: Logger, events: NoticeSink): ServiceObserver {
   const reported = new Map<string, ReadonlySet<string>>();
   return Object.freeze({
     compiled: (service, compiled) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { problemLog } from "../../../../policyd/services/problem_log.ts";
+import { problemReport } from "../../../../policyd/services/problem_report.ts";
 import { compileAll, readScenario } from "../../../support/services/scenario.ts";
 
 function manifest(externalIp: string, endpoint: string): string {
@@ -27,7 +27,7 @@ describe("policyd/services: the log of problems", () => {
   it("EVENT-07 BAD-01 NOSEL-06: each problem is logged once while it lasts, and again when it comes back", () => {
     const logger = recordingLogger();
     const events = recordingNotices();
-    const log = problemLog(logger, events);
+    const log = problemReport(logger, events);
     const apply = (text: string): readonly string[] => {
       const before = logger.lines.length;
       for (const service of readScenario(text)) {

@@ -12,7 +12,7 @@ const MOST_SHOWN = 5;
  * Warns once about each Service with externalIPs: anyone who may write a Service can use them to take traffic to any
  * address (CVE-2020-8554). For nodes that do not refuse them.
  */
-export function externalIpWarning(logger: Logger, events: NoticeSink): ServiceObserver {
+export function servedExternalIpWarning(logger: Logger, events: NoticeSink): ServiceObserver {
   const warned = new Set<string>();
   return Object.freeze({
     compiled: (service) => {
