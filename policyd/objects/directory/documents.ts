@@ -136,7 +136,7 @@ export function readJsonObjects<T>(
   const all: T[] = [];
   let items: Item<T>[] = [];
   const takeOf = (value: unknown, { text, line }: JsonPiece): T =>
-    take({ value, lineOf: (path) => jsonLine({ text, line: line + firstLine - 1 }, path) });
+    take({ value, lineOf: jsonLines({ text, line: line + firstLine - 1 }) });
   for (const piece of scanJson(chunks)) {
     const value = parseJson(piece);
     if (piece.type === "item") {
@@ -160,11 +160,14 @@ function hasKind(value: unknown): boolean {
   return typeof value === "object" && value !== null && "kind" in value;
 }
 
-/** Returns the line of a field in the text of a JSON value. The YAML reader finds it, since JSON is YAML too. */
-function jsonLine({ text, line }: Pick<JsonPiece, "text" | "line">, path: FieldPath): number {
-  if (path.length === 0) return line;
-  const [object] = attempt(() => [...readDocument({ text, line })]) ?? [];
-  return object?.lineOf(path) ?? line;
+/** Returns the lines of the fields of a JSON value. The YAML reader finds them, since JSON is YAML too. */
+function jsonLines({ text, line }: Pick<JsonPiece, "text" | "line">): LocatedObject["lineOf"] {
+  let objects: readonly LocatedObject[] | undefined;
+  return (path) => {
+    if (path.length === 0) return line;
+    objects ??= attempt(() => [...readDocument({ text, line })]) ?? [];
+    return objects[0]?.lineOf(path) ?? line;
+  };
 }
 
 /** Returns the result of `read`, or undefined if it throws. */
