@@ -4,7 +4,7 @@ import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
 import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
-import { namesOf } from "../diff/merge.ts";
+import { GroupNames } from "../diff/group_names.ts";
 import type { ObjectChange } from "./apply.ts";
 
 /** A policy that is added, changed or deleted, and the pods that it selects. */
@@ -88,5 +88,5 @@ export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => bool
   }
   const whole = new Set([...chosen].filter((group) => !partly.has(group)));
   const some = [...chosen].flatMap((group) => (partly.has(group) ? [`${group.name} (some)`] : []));
-  return { pods: count, names: [...namesOf(whole, [...groups.values()]), ...some.sort()] };
+  return { pods: count, names: [...new GroupNames([...groups.values()]).of(whole), ...some.sort()] };
 }

@@ -10,7 +10,7 @@ import type { Manifest } from "../../input/manifests.ts";
 import { includes } from "../connections/connection_set.ts";
 import type { PolicyDiff } from "../diff/diff.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
-import { namesOf } from "../diff/merge.ts";
+import { GroupNames } from "../diff/group_names.ts";
 import { oversizes } from "../size.ts";
 import type { Applied } from "./apply.ts";
 import { type AnyPolicy, selectionOf } from "./effect.ts";
@@ -171,7 +171,7 @@ function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Wa
     if (isLost) lost.add(from);
   }
   if (lost.size === 0) return [];
-  const names = namesOf(lost, groups).join(", ");
+  const names = new GroupNames(groups).of(lost).join(", ");
   const text = `${names} can no longer look up names: ${DNS.port}/${DNS.protocol} is cut`;
   return [{ id: "dns-blocked", text, file: undefined, line: undefined }];
 }
