@@ -10,33 +10,38 @@ export interface ClassifiedPod {
   readonly nodeName: string | undefined;
 }
 
+/** Returns the pods that have not finished, by their keys. */
+export function classifiedPods(index: PolicyIndex): ReadonlyMap<string, ClassifiedPod> {
+  const pods = podClasses(index).flatMap(({ pods: keys, isHostNetwork }, classNumber) =>
+    keys.map((key) => ({ key, classNumber, isHostNetwork, nodeName: index.pods.get(key)?.pod.nodeName })),
+  );
+  return new Map(pods.map((pod) => [pod.key, pod]));
+}
+
 /** A result for pairs of pods, computed once for all pairs that policies do not distinguish. */
 export class PairTable<T> {
   /** The pods that can send and receive, which are those that have not finished. */
   readonly pods: ReadonlyMap<string, ClassifiedPod>;
   readonly #evaluate: (source: string, destination: string) => T;
-  readonly #found: Map<number, { readonly value: T }>[];
+  /** By the number of the source's class. */
+  readonly #found: Map<number, { readonly value: T }>[] = [];
 
   /** @param evaluate computes the result for two pods by their keys, only from what policies say about the two */
   constructor(index: PolicyIndex, evaluate: (source: string, destination: string) => T) {
     this.#evaluate = evaluate;
-    const classes = podClasses(index);
-    this.#found = classes.map(() => new Map<number, { readonly value: T }>());
-    const pods = classes.flatMap(({ pods: keys, isHostNetwork }, classNumber) =>
-      keys.map((key) => ({ key, classNumber, isHostNetwork, nodeName: index.pods.get(key)?.pod.nodeName })),
-    );
-    this.pods = new Map(pods.map((pod) => [pod.key, pod]));
+    this.pods = classifiedPods(index);
   }
 
   /** Returns the result for two of {@link pods}. */
   get(source: ClassifiedPod, destination: ClassifiedPod): T {
     // Two classes have two results: one for a pod and itself or its own node, and one for all other pairs.
     const place = destination.classNumber * 2 + (isOwn(source, destination) ? 1 : 0);
-    const row = this.#found[source.classNumber];
-    const before = row?.get(place);
+    let row = this.#found[source.classNumber];
+    if (row === undefined) this.#found[source.classNumber] = row = new Map<number, { readonly value: T }>();
+    const before = row.get(place);
     if (before !== undefined) return before.value;
     const value = this.#evaluate(source.key, destination.key);
-    row?.set(place, { value });
+    row.set(place, { value });
     return value;
   }
 }

@@ -3,6 +3,7 @@ import type { Grouping } from "../../cluster/group.ts";
 import { classChanges } from "./class_change.ts";
 import { type End, type EndClass, type EndGroup, type Ends, endsOf, type Sides } from "./end_class.ts";
 import { type Cause, type PairChange, PairComparison } from "./pair_change.ts";
+import { UnnamedEnds } from "./unnamed_ends.ts";
 
 /** A pair of ends whose connections changed. */
 export interface ExamplePair {
@@ -36,6 +37,7 @@ export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
   const { classes, ...ends } = endsOf(sides, by);
   const found = new Found();
   const comparison = new PairComparison(sides);
+  const unnamed = new UnnamedEnds(sides);
   const describe = classChanges(sides);
   const described = classes.map((one) => ({ one, change: describe(one) }));
   for (const { one: from, change: source } of described) {
@@ -44,7 +46,7 @@ export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
       const isTouched = source.egress || source.self || destination.ingress || destination.self;
       if (from.isNode || to.isNode) {
         if (isTouched || source.isMoved || destination.isMoved) addByNodes(found, comparison, from, to);
-      } else if (isTouched) addAll(found, comparison, from, to);
+      } else if (isTouched && !unnamed.areAlike(from.ends[0], to.ends[0])) addAll(found, comparison, from, to);
     }
   }
   return { ...ends, changes: found.inOrder() };

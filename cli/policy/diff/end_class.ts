@@ -3,9 +3,9 @@ import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { Node, Pod } from "../../../policyd/objects/model.ts";
 import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
-import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
 import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import { type Grouping, groupName } from "../../cluster/group.ts";
+import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { type Counterparts, counterparts } from "./counterparts.ts";
 import { namedPrefixes, type OutsideRegion, outsideRegions, regionText } from "../outside_region.ts";
 
@@ -39,6 +39,9 @@ export interface End {
   /** Its node on each side; undefined outside and for a pod without a node. */
   readonly nodeBefore: string | undefined;
   readonly nodeAfter: string | undefined;
+  /** The pod on each side; undefined where it is absent, and for a node or an address. */
+  readonly podBefore: ClassifiedPod | undefined;
+  readonly podAfter: ClassifiedPod | undefined;
 }
 
 /** Ends that no policy of either side distinguishes, except as a pod's own node. */
@@ -77,12 +80,12 @@ interface Found {
 
 /** Returns the pods that run on either side, the nodes of both and the outside, in classes. */
 export function endsOf(sides: Sides, by: Grouping): Ends {
-  const [before, after] = [classNumbers(sides.before), classNumbers(sides.after)];
+  const [before, after] = [classifiedPods(sides.before), classifiedPods(sides.after)];
   const pairs = counterparts(podsOf(sides.before, before.keys()), podsOf(sides.after, after.keys()));
   const found: readonly Found[] = [
     ...pairs.flatMap((pair) => {
       const [old, young] = [pair.before ?? "", pair.after ?? ""];
-      return foundPod(sides, pair, by, `${before.get(old) ?? "-"} ${after.get(young) ?? "-"}`);
+      return foundPod(sides, pair, by, { podBefore: before.get(old), podAfter: after.get(young) });
     }),
     ...foundNodes(sides),
     ...outsideRegions([sides.before, sides.after]).map(foundRegion),
@@ -152,20 +155,31 @@ function groupKey({ kind, name }: Pick<EndGroup, "kind" | "name">): string {
   return `${kind} ${name}`;
 }
 
-function classNumbers(index: PolicyIndex): ReadonlyMap<string, number> {
-  return new Map(podClasses(index).flatMap(({ pods }, number) => pods.map((key) => [key, number] as const)));
-}
+type ClassifiedPods = Pick<End, "podBefore" | "podAfter">;
 
-function foundPod({ before, after }: Sides, keys: Counterparts, by: Grouping, numbers: string): readonly Found[] {
+const NO_PODS: ClassifiedPods = { podBefore: undefined, podAfter: undefined };
+
+function foundPod(
+  { before, after }: Sides,
+  keys: Counterparts,
+  by: Grouping,
+  classified: ClassifiedPods,
+): readonly Found[] {
   const [old, young] = [before.pods.get(keys.before ?? "")?.pod, after.pods.get(keys.after ?? "")?.pod];
   const pod = young ?? old;
   if (pod === undefined) return [];
   const both = [old, young].filter((one) => one !== undefined);
   return [
     {
-      end: { before: podEnd(old), after: podEnd(young), nodeBefore: old?.nodeName, nodeAfter: young?.nodeName },
+      end: {
+        before: podEnd(old),
+        after: podEnd(young),
+        nodeBefore: old?.nodeName,
+        nodeAfter: young?.nodeName,
+        ...classified,
+      },
       group: { name: groupName(pod, by), kind: "pods", whole: pod.namespace },
-      signature: `pod ${numbers}`,
+      signature: `pod ${classified.podBefore?.classNumber ?? "-"} ${classified.podAfter?.classNumber ?? "-"}`,
       isNode: both.some(({ hostNetwork }) => hostNetwork),
       isSubject: both.some(canBeSubject),
     },
@@ -188,7 +202,7 @@ function foundNodes({ before, after }: Sides): readonly Found[] {
     const end: FlowEnd = { type: "node", name: old.name };
     return [
       {
-        end: { before: end, after: end, nodeBefore: old.name, nodeAfter: old.name },
+        end: { before: end, after: end, nodeBefore: old.name, nodeAfter: old.name, ...NO_PODS },
         group: { name: `node/${old.name}`, kind: "nodes", whole: "node" },
         signature: `node ${placeBefore(old)} ${placeAfter(young)}`,
         isNode: true,
@@ -219,7 +233,7 @@ function foundRegion(region: OutsideRegion): Found {
   const name = `outside ${regionText(region)}`;
   const end: FlowEnd = { type: "address", address: region.representative };
   return {
-    end: { before: end, after: end, nodeBefore: undefined, nodeAfter: undefined },
+    end: { before: end, after: end, nodeBefore: undefined, nodeAfter: undefined, ...NO_PODS },
     group: { name, kind: "outside", whole: `outside IPv${region.family}` },
     signature: name,
     isNode: false,

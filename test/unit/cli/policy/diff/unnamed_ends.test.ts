@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { endsOf } from "../../../../../cli/policy/diff/end_class.ts";
+import { UnnamedEnds } from "../../../../../cli/policy/diff/unnamed_ends.ts";
+import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { indexOf } from "../../../../support/policy/question.ts";
+
+const PODS = 20;
+
+/** Returns pods each of which a policy lets the pod before it reach. */
+function ring(port: number, hasPolicy: (number: number) => boolean = () => true): PolicyIndex {
+  return indexOf(
+    Array.from({ length: PODS }, (_, number) => {
+      const [own, before] = [number, (number + PODS - 1) % PODS].map((one) => ({ matchLabels: { app: `a${one}` } }));
+      const ingress = [{ from: [{ podSelector: before }], ports: [{ port }] }];
+      const pod = {
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name: `p${number}`, namespace: "shop", labels: { app: `a${number}` } },
+        spec: { nodeName: "node1", containers: [{ name: "server" }] },
+        status: { phase: "Running", podIP: `10.0.0.${number + 1}` },
+      };
+      const policy = {
+        apiVersion: "networking.k8s.io/v1",
+        kind: "NetworkPolicy",
+        metadata: { name: `q${number}`, namespace: "shop" },
+        spec: { podSelector: own, ingress },
+      };
+      return hasPolicy(number) ? [pod, policy] : [pod];
+    }).flat(),
+  );
+}
+
+/** Returns the pairs of ends that are not recognized, as `p0 > p1`. */
+function unrecognized(before: PolicyIndex, after: PolicyIndex): readonly string[] {
+  const sides = { before, after };
+  const unnamed = new UnnamedEnds(sides);
+  const ends = endsOf(sides, "pod").classes.flatMap((one) => one.ends);
+  return ends.flatMap((from) =>
+    ends
+      .filter((to) => !unnamed.areAlike(from, to))
+      .map((to) => [from, to].map(({ group }) => group.name.replace("shop/", "")).join(" > ")),
+  );
+}
+
+describe("cli/policy/diff/unnamed_ends", () => {
+  const pods = Array.from({ length: PODS }, (_, number) => `p${number}`);
+  const outside = (pairs: readonly string[]): readonly string[] => pairs.filter((pair) => !pair.includes("outside"));
+
+  it("only pairs of a pod and itself, and those that a rule names, need an evaluation where all policies changed", () => {
+    const expected = pods.flatMap((to, number) => [`${pods.at(number - 1)} > ${to}`, `${to} > ${to}`]);
+    assert.deepEqual(outside(unrecognized(ring(80), ring(81))).toSorted(), expected.toSorted());
+  });
+
+  it("a pod that became isolated needs an evaluation of what each other pod sends to it", () => {
+    const found = outside(
+      unrecognized(
+        ring(80, (number) => number !== 7),
+        ring(80),
+      ),
+    );
+    assert.deepEqual(
+      found.filter((pair) => pair.endsWith("> p7")).toSorted(),
+      pods.map((from) => `${from} > p7`).toSorted(),
+    );
+  });
+});
