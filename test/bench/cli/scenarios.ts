@@ -94,13 +94,15 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
 function yamlRows(at: (name: string) => string, measure: Measure): readonly CliRow[] {
   writeFileSync(at("config_maps.yaml"), [...configMapList()].join(""));
   writeFileSync(at("pods.yaml"), [...podsWithoutOwners()].join(""));
-  writeFileSync(at("apart.yaml"), [...podsApart()].join(""));
+  writeFileSync(at("apart.yaml"), [...podsApart(8000)].join(""));
+  writeFileSync(at("changed.yaml"), [...podsApart(9000)].join(""));
   const size = megabytesOf(at("config_maps.yaml"));
   const list = measure("policy matrix of a list", ["run", "policy", "matrix", "-f", at("config_maps.yaml")]);
   const table = measure("policy matrix of pods", ["run", "policy", "matrix", "-f", at("pods.yaml")]);
   const json = measure("the same as JSON", ["run", "policy", "matrix", "-f", at("pods.yaml"), "-o", "json"]);
   const apart = measure("of pods that differ", ["run", "policy", "matrix", "-f", at("apart.yaml"), "-o", "json"]);
   const lint = measure("policy lint of them", ["run", "policy", "lint", "-f", at("apart.yaml")]);
+  const diff = measure("policy diff of them", ["run", "policy", "diff", at("apart.yaml"), at("changed.yaml")]);
   return [
     rowOf(`policy matrix, a List of ${YAML.configMaps} ConfigMaps, ${size} MB of YAML`, list, 5000),
     memoryRow("the same: memory", list, 1100),
@@ -109,6 +111,7 @@ function yamlRows(at: (name: string) => string, measure: Measure): readonly CliR
     rowOf(`policy matrix as JSON, ${YAML.pods} pods, each with a policy of its own`, apart, 3000),
     memoryRow("the same: memory", apart, 300),
     rowOf("policy lint of them", lint, 3000),
+    rowOf("policy diff of them, each policy with another port", diff, 5000),
   ];
 }
 

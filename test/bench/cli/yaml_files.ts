@@ -78,8 +78,10 @@ spec:
 /**
  * Returns the same number of pods, each with a policy of its own that admits one other pod, so that policies
  * distinguish all of them.
+ *
+ * @param firstPort the policies admit ports from this one on
  */
-export function* podsApart(): Generator<string> {
+export function* podsApart(firstPort: number): Generator<string> {
   for (let number = 0; number < PODS; number++) {
     const namespace = `n${number % NAMESPACES}`;
     yield `apiVersion: v1
@@ -95,7 +97,7 @@ spec:
   podSelector: { matchLabels: { app: a${number} } }
   ingress:
     - from: [{ podSelector: { matchLabels: { app: a${(number + NAMESPACES) % PODS} } } }]
-      ports: [{ port: ${8000 + (number % 500)} }]
+      ports: [{ port: ${firstPort + (number % 500)} }]
 ---
 `;
   }
