@@ -73,7 +73,19 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
     symbols: { request: 1, reply: 2, rrequest: 3, rreply: 4, inrequest: 8, inreply: 9, nak: 10 },
   }),
   inet_proto: integer("inet_proto", 12, 1, 2, {
-    symbols: { icmp: 1, igmp: 2, tcp: 6, udp: 17, "ipv6-icmp": 58, sctp: 132 },
+    symbols: {
+      icmp: 1,
+      igmp: 2,
+      ipencap: 4,
+      tcp: 6,
+      udp: 17,
+      ipv6: 41,
+      gre: 47,
+      "ipv6-icmp": 58,
+      etherip: 97,
+      l2tp: 115,
+      sctp: 132,
+    },
   }),
   inet_service: integer("inet_service", 13, 2, 2),
   icmp_type: integer("icmp_type", 14, 1, 2, {

@@ -9,8 +9,8 @@ const FAMILIES = [4, 6] as const;
 
 /** The ports of tunnels over UDP: VXLAN, Geneve (RFC 8926), and Linux's own of VXLAN, which flannel and k3s use. */
 const TUNNEL_PORTS = [TUNNEL.port, 6081, 8472];
-/** The protocols of tunnels without ports: IP in IP, IPv6 in IP, GRE, EtherIP, L2TP. */
-const TUNNEL_PROTOCOLS = [4, 41, 47, 97, 115];
+/** The protocols of tunnels without ports, the first two of IP in IP and IPv6 in IP. */
+const TUNNEL_PROTOCOLS = ["ipencap", "ipv6", "gre", "etherip", "l2tp"];
 
 /**
  * Returns the part of the inet table that keeps pods out of the tunnels of other programs (GUARD-17), such as the

@@ -20,7 +20,7 @@ const DEFAULTS: NodeConfiguration = {
 };
 
 /** The rules at input about tunnels of other programs. */
-const OTHER_TUNNELS = ["udp dport { 4789, 6081, 8472 }", "meta l4proto { 4, 41, 47, 97, 115 }"].map(
+const OTHER_TUNNELS = ["udp dport { 4789, 6081, 8472 }", "meta l4proto { ipencap, ipv6, gre, etherip, l2tp }"].map(
   (match) => `iifname "drawbridge0" ${match} jump other_tunnels`,
 );
 
