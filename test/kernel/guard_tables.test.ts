@@ -6,6 +6,8 @@ import type { Element } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { podShareElement } from "../../policyd/node/masquerade/share_rules.ts";
+import { attachedElements } from "../../policyd/node/tables/attached_addresses.ts";
+import { tunnelEndElements } from "../../policyd/node/tables/tunnel_guard.ts";
 import { nodeTables } from "../../policyd/node/tables/tables.ts";
 import { attachmentElements } from "../../policyd/node/attachment_elements.ts";
 import { keptElement } from "../../policyd/protection/nat_exemption.ts";
@@ -51,8 +53,13 @@ const RULED = attachmentRecord({
     nonMasqueradeCidrs: ["10.244.0.0/16", "192.0.2.0/24", "fd00:244::/32"].map((text) => parseCidr(text)),
   },
 });
+const ADDRESSES = ["192.0.2.1", "2001:db8::1"].map((text) => parseAddress(text));
 const CLAIMS = Map.groupBy(
-  attachmentElements(RULED).filter(({ table }) => table.family === "inet"),
+  [
+    ...attachmentElements(RULED).filter(({ table }) => table.family === "inet"),
+    ...attachedElements(ADDRESSES),
+    ...tunnelEndElements({ internal: ADDRESSES, external: [] }, false),
+  ],
   ({ set }) => set,
 );
 
