@@ -262,6 +262,8 @@ for (const outer of FAMILIES) {
 
       for (const one of attacks) await assertDropped(one, one.droppedAt);
       without("tunnel_from_pods", near);
+      // GUARD-17 keeps pods out of tunnels of other programs, which may use the same port.
+      without("other_tunnels", near, far);
       const [first] = attacks;
       assert.ok(first !== undefined);
       await assertDropped(first, far);
