@@ -35,7 +35,10 @@ const element: fc.Arbitrary<Element> = fc
 
 describe("policyd/ruleset: compact elements", () => {
   it("an element that is packed and unpacked is unchanged", () => {
-    fc.assert(fc.property(element, (one) => assert.deepEqual(elementOf(keyText(one.key), packElement(one)), one)));
+    fc.assert(
+      fc.property(element, (one) => assert.deepEqual(elementOf(keyText(one.key), packElement(one)), one)),
+      { examples: [[{ key: [1, 2n, "a"], data: [3n, 4, "b"] }]] },
+    );
   });
 
   it("two packed elements of one key are the same if and only if their elements are", () => {

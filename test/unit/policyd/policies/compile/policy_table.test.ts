@@ -73,6 +73,8 @@ describe("policyd/policies/compile: the table", () => {
         assert.equal(fate(node, further), `drop: ${PolicyDropReason.SOURCE}`, "a related flow");
         const error = { ...flow(other, stranger), protocol: echoProtocol(other), state: "related" } as const;
         assert.equal(fate(node, error), `drop: ${PolicyDropReason.DESTINATION}`);
+        const ofStranger = { ...flow(stranger, other), protocol: echoProtocol(other), state: "related" } as const;
+        assert.equal(fate(node, ofStranger), `drop: ${PolicyDropReason.SOURCE}`, "its error about another's flow");
       }
       assert.equal(fate(node, flow(stranger, web)), `drop: ${PolicyDropReason.SOURCE}`);
       assert.equal(fate(node, flow(web, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
