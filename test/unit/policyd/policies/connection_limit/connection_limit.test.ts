@@ -157,6 +157,14 @@ describe("policyd/policies/connection_limit", () => {
     assert.equal(table.countOf(OTHER), 99);
   });
 
+  it("GUARD-08: connections between two pods of the node count for the pod that begins them, and not for the other", async () => {
+    const { table, own, crowded } = limited(100);
+    table.open(150, HOSTILE, OTHER);
+    table.open(50, OTHER, HOSTILE);
+    await own.check();
+    assert.deepEqual(crowded(), BOTH_OF_HOSTILE);
+  });
+
   it("GUARD-08: connections that the node itself begins count for no pod and are not deleted", async () => {
     const { table, own, crowded } = limited(100);
     table.open(400, NODE, HOSTILE);
