@@ -283,6 +283,14 @@ describe("the tables of a node", () => {
     ]);
   });
 
+  it("POD-19: the tables have chains and sets of the cluster's masquerade only where the configuration asks for it", () => {
+    const namesWith = (masquerade: boolean): readonly string[] =>
+      nodeTables({ ...DEFAULTS, masquerade })
+        .flatMap(({ chains, sets }) => [...chains, ...sets].map(({ name }) => name))
+        .filter((name) => /^(masquerade_cluster|leaving_pods|kept_networks)/.test(name));
+    assert.deepEqual([namesWith(false), namesWith(true).length], [[], 8]);
+  });
+
   it("GUARD-12: the rules give a client that Services hide a port from 32768 on", () => {
     const [ofTransports, ofOthers] = chainText("services_masquerade", { ...DEFAULTS, services: SERVICE_RULES });
     assert.match(ofTransports ?? "", / meta l4proto \{ tcp, udp, sctp \} masquerade to :32768-65535 fully-random$/);
