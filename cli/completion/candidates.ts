@@ -1,4 +1,5 @@
 import type { Command, Option } from "commander";
+import { PROTOCOLS } from "../../policyd/objects/gate/protocol.ts";
 
 /** A word that may come next. */
 export interface Candidate {
@@ -15,7 +16,6 @@ export interface Completion {
 
 const NOTHING: Completion = { candidates: [], takesFiles: false };
 const FILES: Completion = { candidates: [], takesFiles: true };
-const PROTOCOLS = ["TCP", "UDP", "SCTP"];
 
 /** The state of the command line after some of its words. */
 interface State {

@@ -24,7 +24,7 @@ export interface StandInPod {
 
 /** The place of the pod template in a kind, and the number of pods. */
 interface WorkloadKind {
-  readonly apiVersions: readonly string[];
+  readonly apiVersion: string;
   readonly template: readonly string[];
   /** The field with the number of pods at a time; undefined where no field states it. */
   readonly count: readonly string[] | undefined;
@@ -56,11 +56,11 @@ export const CONTROLLER_LABELS: readonly string[] = [
 ];
 
 const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
-  ["Deployment", { apiVersions: ["apps/v1"], template: TEMPLATE, count: REPLICAS, usual: 2 }],
+  ["Deployment", { apiVersion: "apps/v1", template: TEMPLATE, count: REPLICAS, usual: 2 }],
   [
     "StatefulSet",
     {
-      apiVersions: ["apps/v1"],
+      apiVersion: "apps/v1",
       template: TEMPLATE,
       count: REPLICAS,
       usual: 2,
@@ -70,13 +70,13 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
       }),
     },
   ],
-  ["DaemonSet", { apiVersions: ["apps/v1"], template: TEMPLATE, count: undefined, usual: 2 }],
-  ["ReplicaSet", { apiVersions: ["apps/v1"], template: TEMPLATE, count: REPLICAS, usual: 2 }],
-  ["ReplicationController", { apiVersions: ["v1"], template: TEMPLATE, count: REPLICAS, usual: 2 }],
+  ["DaemonSet", { apiVersion: "apps/v1", template: TEMPLATE, count: undefined, usual: 2 }],
+  ["ReplicaSet", { apiVersion: "apps/v1", template: TEMPLATE, count: REPLICAS, usual: 2 }],
+  ["ReplicationController", { apiVersion: "v1", template: TEMPLATE, count: REPLICAS, usual: 2 }],
   [
     "Job",
     {
-      apiVersions: ["batch/v1"],
+      apiVersion: "batch/v1",
       template: TEMPLATE,
       count: ["spec", "parallelism"],
       usual: 1,
@@ -86,7 +86,7 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
   [
     "CronJob",
     {
-      apiVersions: ["batch/v1"],
+      apiVersion: "batch/v1",
       template: ["spec", "jobTemplate", "spec", "template"],
       count: ["spec", "jobTemplate", "spec", "parallelism"],
       usual: 1,
@@ -94,9 +94,14 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
   ],
 ]);
 
+/** Returns the kinds of {@link isWorkloadKind}, each with the version in which it is read. */
+export function workloadVersions(): readonly (readonly [kind: string, apiVersion: string])[] {
+  return [...WORKLOAD_KINDS].map(([kind, { apiVersion }]) => [kind, apiVersion]);
+}
+
 /** Returns whether objects of this kind and version have templates that {@link workloadOf} reads. */
 export function isWorkloadKind(apiVersion: string, kind: string): boolean {
-  return WORKLOAD_KINDS.get(kind)?.apiVersions.includes(apiVersion) === true;
+  return WORKLOAD_KINDS.get(kind)?.apiVersion === apiVersion;
 }
 
 /**
@@ -113,7 +118,7 @@ export function workloadOf(value: unknown): Workload | undefined {
   const kind = textAt(value, "kind") ?? "";
   const apiVersion = textAt(value, "apiVersion") ?? "";
   const known = WORKLOAD_KINDS.get(kind);
-  if (known?.apiVersions.includes(apiVersion) !== true) return undefined;
+  if (known === undefined || known.apiVersion !== apiVersion) return undefined;
   const template = at(value, ...known.template);
   if (template === undefined) return undefined;
   const read = attempt(() => {

@@ -14,8 +14,8 @@ import {
   hostCidr,
   lastAddress,
   networkAddress,
-  parseCidr,
 } from "../../kernel/ip/cidr.ts";
+import { bothFamilies, EVERY_ADDRESS } from "../../kernel/ip/special.ts";
 import type { IndexedRule } from "../../policyd/semantics/policies/indexed_policy.ts";
 import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
 
@@ -28,7 +28,6 @@ export interface OutsideRegion {
   readonly representative: Address;
 }
 
-const WHOLE: readonly Cidr[] = [parseCidr("0.0.0.0/0"), parseCidr("::/0")];
 /** Documentation addresses, which readers recognize as outside (RFC 5737, RFC 3849). */
 const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1", "2001:db8::1"].map((text) =>
   parseAddress(text),
@@ -40,7 +39,11 @@ const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1"
  */
 export function outsideRegions(indexes: readonly PolicyIndex[]): readonly OutsideRegion[] {
   const isOwned = (address: Address): boolean => indexes.some(({ owners }) => owners.has(address));
-  const prefixes = [...new Map([...WHOLE, ...namedPrefixes(indexes)].map((cidr) => [formatCidr(cidr), cidr])).values()];
+  const prefixes = [
+    ...new Map(
+      [...bothFamilies(EVERY_ADDRESS), ...namedPrefixes(indexes)].map((cidr) => [formatCidr(cidr), cidr]),
+    ).values(),
+  ];
   prefixes.sort((a, b) => compareAddresses(a.address, b.address) || a.prefixLength - b.prefixLength);
   const inner = new Map<Cidr, Cidr[]>();
   const around: Cidr[] = [];

@@ -7,6 +7,9 @@ function byFamily(ipv4: string, ipv6: string): ByFamily {
   return Object.freeze({ 4: parseCidr(ipv4), 6: parseCidr(ipv6) });
 }
 
+/** All addresses of a family. */
+export const EVERY_ADDRESS: ByFamily = byFamily("0.0.0.0/0", "::/0");
+
 /** "This" network and the unspecified address, which no host has (RFC 1122 3.2.1.3, RFC 4291 2.5.2). */
 export const UNSPECIFIED: ByFamily = byFamily("0.0.0.0/8", "::/128");
 

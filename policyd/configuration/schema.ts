@@ -8,6 +8,7 @@ import { LEVELS } from "../log/logger.ts";
 import { ENCAPSULATIONS } from "../routes/pod_mtu.ts";
 import { tryUrl } from "../objects/api/connection/api_address.ts";
 import { CONFIGURATION_FILE, CONFIGURATION_NAME } from "../installation/network_configuration.ts";
+import { PROTOCOLS } from "../objects/gate/protocol.ts";
 import { chain, isPluginName } from "./chain.ts";
 import { parseDuration } from "./duration.ts";
 
@@ -18,7 +19,6 @@ export const KIND = "PolicydConfiguration";
 const PROTECTED_PORTS = [2379, 2380, 2381, 10248, 10249, 10250, 10256, 10257, 10258, 10259].map(
   (port) => `${port}/TCP`,
 );
-const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
 
 /** Length of sun_path in a unix socket's address, without its NUL. */
 const LONGEST_SOCKET_PATH = 107;

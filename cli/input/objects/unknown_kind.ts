@@ -1,4 +1,6 @@
+import { groupOf } from "../../../policyd/objects/gate/gate.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
+import { workloadVersions } from "../workload.ts";
 
 /** The kinds that answers depend on, with the version in which they are read. */
 const READ: ReadonlyMap<string, string> = new Map([
@@ -8,13 +10,7 @@ const READ: ReadonlyMap<string, string> = new Map([
   ["Service", "v1"],
   ["EndpointSlice", "discovery.k8s.io/v1"],
   ["NetworkPolicy", "networking.k8s.io/v1"],
-  ["Deployment", "apps/v1"],
-  ["StatefulSet", "apps/v1"],
-  ["DaemonSet", "apps/v1"],
-  ["ReplicaSet", "apps/v1"],
-  ["ReplicationController", "v1"],
-  ["Job", "batch/v1"],
-  ["CronJob", "batch/v1"],
+  ...workloadVersions(),
 ]);
 
 /** The other kinds of Kubernetes' own groups. Nobody else may define kinds in these groups. */
@@ -48,8 +44,7 @@ const OTHERS: ReadonlyMap<string, readonly string[]> = new Map([
  * on which answers depend, such as `Deploymnt` or Deployment of `v1`; undefined for any other kind.
  */
 export function unknownKindText(apiVersion: string, kind: string): string | undefined {
-  const group = apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
-  const others = OTHERS.get(group);
+  const others = OTHERS.get(groupOf(apiVersion));
   if (others === undefined || others.includes(kind)) return undefined;
   const expected = READ.get(kind);
   if (expected !== undefined) {

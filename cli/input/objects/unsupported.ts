@@ -1,4 +1,4 @@
-import { isForeignPolicy } from "../../../policyd/objects/gate/gate.ts";
+import { groupOf, isForeignPolicy } from "../../../policyd/objects/gate/gate.ts";
 
 /**
  * Kinds, with their groups, by which connections differ from what NetworkPolicies and Services say: they bring pods
@@ -15,8 +15,7 @@ const CHANGES_ANSWERS: ReadonlySet<string> = new Set([
 
 /** Returns whether a kind would change an answer but is not understood here. */
 export function isUnsupportedKind(apiVersion: string, kind: string): boolean {
-  const [group = ""] = apiVersion.split("/");
-  return isForeignPolicy(apiVersion, kind) || CHANGES_ANSWERS.has(`${group}/${kind}`);
+  return isForeignPolicy(apiVersion, kind) || CHANGES_ANSWERS.has(`${groupOf(apiVersion)}/${kind}`);
 }
 
 /** Returns the message for such a kind other than a policy; for policies the gate has its own. */

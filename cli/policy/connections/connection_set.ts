@@ -1,8 +1,8 @@
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
 
 /** The protocols with ports, in the order of the output. */
-export const PORT_PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
 export const FIRST_PORT = 1;
 export const LAST_PORT = 65_535;
@@ -41,7 +41,7 @@ export function difference(a: ConnectionSet, b: ConnectionSet): ConnectionSet {
 }
 
 export function isEmpty({ ports, icmp }: ConnectionSet): boolean {
-  return !icmp && PORT_PROTOCOLS.every((protocol) => ports[protocol].length === 0);
+  return !icmp && PROTOCOLS.every((protocol) => ports[protocol].length === 0);
 }
 
 export function includes({ ports }: ConnectionSet, protocol: Protocol, port: number): boolean {
@@ -50,13 +50,13 @@ export function includes({ ports }: ConnectionSet, protocol: Protocol, port: num
 
 /** Returns a text that only equal sets share: `all`, `none`, or such as `80/TCP,8000-8080/TCP,all/UDP,ICMP`. */
 export function connectionText(set: ConnectionSet): string {
-  const ranges = PORT_PROTOCOLS.flatMap((protocol) =>
+  const ranges = PROTOCOLS.flatMap((protocol) =>
     set.ports[protocol].map(({ first, last }) => {
       if (first === FIRST_PORT && last === LAST_PORT) return `all/${protocol}`;
       return `${first === last ? first : `${first}-${last}`}/${protocol}`;
     }),
   );
-  const isAll = set.icmp && PORT_PROTOCOLS.every((protocol) => ranges.includes(`all/${protocol}`));
+  const isAll = set.icmp && PROTOCOLS.every((protocol) => ranges.includes(`all/${protocol}`));
   if (isAll) return "all";
   return [...ranges, ...(set.icmp ? ["ICMP"] : [])].join(",") || "none";
 }

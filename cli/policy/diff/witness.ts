@@ -8,7 +8,8 @@ import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/sema
 import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
-import { type ConnectionSet, FIRST_PORT, includes, PORT_PROTOCOLS } from "../connections/connection_set.ts";
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
+import { type ConnectionSet, FIRST_PORT, includes } from "../connections/connection_set.ts";
 import type { Sides } from "./end_class.ts";
 import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";
@@ -141,7 +142,7 @@ export function placeText({ name, file, line }: Place): string {
 }
 
 function trafficIn(set: ConnectionSet, preferred: readonly number[]): Traffic {
-  for (const protocol of PORT_PROTOCOLS) {
+  for (const protocol of PROTOCOLS) {
     const [first] = set.ports[protocol];
     if (first === undefined) continue;
     const known = [...preferred, ...KNOWN_PORTS].find((port) => includes(set, protocol, port));

@@ -25,8 +25,8 @@ import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { diffReport } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
-import { givenOnSides, waySideOf } from "../diff/ways/side.ts";
-import { wayChanges, type WaySides } from "../diff/ways/change.ts";
+import { givenOnSides, waySideOf, type WaySides } from "../diff/ways/side.ts";
+import { wayChanges } from "../diff/ways/change.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { type AppliedWays, applyWays, deleteWays, waysToDelete, withoutOldSlices } from "./apply_ways.ts";
 import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
@@ -80,22 +80,10 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const places = { isLive, files: conntrack, ledgers: ledger, access: read };
   const live = await tryOnConnections(io, places, sides, locator(applied.after));
-  const controllers = givenOnSides(ingressController, sides);
+  const both = { options: policyOptions, given: givenOnSides(ingressController, sides) };
   const waySides = {
-    before: waySideOf({
-      wayObjects: ways.before,
-      manifests: applied.before,
-      index: sides.before,
-      options: policyOptions,
-      given: controllers,
-    }),
-    after: waySideOf({
-      wayObjects: ways.after,
-      manifests: withoutOldSlices(applied),
-      index: sides.after,
-      options: policyOptions,
-      given: controllers,
-    }),
+    before: waySideOf({ ...both, wayObjects: ways.before, manifests: applied.before, index: sides.before }),
+    after: waySideOf({ ...both, wayObjects: ways.after, manifests: withoutOldSlices(applied), index: sides.after }),
   };
   for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
   const tryAs = (isMerged: boolean): Omit<DryRun, "live"> =>

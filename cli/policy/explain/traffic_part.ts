@@ -1,7 +1,8 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
 import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import { type ConnectionSet, LAST_PORT, merged, ofPorts, PORT_PROTOCOLS } from "../connections/connection_set.ts";
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
+import { type ConnectionSet, LAST_PORT, merged, ofPorts } from "../connections/connection_set.ts";
 
 /** Traffic for which policies give one answer, with an example of it. */
 export interface TrafficPart {
@@ -16,7 +17,7 @@ export interface TrafficPart {
  * @param changesOf the ports of a protocol at which an answer may change
  */
 export function* trafficParts(changesOf: (protocol: Protocol) => readonly number[]): Generator<TrafficPart> {
-  for (const protocol of PORT_PROTOCOLS) {
+  for (const protocol of PROTOCOLS) {
     const starts = [...new Set([1, ...changesOf(protocol)])].filter((port) => port >= 1 && port <= LAST_PORT);
     starts.sort((a, b) => a - b);
     for (const [i, first] of starts.entries()) {

@@ -4,7 +4,7 @@ import { groupName } from "../../cluster/group.ts";
 import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
 import { doorsOf } from "../../ways_in/doors.ts";
 import type { WayBackend, WayIn } from "../../ways_in/ways_in.ts";
-import { PORT_PROTOCOLS } from "../connections/connection_set.ts";
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
 import type { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import type { Explanation, WayInReport } from "./explanation.ts";
@@ -107,7 +107,7 @@ function entryOf(
 /** Returns whether a connection is allowed in some case; for a question about everything, whether some TCP is. */
 function isEver({ protocol, allowed, partly, cases }: Explanation): boolean {
   if (protocol !== null) return allowed || partly;
-  const [tcp] = PORT_PROTOCOLS;
+  const [tcp] = PROTOCOLS;
   return cases.some((one) => one.allowed && one.connections.some((text) => text === "all" || text.endsWith(`/${tcp}`)));
 }
 

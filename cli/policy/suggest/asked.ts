@@ -1,5 +1,6 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
-import { type Cidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { EVERY_ADDRESS } from "../../../kernel/ip/special.ts";
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
 import type { Pod, Protocol, Service } from "../../../policyd/objects/model.ts";
 import { shortList } from "../../../policyd/log/line.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
@@ -27,8 +28,6 @@ interface OpenPort {
 
 /** The most requests that are named for one object. */
 const MOST_REQUESTS = 3;
-const EVERYWHERE: Readonly<Record<4 | 6, Cidr>> = { 4: parseCidr("0.0.0.0/0"), 6: parseCidr("::/0") };
-const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
 /**
  * Returns connections that represent the ways into a namespace: from a controller's pods to the pods that its Ingresses
@@ -124,7 +123,7 @@ function fromRegions(
       .filter(({ family }) => family === familyOf(destination))
       .map(({ representative: source, family }) => {
         const ends = { source, sourcePort: undefined, asked: destination, askedPort: port, destination, port };
-        return { by, connection: { protocol, ...ends, outside: EVERYWHERE[family] } };
+        return { by, connection: { protocol, ...ends, outside: EVERY_ADDRESS[family] } };
       }),
   );
 }

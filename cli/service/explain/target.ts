@@ -1,8 +1,7 @@
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
 import type { Protocol } from "../../../policyd/objects/model.ts";
 import { type EndName, parseEndName } from "../../cluster/end_name.ts";
-
-const PROTOCOLS: readonly Protocol[] = ["TCP", "UDP", "SCTP"];
 
 /** The destination of a packet. */
 export interface PacketTarget {

@@ -1,6 +1,6 @@
 import { hiding } from "../../../cni/node_rules/masquerade.ts";
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { bothFamilies, EVERY_ADDRESS } from "../../../kernel/ip/special.ts";
 import { type AddressRange, rangeOf } from "../../../kernel/ip/ranges.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
@@ -21,7 +21,7 @@ const SETS = {
   ready: "kept_networks_ready",
 } as const;
 
-const EVERYTHING = ["0.0.0.0/0", "::/0"].map((text) => rangeOf(parseCidr(text)));
+const EVERYTHING = bothFamilies(EVERY_ADDRESS).map(rangeOf);
 
 /**
  * Returns the part of the inet table that gives pods' packets the node's address when they leave the cluster, since

@@ -1,9 +1,8 @@
-import { type Cidr, cidrFamily, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
-import { bothFamilies, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
+import { type Cidr, cidrFamily, hostCidr } from "../../../kernel/ip/cidr.ts";
+import { bothFamilies, EVERY_ADDRESS, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
 import { JoinedNetworks, type RangeDifference } from "../../objects/nodes/joined_networks.ts";
 import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 
-const EVERYTHING = { 4: parseCidr("0.0.0.0/0"), 6: parseCidr("::/0") } as const;
 /** Link-local addresses, which are on the link itself, and multicast. */
 const NEVER_HIDDEN = bothFamilies(LINK_LOCAL, MULTICAST);
 
@@ -36,7 +35,7 @@ export class UnmasqueradedNetworks {
   /** Returns the ranges added and removed since the previous call. */
   difference(): RangeDifference {
     for (const family of [4, 6] as const) {
-      this.#joined.set(`everything ${family}`, this.#known[family] > 0 ? [] : [EVERYTHING[family]]);
+      this.#joined.set(`everything ${family}`, this.#known[family] > 0 ? [] : [EVERY_ADDRESS[family]]);
     }
     return this.#joined.difference();
   }

@@ -130,7 +130,7 @@ function findGate(apiVersion: string, kind: string): Gate | undefined {
 }
 
 /** Returns the group of an `apiVersion`; empty for the core. */
-function groupOf(apiVersion: string): string {
+export function groupOf(apiVersion: string): string {
   const slash = apiVersion.indexOf("/");
   return slash < 0 ? "" : apiVersion.slice(0, slash);
 }

@@ -1,5 +1,5 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
-import { type Cidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { ProtectedSocket } from "../../protection/socket_refusal.ts";
 import { claim, keyOf } from "./frontend_element.ts";
@@ -7,9 +7,7 @@ import type { NodePortAddresses } from "../rules/context.ts";
 import { ADDRESS_SETS, PROTECTED_SOCKETS } from "../rules/frontend_sets.ts";
 import { FAMILIES } from "../rules/frontend_kind.ts";
 import { type AddressRange, joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
-import { LOOPBACK } from "../../../kernel/ip/special.ts";
-
-const EVERYTHING: readonly Cidr[] = ["0.0.0.0/0", "::/0"].map((text) => parseCidr(text));
+import { bothFamilies, EVERY_ADDRESS, LOOPBACK } from "../../../kernel/ip/special.ts";
 
 /** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
 export function localPodElements(addresses: readonly Address[]): readonly DesiredElement[] {
@@ -50,8 +48,8 @@ export function nodePortElements(
     entry === "primary" ? primary.map((address) => hostCidr(address)) : [entry],
   );
   return FAMILIES.flatMap((family) =>
-    withoutRanges(joinedRanges(configured.length === 0 ? EVERYTHING : cidrs, family), [rangeOf(LOOPBACK[family])]).map(
-      (range) => claim(`${ADDRESS_SETS.nodePorts}${family}`, [range]),
-    ),
+    withoutRanges(joinedRanges(configured.length === 0 ? bothFamilies(EVERY_ADDRESS) : cidrs, family), [
+      rangeOf(LOOPBACK[family]),
+    ]).map((range) => claim(`${ADDRESS_SETS.nodePorts}${family}`, [range])),
   );
 }

@@ -10,7 +10,14 @@ import {
 import type { Connections } from "../../connections/pod_connections.ts";
 import type { Cause, ChangeType } from "../pair_change.ts";
 import type { Locations, Witness } from "../witness.ts";
-import { type EvaluatedRequests, podsOf, type UnevaluatedRequests, type WayRequests, type WaySide } from "./side.ts";
+import {
+  type EvaluatedRequests,
+  otherOf,
+  podsOf,
+  type UnevaluatedRequests,
+  type WayRequests,
+  type WaySides,
+} from "./side.ts";
 import { wayWitness } from "./witness.ts";
 
 /** A way in that opens, closes, appears or goes. */
@@ -41,12 +48,6 @@ export interface WayChange {
   readonly why: string | undefined;
   /** A connection that decides, with the reasons on both sides; undefined where neither side is judged. */
   readonly witness: Witness | undefined;
-}
-
-/** Both sides of a comparison. */
-export interface WaySides {
-  readonly before: WaySide;
-  readonly after: WaySide;
 }
 
 /** Returns the ways in that differ between two sides, by their names, in the order of the objects. */
@@ -187,8 +188,4 @@ function isSame(one: UnevaluatedRequests | EvaluatedRequests, other: WayRequests
 
 function oneSidedOf(side: keyof WaySides): Pick<WayChange, "type" | "cause"> {
   return side === "before" ? { type: "removed", cause: "gone" } : { type: "added", cause: "appeared" };
-}
-
-export function otherOf(side: keyof WaySides): keyof WaySides {
-  return side === "before" ? "after" : "before";
 }

@@ -8,7 +8,7 @@ import type { Manifest } from "../../../input/manifests.ts";
 import type { EndpointOf } from "../../../ways_in/backend_pods.ts";
 import { type GivenController, givenControllers } from "../../../ways_in/controller_option.ts";
 import { type PlacedWayObject, wayObjectName } from "../../../ways_in/way_object.ts";
-import { type UnevaluatedBackend, waysInto } from "../../../ways_in/ways_in.ts";
+import { type UnevaluatedWay, waysInto } from "../../../ways_in/ways_in.ts";
 import { NOTHING, ofPorts } from "../../connections/connection_set.ts";
 import { type Connections, PodConnections } from "../../connections/pod_connections.ts";
 import type { OutsideRegion } from "../../outside_region.ts";
@@ -35,6 +35,12 @@ export interface WaySide {
   readonly unevaluated: readonly UnevaluatedRequests[];
   /** Why some ways are not evaluated, a line each. */
   readonly doubts: readonly string[];
+}
+
+/** Both sides of a comparison. */
+export interface WaySides {
+  readonly before: WaySide;
+  readonly after: WaySide;
 }
 
 /** The requests that one object forwards to one port of a Service. */
@@ -80,10 +86,9 @@ export function waySideOf({ wayObjects, manifests, index, options, given }: WayO
   const evaluated = groups.flatMap((group): readonly EvaluatedRequests[] => {
     const regions = regionsFor(index, group.controllers);
     return group.ways.flatMap((way) =>
-      requestsOf(way, way.backends).map((one): EvaluatedRequests => {
-        const pods = new Map(one.endpoints.map(({ pod }) => [pod.key, pod]));
+      requestsOf(way).map((one): EvaluatedRequests => {
         const ownGroup = { ...group, ways: [way], controllers: way.controllers, ports: portsOf(one.endpoints) };
-        const found = connectionsIn(ownGroup, [...pods.values()], connections, { regions, reached });
+        const found = connectionsIn(ownGroup, serversOf(one), connections, { regions, reached });
         return { ...one, group: ownGroup, regions, open: found ?? { some: NOTHING, every: NOTHING } };
       }),
     );
@@ -92,7 +97,7 @@ export function waySideOf({ wayObjects, manifests, index, options, given }: WayO
     index,
     objects,
     evaluated,
-    unevaluated: unevaluated.flatMap((way) => requestsOf(way, way.backends).map((one) => ({ ...one, why: way.why }))),
+    unevaluated: unevaluated.flatMap((way) => requestsOf(way).map((one) => ({ ...one, why: way.why }))),
     doubts,
   };
 }
@@ -105,14 +110,12 @@ export function givenOnSides(texts: readonly string[], { before, after }: Sides)
 }
 
 /** Returns the requests of a way for each port of a Service: several paths may lead to one. */
-function requestsOf(
-  {
-    name,
-    through,
-    placed,
-  }: { readonly name: string; readonly through: string | undefined; readonly placed: PlacedWayObject },
-  backends: readonly UnevaluatedBackend[],
-): readonly WayRequests[] {
+function requestsOf({
+  name,
+  through,
+  placed,
+  backends,
+}: Pick<UnevaluatedWay, "name" | "through" | "placed" | "backends">): readonly WayRequests[] {
   const byPort = Map.groupBy(backends, ({ namespace, service, port }) => `${namespace}/${service}:${port ?? ""}`);
   return [...byPort.values()].flatMap((same): readonly WayRequests[] => {
     const [first] = same;
@@ -140,5 +143,14 @@ export function podsOf({ group, endpoints }: EvaluatedRequests): {
   readonly controllers: readonly Pod[];
   readonly servers: readonly Pod[];
 } {
-  return { controllers: group.controllers, servers: [...new Map(endpoints.map(({ pod }) => [pod.key, pod])).values()] };
+  return { controllers: group.controllers, servers: serversOf({ endpoints }) };
+}
+
+function serversOf({ endpoints }: Pick<WayRequests, "endpoints">): readonly Pod[] {
+  return [...new Map(endpoints.map(({ pod }) => [pod.key, pod])).values()];
+}
+
+/** Returns the side that a side is compared with. */
+export function otherOf(side: keyof WaySides): keyof WaySides {
+  return side === "before" ? "after" : "before";
 }

@@ -8,8 +8,7 @@ import type { PolicyVerdict } from "../../../../policyd/semantics/policies/verdi
 import { type ConnectionSet, FIRST_PORT, includes, isEmpty } from "../../connections/connection_set.ts";
 import type { ChangeType } from "../pair_change.ts";
 import { changedEnds, endText, type Locations, oneSidedEnds, type Witness } from "../witness.ts";
-import type { WaySides } from "./change.ts";
-import { type EvaluatedRequests, podsOf } from "./side.ts";
+import { type EvaluatedRequests, otherOf, podsOf, type WaySides } from "./side.ts";
 
 /** The most pods of a controller or a Service of which each is tried. */
 const MOST_TRIED = 16;
@@ -85,7 +84,7 @@ function oneSidedWitness(
     isOpen ? hop.kind === "onward" && verdict?.kind === "allowed" : verdict?.kind !== "allowed";
   const found = hops.find(decides) ?? hops[0];
   if (why !== undefined) return found && witness(found.hop, oneSidedEnds(found.verdict, side, locations[side], why));
-  const isThere = sides[side === "before" ? "after" : "before"].objects.has(way.name);
+  const isThere = sides[otherOf(side)].objects.has(way.name);
   const absent = isThere ? `${way.name} does not lead there` : `${way.name} is not there`;
   return found && witness(found.hop, oneSidedEnds(found.verdict, side, locations[side], absent));
 }

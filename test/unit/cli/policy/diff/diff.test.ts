@@ -5,7 +5,8 @@ import { diffPolicies, type GroupChange, sizeFor } from "../../../../../cli/poli
 import type { EndGroup } from "../../../../../cli/policy/diff/end_class.ts";
 import { mergeAlike } from "../../../../../cli/policy/diff/merge.ts";
 import type { Cause, PairChange } from "../../../../../cli/policy/diff/pair_change.ts";
-import { includes, PORT_PROTOCOLS } from "../../../../../cli/policy/connections/connection_set.ts";
+import { includes } from "../../../../../cli/policy/connections/connection_set.ts";
+import { PROTOCOLS } from "../../../../../policyd/objects/gate/protocol.ts";
 import { type Address, addressPlus, type Family, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import type { Pod } from "../../../../../policyd/objects/model.ts";
@@ -289,10 +290,7 @@ function trafficsOf(clusters: readonly RawCluster[]): readonly Traffic[] {
   );
   const near = named.flatMap((port) => [port - 1, port, port + 1]);
   const ports = [...new Set([1, ...near, 65_535])].filter((port) => port >= 1 && port <= 65_535);
-  return [
-    { protocol: "ICMP" },
-    ...PORT_PROTOCOLS.flatMap((protocol) => ports.map((port): Traffic => ({ protocol, port }))),
-  ];
+  return [{ protocol: "ICMP" }, ...PROTOCOLS.flatMap((protocol) => ports.map((port): Traffic => ({ protocol, port })))];
 }
 
 /** Returns whether an address is in a range such as `outside 10.0.0.0/16 except 10.0.1.0/24, 10.0.2.0/24`. */

@@ -9,11 +9,11 @@ import {
   merged,
   NOTHING,
   ofPorts,
-  PORT_PROTOCOLS,
   rangesWhere,
 } from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
+import { PROTOCOLS } from "../../../../../policyd/objects/gate/protocol.ts";
 import { type Matrix, matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
 import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
@@ -273,10 +273,7 @@ function questionsOf(index: PolicyIndex): readonly Traffic[] {
       (port) => port >= 1 && port <= 65_535,
     ),
   );
-  return [
-    { protocol: "ICMP" },
-    ...PORT_PROTOCOLS.flatMap((protocol) => [...ports].map((port) => ({ protocol, port }))),
-  ];
+  return [{ protocol: "ICMP" }, ...PROTOCOLS.flatMap((protocol) => [...ports].map((port) => ({ protocol, port })))];
 }
 
 /** Returns every pod, every node, and an unused address in each family. */
