@@ -18,7 +18,7 @@ export interface WayObjectChange {
   readonly name: string;
 }
 
-/** Returns these objects as they would be after `kubectl apply`: one takes the place of that with its kind and name. */
+/** Returns these objects as they would be after `kubectl apply`: each replaces the one of its kind and name. */
 export function applyWays(against: readonly PlacedWayObject[], given: readonly PlacedWayObject[]): AppliedWays {
   const objects = byName(against);
   const changes = given.map((placed): WayObjectChange => {

@@ -132,7 +132,7 @@ describe("policies and strangers with the address of a pod", function () {
   };
 
   for (const family of FAMILIES) {
-    it(`GUARD-16: a policy that admits a pod admits no neighbour with that pod's address, also in its flow, IPv${family}`, async () => {
+    it(`GUARD-16: a policy that admits a pod admits no neighbour with that pod's address, not even in the pod's flow, IPv${family}`, async () => {
       await lab.apply([...namedPods(lab, PODS), ONLY_X]);
       const [from, to] = [lab.place("x/a"), lab.place("y/a")];
       const own = ProbeSocket.open(from.namespace, family, SocketType.DATAGRAM);

@@ -180,7 +180,7 @@ function lost(one: Connections, other: Connections): ConnectionSet {
   return union(difference(one.some, other.some), difference(one.every, other.every));
 }
 
-/** Returns whether two are about the same port by the same object, and by the same class or Gateway where it is known. */
+/** Returns whether two ways lead by one object to one port, and by one class or Gateway where both are known. */
 function isSame(one: UnevaluatedRequests | EvaluatedRequests, other: WayRequests): boolean {
   const isThrough = one.through === undefined || other.through === undefined || one.through === other.through;
   return isThrough && one.name === other.name && one.service === other.service && one.port === other.port;

@@ -47,7 +47,7 @@ export interface WaySides {
 export interface WayRequests {
   /** `Ingress shop/web`. */
   readonly name: string;
-  /** `IngressClass nginx`; undefined where the reason why it is not judged is the same for all. */
+  /** `IngressClass nginx`; undefined where the reason why the way is not evaluated does not depend on it. */
   readonly through: string | undefined;
   /** `shop/web`. */
   readonly service: string;

@@ -12,7 +12,7 @@ describe("cli/input/line_splitter", () => {
     }
   });
 
-  it("a line whose end has not arrived counts as pending", () => {
+  it("LineSplitter counts the characters of a line as pending until its end arrives", () => {
     const splitter = new LineSplitter();
     assert.deepEqual([...splitter.push(new TextEncoder().encode("a\nbcd"))], ["a"]);
     assert.equal(splitter.pending, 3);

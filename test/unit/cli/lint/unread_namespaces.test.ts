@@ -24,7 +24,7 @@ describe("policy lint of peers in namespaces that were not read", () => {
     ]);
   });
 
-  it("LINT-10: a peer for the cluster's DNS, whose pods no file has, makes no finding", () => {
+  it("LINT-10: lint has no finding about a peer for the cluster's DNS whose pods are in no file", () => {
     const to = (peer: string): string =>
       PODS +
       policy(

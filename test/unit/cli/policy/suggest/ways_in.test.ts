@@ -81,7 +81,7 @@ describe("cli/policy/suggest: ways in", () => {
     assert.match(inside.out, /^ {2}ingress: \[\]$/m);
   });
 
-  it("SUGGEST-09: addresses from which the same port was seen need no rule beside the one for every address", async () => {
+  it("SUGGEST-09: where a rule allows a port from every address, addresses from which it was seen get no rule of their own", async () => {
     const web = WEB.replace("targetPort: admin }]", "targetPort: admin }], type: LoadBalancer");
     const { out, err } = await suggest(web, "shop", entry("203.0.113.9", "10.244.0.3", 8080));
     assert.doesNotMatch(out, /203\.0\.113\.9/);
@@ -108,7 +108,7 @@ describe("cli/policy/suggest: ways in", () => {
     assert.doesNotMatch(err, /no way in is judged/);
   });
 
-  it("SUGGEST-10: a way with an unknown controller is named unless the option names its pods, and one of another namespace is not", async () => {
+  it("SUGGEST-10: policy suggest names a way into the namespace if its controller is unknown, unless --ingress-controller names the pods", async () => {
     const text = WEB + INGRESS.replace("ClassName: nginx", "ClassName: x") + pod("edge/mine", "10.244.0.6");
     const { out, err } = await suggest(text, "shop");
     assert.match(out, /^ {2}ingress: \[\]$/m);
