@@ -135,9 +135,14 @@ export class NodeStateReconciler implements PodGate {
     this.#watchSettings();
   }
 
+  /** Marks the pod's port as dirty: the kernel may have reported its link before the plugin's registration was read. */
   async register(attachment: AttachmentRecord): Promise<void> {
+    const { bridge, hostInterface } = attachment;
     this.#leaving.delete(attachmentKey(attachment));
     this.#isChanged = true;
+    if (!this.#watched.has(bridge)) this.#follow();
+    this.#watched.get(bridge)?.doubts.add({ kind: "port", name: hostInterface, hasFilters: true });
+    this.#schedule();
   }
 
   async unregister(attachment: AttachmentName): Promise<void> {

@@ -13,6 +13,7 @@ import { deleteAddress } from "../../../../kernel/route/interface_address.ts";
 import { deleteLink } from "../../../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../../../kernel/route/neighbour.ts";
 import { AF_BRIDGE, Notification } from "../../../../kernel/route/notification.ts";
+import { deleteReceivedFilters } from "../../../../kernel/traffic_control/filter.ts";
 import { fakeSysctl } from "../../../../kernel/sysctl.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../../policyd/lib/clock.ts";
@@ -202,6 +203,25 @@ describe("policyd/node_state", () => {
     settings.set("net/ipv6/conf/cni0/accept_ra", "2");
     clock.pass(500 + SETTLE);
     assert.equal(settings.get("net/ipv6/conf/cni0/accept_ra"), "0");
+  });
+
+  it("STATE-01: a pod's filters are repaired, too, where the kernel reported its link before the plugin registered the pod", async () => {
+    const [first, late] = RECORDS;
+    assert.ok(first !== undefined && late !== undefined);
+    attachments.remove(late);
+    await start();
+    const port = kernel.ports.get(late.hostInterface);
+    assert.ok(port?.link !== undefined);
+    const { index } = port.link;
+    const right = { master: kernel.bridge?.index ?? 0, up: true, hairpin: true, groups: ALL_RESERVED_GROUPS };
+    events.emit("route", [reportedByBridge(late.hostInterface, index, right)]);
+    attachments.add(late);
+    await state.register(late);
+    clock.pass(SETTLE);
+    kernel.ports.set(late.hostInterface, { ...port, filters: { hasPlace: true, targets: [], hasOthers: false } });
+    events.emit("route", [reported(deleteReceivedFilters(index, 0))]);
+    clock.pass(SETTLE);
+    assert.equal(kernel.ports.get(late.hostInterface)?.filters?.targets.length, 2);
   });
 
   it("STATE-02: a pod whose DEL is under way and a bridge without pods are not repaired", async () => {
