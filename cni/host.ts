@@ -10,7 +10,7 @@ import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
 import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
-import type { Sha256 } from "./names.ts";
+import type { Sha256 } from "./names_and_macs.ts";
 import type * as NodeRules from "./node_rules/node_rules.ts";
 
 /** The parts of the machine that the verbs use. */

@@ -19,7 +19,7 @@ import { dnsOf } from "../configuration/dns.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
-import { bridgeMac, hostInterfaceName } from "../names.ts";
+import { bridgeMac, hostInterfaceName } from "../names_and_macs.ts";
 import { type PluginMachine, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
 import { asksForNodeRules, recordedRules } from "../configuration/node_rules_configuration.ts";

@@ -17,7 +17,7 @@ import { hostCidr } from "../../kernel/ip/cidr.ts";
 import { delegatedDirectory } from "../delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment } from "../environment.ts";
-import { hostInterfaceName } from "../names.ts";
+import { hostInterfaceName } from "../names_and_macs.ts";
 import { type PluginMachine, openStore } from "../host.ts";
 import { unregister, type Unregistration } from "../attachment/registration.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";

@@ -4,7 +4,7 @@ import type { Work } from "../../kernel/resumable_work.ts";
 import type { DetachConfiguration, ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";
 import { oldPendings } from "../delegation/delegation_file.ts";
-import { hostInterfaceName } from "../names.ts";
+import { hostInterfaceName } from "../names_and_macs.ts";
 import type { PluginMachine } from "../host.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
 import { hasEnded, linksOf } from "./proof.ts";

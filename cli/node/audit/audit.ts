@@ -1,4 +1,4 @@
-import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../cni/names.ts";
+import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../cni/names_and_macs.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";

@@ -1,4 +1,4 @@
-import { HOST_INTERFACE_PREFIX } from "../../../cni/names.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../cni/names_and_macs.ts";
 import { readdirSync, readFileSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";

@@ -1,6 +1,6 @@
 import { del } from "../../../cni/del/del.ts";
 import { hasEnded, linksOf } from "../../../cni/gc/proof.ts";
-import { hostInterfaceName } from "../../../cni/names.ts";
+import { hostInterfaceName } from "../../../cni/names_and_macs.ts";
 import { type PluginMachine, openStore } from "../../../cni/host.ts";
 import {
   type AttachmentRecord,

@@ -9,7 +9,7 @@ import type { NodeLink } from "../../../../cli/node/doctor/facts.ts";
 import { sha256 } from "../../../../cli/node/cleanup/attached.ts";
 import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
 import { processesByContainer } from "../../../../cli/node/machine/read_audit.ts";
-import { hostInterfaceName, hostMac } from "../../../../cni/names.ts";
+import { hostInterfaceName, hostMac } from "../../../../cni/names_and_macs.ts";
 import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
 import type { Reservation } from "../../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";

@@ -8,7 +8,7 @@ import { type Removal, removalText } from "../../../../cli/node/cleanup/removal.
 import type { NodePlace } from "../../../../cli/node/place.ts";
 import { remove } from "../../../../cli/node/machine/remove.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { bridgeMac, delayDeviceMac } from "../../../../cni/names.ts";
+import { bridgeMac, delayDeviceMac } from "../../../../cni/names_and_macs.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";

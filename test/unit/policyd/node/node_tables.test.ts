@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { hostInterfaceName } from "../../../../cni/names.ts";
+import { hostInterfaceName } from "../../../../cni/names_and_macs.ts";
 import { ipTable } from "../../../../cni/node_rules/node_tables.ts";
 import { requestsOf, tableChanges } from "../../../../kernel/nftables/encode/change.ts";
 import { formatTable } from "../../../../kernel/nftables/text/text.ts";

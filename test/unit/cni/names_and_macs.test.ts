@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { bridgeMac, hostInterfaceName, hostMac, podMac } from "../../../cni/names.ts";
+import { bridgeMac, hostInterfaceName, hostMac, podMac } from "../../../cni/names_and_macs.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { sha256 } from "../../support/cni/cni.ts";
@@ -13,7 +13,7 @@ const anyAddress = fc
   )
   .map((text) => parseAddress(text));
 
-describe("cni/names", () => {
+describe("cni/names_and_macs", () => {
   it("the host end is named dbv and 12 hexadecimal digits, the longest name that the kernel takes (B23)", () => {
     assert.equal(hostInterfaceName(sha256, "c1", "eth0"), "dbv18b8fe0ca3d6");
     fc.assert(
