@@ -33,6 +33,11 @@ const S_IFREG = 0o100000;
  * @throws SyscallError; EFBIG when there are more than `limit` bytes
  */
 export function readAll(files: FileReadCalls, fd: number, limit: number, what: string): string {
+  return decoder.decode(readToEnd(files, fd, limit, what));
+}
+
+/** Returns the bytes of a descriptor, valid until the next read. @throws as {@link readAll} */
+function readToEnd(files: FileReadCalls, fd: number, limit: number, what: string): Uint8Array {
   let buffer = scratch.subarray(0, Math.min(CHUNK, limit + 1));
   let length = 0;
   for (;;) {
@@ -43,7 +48,7 @@ export function readAll(files: FileReadCalls, fd: number, limit: number, what: s
     }
     const count = files.read(fd, buffer.subarray(length));
     if (count === -Errno.EINTR) continue;
-    if (check(count, `read ${what}`) === 0) return decoder.decode(buffer.subarray(0, length));
+    if (check(count, `read ${what}`) === 0) return buffer.subarray(0, length);
     length += count;
     if (length > limit) check(-Errno.EFBIG, `read ${what}: more than ${limit} bytes`);
   }
@@ -68,11 +73,26 @@ export function writeAll(files: FileCalls, fd: number, data: Uint8Array, what: s
  * @throws SyscallError
  */
 export function readTextFile(files: FileReadCalls, path: string, limit: number): string | undefined {
+  return readWhole(files, path, limit, (bytes) => decoder.decode(bytes));
+}
+
+/** Returns the bytes of a file, as {@link readTextFile} returns its text. @throws SyscallError */
+export function readBytes(files: FileReadCalls, path: string, limit: number): Uint8Array | undefined {
+  return readWhole(files, path, limit, (bytes) => bytes.slice());
+}
+
+/** @param take receives the file's bytes, which are valid until the next read */
+function readWhole<T>(
+  files: FileReadCalls,
+  path: string,
+  limit: number,
+  take: (bytes: Uint8Array) => T,
+): T | undefined {
   const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return undefined;
   check(fd, `open ${path}`);
   try {
-    return readAll(files, fd, limit, path);
+    return take(readToEnd(files, fd, limit, path));
   } finally {
     files.close(fd);
   }

@@ -11,18 +11,18 @@ import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { describedLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import { type Bridge, ensureBridge, ensureForwarding } from "./bridge.ts";
+import type { Bridge } from "./bridge.ts";
 import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
-import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
-import { type AddressGiver, offeredOf } from "../delegation/foreign_ipam.ts";
+import { type BridgeConfiguration, hasIpv6 } from "../configuration/configuration.ts";
+import type { AddressGiver } from "../delegation/foreign_ipam.ts";
 import { dnsOf } from "../configuration/dns.ts";
 import type { Attachment } from "../environment.ts";
-import { CniError, CniErrorCode } from "../error.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
-import { bridgeMac, hostInterfaceName } from "../names_and_macs.ts";
+import { hostInterfaceName } from "../names_and_macs.ts";
 import { type PluginMachine, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
 import { asksForNodeRules, recordedRules } from "../configuration/node_rules_configuration.ts";
+import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import { register, type Registration, unregister } from "../attachment/registration.ts";
 import type { AddResult, Dns } from "../result.ts";
@@ -167,30 +167,6 @@ function refuseSecondAttachment(node: PluginMachine, configuration: BridgeConfig
     "ERR_DUPLICATE",
     `${held} has been allocated to ${attachment.containerId}, duplicate allocation is not allowed: call DEL first`,
   );
-}
-
-function ensureNodeBridge(
-  node: PluginMachine,
-  socket: NetlinkSocket,
-  configuration: BridgeConfiguration,
-  given: readonly Allocation[] | undefined,
-): Bridge {
-  const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
-  const sysctl = rememberingSettings(node, configuration.runDir);
-  const bridge = ensureBridge(socket, sysctl, {
-    name: configuration.bridge,
-    mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
-    mtu: configuration.mtu,
-    ranges: given === undefined ? configuration.ipam.ranges : offeredOf(given),
-  });
-  ensureForwarding(socket, sysctl, bridge.name);
-  if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
-    throw new CniError(
-      CniErrorCode.INVALID_CONFIGURATION,
-      `bridge: ${JSON.stringify(bridge.name)} has an MTU of ${bridge.mtu}; expected ${SMALLEST_IPV6_MTU} at least for IPv6: set mtu`,
-    );
-  }
-  return bridge;
 }
 
 function recordOf(

@@ -4,16 +4,14 @@ import { littleEndian } from "../netlink/writer.ts";
 export type BpfRegister = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10;
 
 /** The number of bytes that one instruction reads or writes. */
-export type BpfWidth = 2 | 4;
+export type BpfWidth = 1 | 2 | 4 | 8;
 
 /** An instruction of a BPF program (Documentation/bpf/standardization/instruction-set.rst), or a label to jump to. */
 export type BpfInstruction =
   | { readonly do: "label"; readonly name: string }
-  | { readonly do: "set"; readonly to: BpfRegister; readonly value: number }
-  | { readonly do: "copy"; readonly to: BpfRegister; readonly from: BpfRegister }
-  | { readonly do: "add"; readonly to: BpfRegister; readonly value: number }
-  | { readonly do: "and"; readonly to: BpfRegister; readonly value: number }
-  | { readonly do: "from network order"; readonly to: BpfRegister; readonly width: BpfWidth }
+  | { readonly do: keyof typeof BY_NUMBER; readonly to: BpfRegister; readonly value: number }
+  | { readonly do: keyof typeof BY_REGISTER; readonly to: BpfRegister; readonly from: BpfRegister }
+  | { readonly do: "from network order"; readonly to: BpfRegister; readonly width: 2 | 4 }
   | {
       readonly do: "load";
       readonly to: BpfRegister;
@@ -26,11 +24,16 @@ export type BpfInstruction =
       readonly from: BpfRegister;
       readonly to: BpfRegister;
       readonly at: number;
-      readonly width: BpfWidth;
+      readonly width: 2 | 4;
     }
   | { readonly do: "load map"; readonly to: BpfRegister; readonly fd: number }
   | { readonly do: "call"; readonly helper: number }
-  | { readonly do: "jump if zero"; readonly register: BpfRegister; readonly label: string }
+  | {
+      readonly do: keyof typeof COMPARE;
+      readonly register: BpfRegister;
+      readonly value: number;
+      readonly label: string;
+    }
   | {
       readonly do: "jump if greater";
       readonly register: BpfRegister;
@@ -38,18 +41,22 @@ export type BpfInstruction =
       readonly label: string;
     }
   | {
-      readonly do: "jump if not equal";
-      readonly register: BpfRegister;
-      readonly to: BpfRegister;
+      readonly do: "jump if registers differ";
+      readonly registers: readonly [BpfRegister, BpfRegister];
       readonly label: string;
     }
+  | { readonly do: "jump"; readonly label: string }
   | { readonly do: "exit" };
 
 /** struct bpf_insn. */
 const SIZE = 8;
 
-const LOAD: Readonly<Record<BpfWidth, number>> = { 2: 0x69, 4: 0x61 };
-const STORE: Readonly<Record<BpfWidth, number>> = { 2: 0x6b, 4: 0x63 };
+const BY_NUMBER = { set: 0xb7, add: 0x07, and: 0x57, "shift left": 0x67 } as const;
+const BY_REGISTER = { copy: 0xbf, "add register": 0x0f, "subtract register": 0x1f } as const;
+const LOAD: Readonly<Record<BpfWidth, number>> = { 1: 0x71, 2: 0x69, 4: 0x61, 8: 0x79 };
+const STORE = { 2: 0x6b, 4: 0x63 } as const;
+/** "Less" compares signed numbers. */
+const COMPARE = { "jump if equal": 0x15, "jump if not equal": 0x55, "jump if less": 0xc5 } as const;
 /** BPF_PSEUDO_MAP_FD: the value is a map's descriptor. */
 const MAP_DESCRIPTOR = 1;
 
@@ -104,19 +111,15 @@ interface Fields {
   readonly value?: number;
 }
 
-function fieldsOf(
-  instruction: Exclude<BpfInstruction, { readonly do: "label" }>,
-  distanceTo: (label: string) => number,
-): Fields {
+type Instruction = Exclude<BpfInstruction, { readonly do: "label" }>;
+type Jump = Extract<Instruction, { readonly label: string }>;
+
+function fieldsOf(instruction: Instruction, distanceTo: (label: string) => number): Fields {
+  return "label" in instruction ? jumpFields(instruction, distanceTo(instruction.label)) : plainFields(instruction);
+}
+
+function plainFields(instruction: Exclude<Instruction, Jump>): Fields {
   switch (instruction.do) {
-    case "set":
-      return { code: 0xb7, to: instruction.to, value: instruction.value };
-    case "copy":
-      return { code: 0xbf, to: instruction.to, from: instruction.from };
-    case "add":
-      return { code: 0x07, to: instruction.to, value: instruction.value };
-    case "and":
-      return { code: 0x57, to: instruction.to, value: instruction.value };
     case "from network order":
       return { code: 0xdc, to: instruction.to, value: instruction.width * 8 };
     case "load":
@@ -127,13 +130,28 @@ function fieldsOf(
       return { code: 0x18, to: instruction.to, from: MAP_DESCRIPTOR, value: instruction.fd };
     case "call":
       return { code: 0x85, value: instruction.helper };
-    case "jump if zero":
-      return { code: 0x15, to: instruction.register, offset: distanceTo(instruction.label) };
-    case "jump if greater":
-      return { code: 0x2d, to: instruction.register, from: instruction.than, offset: distanceTo(instruction.label) };
-    case "jump if not equal":
-      return { code: 0x5d, to: instruction.register, from: instruction.to, offset: distanceTo(instruction.label) };
     case "exit":
       return { code: 0x95 };
+    default: {
+      const { to } = instruction;
+      return "from" in instruction
+        ? { code: BY_REGISTER[instruction.do], to, from: instruction.from }
+        : { code: BY_NUMBER[instruction.do], to, value: instruction.value };
+    }
+  }
+}
+
+function jumpFields(jump: Jump, offset: number): Fields {
+  switch (jump.do) {
+    case "jump":
+      return { code: 0x05, offset };
+    case "jump if greater":
+      return { code: 0x2d, to: jump.register, from: jump.than, offset };
+    case "jump if registers differ": {
+      const [to, from] = jump.registers;
+      return { code: 0x5d, to, from, offset };
+    }
+    default:
+      return { code: COMPARE[jump.do], to: jump.register, value: jump.value, offset };
   }
 }

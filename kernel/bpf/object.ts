@@ -20,8 +20,8 @@ const PROG_QUERY = 16;
  */
 const MAP_TYPES = { array: 2, links: 14 } as const;
 const PROG_TYPE_SCHED_CLS = 3;
-/** BPF_TCX_EGRESS: the hook for the frames that a link sends (since Linux 6.6). */
-const SENT = 47;
+/** BPF_TCX_INGRESS and BPF_TCX_EGRESS (since Linux 6.6). */
+const HOOKS = { received: 46, sent: 47 } as const;
 
 /** The most programs at one hook of a link: the kernel allows 64 (BPF_MPROG_MAX). */
 const MOST_PROGRAMS = 64;
@@ -81,8 +81,11 @@ function element(
   ];
 }
 
+/** The licence of a program: the kernel offers some helpers only to programs under the GPL (license_is_gpl_compatible). */
+export type Licence = "Apache-2.0" | "Dual MIT/GPL";
+
 /** Loads a program for frames. The kernel verifies that it ends and reads only what it may. @throws SyscallError */
-export function loadProgram(calls: BpfCalls, name: string, instructions: Uint8Array): number {
+export function loadProgram(calls: BpfCalls, name: string, licence: Licence, instructions: Uint8Array): number {
   const attributes = attributesOf(72, [
     [0, PROG_TYPE_SCHED_CLS],
     [4, instructions.length / 8],
@@ -90,22 +93,29 @@ export function loadProgram(calls: BpfCalls, name: string, instructions: Uint8Ar
   attributes.set(nameBytes(name), 48);
   const arrays = [
     { offset: 8, array: instructions },
-    { offset: 16, array: encoder.encode("Apache-2.0\0") },
+    { offset: 16, array: encoder.encode(`${licence}\0`) },
   ];
   return check(calls.openBpf(PROG_LOAD, attributes, arrays), `bpf: load the program ${name}`);
 }
 
-/** The programs that see the frames a link sends, in their order, and the revision of that list. */
+/** The place of programs that see the frames a link receives, or those that it sends. */
+export interface ProgramHook {
+  /** The link's index. */
+  readonly link: number;
+  readonly frames: keyof typeof HOOKS;
+}
+
+/** The programs at a hook, in their order, and the revision of that list. */
 export interface AttachedPrograms {
   readonly ids: readonly number[];
   readonly revision: bigint;
 }
 
 /** @throws SyscallError EINVAL on a kernel before 6.6, ENOSYS without BPF, EPERM where its use is forbidden */
-export function programsOf(calls: BpfCalls, link: number): AttachedPrograms {
+export function programsOf(calls: BpfCalls, { link, frames }: ProgramHook): AttachedPrograms {
   const attributes = attributesOf(64, [
     [0, link],
-    [4, SENT],
+    [4, HOOKS[frames]],
     [24, MOST_PROGRAMS],
   ]);
   const ids = new Uint8Array(MOST_PROGRAMS * 4);
@@ -119,28 +129,33 @@ export function programsOf(calls: BpfCalls, link: number): AttachedPrograms {
 }
 
 /**
- * Attaches a program to the frames that a link sends, after the other programs. It stays until the link goes.
+ * Attaches a program to a hook, after the other programs. It stays until the link goes.
  *
  * @returns false when the list has changed since {@link programsOf} read it: nothing is attached then
  * @throws SyscallError
  */
-export function attachProgram(calls: BpfCalls, program: number, link: number, { revision }: AttachedPrograms): boolean {
+export function attachProgram(
+  calls: BpfCalls,
+  program: number,
+  { link, frames }: ProgramHook,
+  { revision }: AttachedPrograms,
+): boolean {
   const attributes = attributesOf(32, [
     [0, link],
     [4, program],
-    [8, SENT],
+    [8, HOOKS[frames]],
   ]);
   viewOf(attributes).setBigUint64(24, revision, littleEndian);
   const result = calls.bpf(PROG_ATTACH, attributes, []);
   return result !== -Errno.ESTALE && check(result, `bpf: attach a program to link ${link}`) === 0;
 }
 
-/** Detaches a program from the frames that a link sends. @throws SyscallError ENOENT when it is not attached */
-export function detachProgram(calls: BpfCalls, program: number, link: number): void {
+/** Detaches a program from a hook. @throws SyscallError ENOENT when it is not attached */
+export function detachProgram(calls: BpfCalls, program: number, { link, frames }: ProgramHook): void {
   const attributes = attributesOf(32, [
     [0, link],
     [4, program],
-    [8, SENT],
+    [8, HOOKS[frames]],
   ]);
   check(calls.bpf(PROG_DETACH, attributes, []), `bpf: detach a program from link ${link}`);
 }

@@ -41,9 +41,9 @@ export interface PortTable {
 export function portProgram({ macs, ports }: PortTable): readonly BpfInstruction[] {
   return [
     { do: "load", to: 5, from: 1, at: RECEIVED_BY, width: 4 },
-    { do: "jump if zero", register: 5, label: "of the node" },
+    { do: "jump if equal", register: 5, value: 0, label: "of the node" },
     { do: "load", to: 6, from: 1, at: SENT_BY, width: 4 },
-    { do: "jump if not equal", register: 5, to: 6, label: "next" },
+    { do: "jump if registers differ", registers: [5, 6], label: "next" },
     { do: "label", name: "of the node" },
     { do: "load", to: 2, from: 1, at: FRAME, width: 4 },
     { do: "load", to: 3, from: 1, at: FRAME_END, width: 4 },
@@ -60,14 +60,14 @@ export function portProgram({ macs, ports }: PortTable): readonly BpfInstruction
     { do: "copy", to: 2, from: 10 },
     { do: "add", to: 2, value: -4 },
     { do: "call", helper: MAP_LOOKUP_ELEM },
-    { do: "jump if zero", register: 0, label: "next" },
+    { do: "jump if equal", register: 0, value: 0, label: "next" },
     { do: "copy", to: 9, from: 0 },
     ...unlessMac(9),
     { do: "load map", to: 1, fd: ports },
     { do: "copy", to: 2, from: 10 },
     { do: "add", to: 2, value: -4 },
     { do: "call", helper: MAP_LOOKUP_ELEM },
-    { do: "jump if zero", register: 0, label: "next" },
+    { do: "jump if equal", register: 0, value: 0, label: "next" },
     { do: "load", to: 8, from: 0, at: 0, width: 4 },
     ...unlessMac(9),
     { do: "copy", to: 1, from: 8 },
@@ -84,8 +84,8 @@ export function portProgram({ macs, ports }: PortTable): readonly BpfInstruction
 function unlessMac(place: BpfRegister): readonly BpfInstruction[] {
   return [
     { do: "load", to: 1, from: place, at: 0, width: 4 },
-    { do: "jump if not equal", register: 1, to: 6, label: "next" },
+    { do: "jump if registers differ", registers: [1, 6], label: "next" },
     { do: "load", to: 1, from: place, at: 4, width: 2 },
-    { do: "jump if not equal", register: 1, to: 7, label: "next" },
+    { do: "jump if registers differ", registers: [1, 7], label: "next" },
   ];
 }

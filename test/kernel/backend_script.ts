@@ -37,7 +37,7 @@ export function wireAndDescribe(syscalls: MachineCalls, nodePath: string, podPat
   const ports = insideNamespace(syscalls, home, node, () => [
     putPort(syscalls, master, peer.mac, dbv0),
     findPort(syscalls, master, peer.mac),
-    programsOf(syscalls, master).ids.length,
+    programsOf(syscalls, { link: master, frames: "sent" }).ids.length,
   ]);
   const seen = {
     refused,

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { assembleBpf } from "../../kernel/bpf/instruction.ts";
 import { attachProgram, loadProgram, programsOf } from "../../kernel/bpf/object.ts";
-import { findPort, hasPortTable, putPort, removePortTable } from "../../kernel/bpf/port_table.ts";
+import { hasOwnProgram, removeOwnProgram } from "../../kernel/bpf/own_program.ts";
+import { findPort, PORT_PROGRAM, putPort } from "../../kernel/bpf/port_table.ts";
 import { type Address, type Family, parseAddress } from "../../kernel/ip/address.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { endBypass } from "../../policyd/attachments/bypass_end.ts";
@@ -24,11 +25,11 @@ import { inner, iproute } from "./iproute.ts";
 /** Attaches another program's BPF program, which lets everything pass. @returns its id */
 function attachForeign(calls: Syscalls & BpfCalls, link: number): number {
   const instructions = assembleBpf([{ do: "set", to: 0, value: -1 }, { do: "exit" }]);
-  const program = loadProgram(calls, "another", instructions);
-  const before = programsOf(calls, link);
-  assert.ok(attachProgram(calls, program, link, before));
+  const program = loadProgram(calls, "another", "Apache-2.0", instructions);
+  const before = programsOf(calls, { link, frames: "sent" });
+  assert.ok(attachProgram(calls, program, { link, frames: "sent" }, before));
   calls.close(program);
-  const id = programsOf(calls, link).ids.find((one) => !before.ids.includes(one));
+  const id = programsOf(calls, { link, frames: "sent" }).ids.find((one) => !before.ids.includes(one));
   assert.ok(id !== undefined);
   return id;
 }
@@ -228,7 +229,7 @@ describe("kernel: packets around a bridge", () => {
       [first.name, second.name],
       "a frame to an unknown address goes to all ports",
     );
-    assert.equal(table(() => programsOf(calls, bridge)).ids.length, 1);
+    assert.equal(table(() => programsOf(calls, { link: bridge, frames: "sent" })).ids.length, 1);
   });
 
   // Only 12 bits of the last two bytes count, in which f1:02 and 01:02 are equal.
@@ -262,17 +263,17 @@ describe("kernel: packets around a bridge", () => {
     assert.deepEqual(await receivers(first.mac), [first.name]);
   });
 
-  it("BYPASS-03: removePortTable removes our table from a bridge, and keeps programs of others", async () => {
+  it("BYPASS-03: removeOwnProgram removes our table from a bridge, and keeps programs of others", async () => {
     const { calls } = node;
     const foreign = node.inside(() => attachForeign(calls, bridge));
-    const has = (): boolean => table(() => hasPortTable(calls, bridge));
+    const has = (): boolean => table(() => hasOwnProgram(calls, PORT_PROGRAM, bridge));
     table(() => putPort(calls, bridge, first.mac, node.link(second.name).index));
     assert.equal(has(), true);
-    table(() => removePortTable(calls, bridge));
+    table(() => removeOwnProgram(calls, PORT_PROGRAM, bridge));
     assert.equal(has(), false);
-    assert.deepEqual(table(() => programsOf(calls, bridge)).ids, [foreign]);
+    assert.deepEqual(table(() => programsOf(calls, { link: bridge, frames: "sent" })).ids, [foreign]);
     assert.deepEqual(await receivers(first.mac), [first.name]);
-    table(() => removePortTable(calls, bridge));
+    table(() => removeOwnProgram(calls, PORT_PROGRAM, bridge));
     assert.ok(table(() => putPort(calls, bridge, first.mac, node.link(first.name).index)));
     assert.equal(has(), true);
   });

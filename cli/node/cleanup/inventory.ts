@@ -1,3 +1,4 @@
+import type { OwnProgram } from "../../../kernel/bpf/own_program.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import type { FoundOriginal } from "../../../cni/attachment/original_settings.ts";
 import type { TableOverview } from "../../../kernel/nftables/decode/overview.ts";
@@ -36,8 +37,8 @@ export interface Inventory {
   /** Only those of our protocol. */
   readonly rules: readonly RoutingRule[];
   readonly links: readonly NodeLink[];
-  /** Bridges with a port table, by which packets skip the bridge. */
-  readonly bypassedBridges: readonly NodeLink[];
+  /** Our programs for the frames of bridges, whoever made the bridges. */
+  readonly bridgePrograms: readonly { readonly program: OwnProgram; readonly bridge: NodeLink }[];
   readonly addresses: readonly NodeAddress[];
   readonly records: readonly AttachmentRecord[];
   /** Files with our names in the directories of configurations and plugins. */

@@ -38,13 +38,18 @@ function podLinks(inventory: Inventory, withPods: boolean): Plan {
 }
 
 function bridgeOf(inventory: Inventory, withPods: boolean): Plan {
-  const { links: all, place, bypassedBridges } = inventory;
+  const { links: all, place, bridgePrograms } = inventory;
   const hosts = hostLinks(inventory);
   const bridge = all.find(({ name, kind }) => name === place.bridge && kind === "bridge");
   if (!withPods && hosts.length > 0) {
     return { removals: [], kept: bridge === undefined ? [] : [{ what: `link ${bridge.name}`, why: WITH_PODS }] };
   }
-  const removals: Removal[] = bypassedBridges.map(({ name, index }) => ({ kind: "program", bridge: name, index }));
+  const removals: Removal[] = bridgePrograms.map(({ program, bridge: { name, index } }) => ({
+    kind: "program",
+    program,
+    bridge: name,
+    index,
+  }));
   if (bridge === undefined) return { removals, kept: [] };
   const reason = reasonToKeep(bridge, inventory, hosts);
   if (reason === undefined) return { removals: [...removals, linkRemoval(bridge)], kept: [] };

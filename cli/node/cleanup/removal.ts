@@ -1,4 +1,4 @@
-import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
+import type { OwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { TableReference } from "../../../kernel/nftables/model/object.ts";
@@ -18,8 +18,8 @@ export type Removal =
   | { readonly kind: "link"; readonly name: string; readonly index: number }
   /** A pod's connection by its link, which is taken down and disappears with the pod. */
   | { readonly kind: "connection"; readonly name: string; readonly index: number }
-  /** The program by which packets skip a bridge, whoever made the bridge. */
-  | { readonly kind: "program"; readonly bridge: string; readonly index: number }
+  /** A program of ours for the frames of a bridge, whoever made the bridge. */
+  | { readonly kind: "program"; readonly program: OwnProgram; readonly bridge: string; readonly index: number }
   /** A kernel setting of ours, which gets its earlier value back. `record` is the file with that value. */
   | { readonly kind: "setting"; readonly key: string; readonly value: string; readonly record: string }
   /** A directory with everything in it. */
@@ -62,7 +62,7 @@ export function removalText(removal: Removal): string {
     case "connection":
       return `by ${removal.name}`;
     case "program":
-      return `${PORT_PROGRAM} of ${removal.bridge}`;
+      return `${removal.program.name} of ${removal.bridge}`;
     case "setting":
       return `${dotted(removal.key)}, back to ${removal.value}`;
   }

@@ -2,7 +2,7 @@ import { addresses, attachments, daemon, networkConfiguration, plugins } from ".
 import { formerPlugin } from "./checks/former_plugin.ts";
 import { directRoutes } from "./checks/direct_routes.ts";
 import { foreignDrops } from "./checks/firewall.ts";
-import { kernelFeatures, kernelVersion } from "./checks/kernel.ts";
+import { checksumFilter, kernelFeatures, kernelVersion } from "./checks/kernel.ts";
 import { mtu, tunnel } from "./checks/network.ts";
 import { podNetworks } from "./checks/pod_networks.ts";
 import { nodeState } from "./checks/node_state.ts";
@@ -14,6 +14,7 @@ import type { Check } from "./finding.ts";
 export const CHECKS: readonly Check[] = [
   kernelVersion,
   kernelFeatures,
+  checksumFilter,
   settings.clock,
   settings.ipv6,
   settings.forwarding,

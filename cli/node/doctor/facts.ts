@@ -125,6 +125,8 @@ export interface NodeFacts {
   }>;
   /** The desired and the observed state of each bridge with pods. */
   readonly nodeState: Seen<readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[]>;
+  /** The bridges with pods that let through packets whose checksum is still to be written anywhere. */
+  readonly unfilteredBridges: Seen<readonly string[]>;
   readonly reservations: Seen<{
     readonly directory: string;
     readonly reservations: readonly Reservation[];

@@ -3,6 +3,8 @@ import os from "node:os";
 import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
+import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { knowsLinkKind } from "../../../kernel/route/link_kind.ts";
@@ -51,6 +53,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const routes = attempt(() => readRoutes(syscalls));
   const legacyTables = readLegacyTables();
   const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
+  const attached = (seen(records)?.records ?? []).filter((record) => record.bootId === seen(bootId));
   return {
     place,
     expected,
@@ -95,12 +98,11 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     network,
     plugins: attempt(() => readPlugins(place, seen(network) ?? MISSING, expected.sourceDirectory)),
     records,
-    nodeState: attempt(() => {
-      const all = seen(records)?.records ?? [];
-      return readNodeState(
-        syscalls,
-        all.filter((record) => record.bootId === seen(bootId)),
-      );
+    nodeState: attempt(() => readNodeState(syscalls, attached)),
+    unfilteredBridges: attempt(() => {
+      const bridges = new Set(attached.map(({ bridge }) => bridge));
+      const present = (seen(links) ?? []).filter(({ name, kind }) => kind === "bridge" && bridges.has(name));
+      return present.filter(({ index }) => !hasOwnProgram(syscalls, CHECKSUM_PROGRAM, index)).map(({ name }) => name);
     }),
     reservations: attempt(() => {
       const hasAttachments = (seen(records)?.records ?? []).length > 0;

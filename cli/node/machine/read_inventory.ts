@@ -5,7 +5,9 @@ import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
 import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { listOriginals } from "../../../cni/attachment/original_settings.ts";
-import { hasPortTable } from "../../../kernel/bpf/port_table.ts";
+import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
+import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { readBootId } from "../../../kernel/file.ts";
@@ -55,7 +57,13 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
           socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? []),
         ),
       ),
-      bypassedBridges: links.filter(({ kind, index }) => kind === "bridge" && hasPortTable(syscalls, index)),
+      bridgePrograms: links
+        .filter(({ kind }) => kind === "bridge")
+        .flatMap((bridge) =>
+          [PORT_PROGRAM, CHECKSUM_PROGRAM]
+            .filter((program) => hasOwnProgram(syscalls, program, bridge.index))
+            .map((program) => ({ program, bridge })),
+        ),
       addresses: readAddresses(syscalls, links),
       files: [...configurations(place), ...programs(place)],
       lists: lists(place),

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, renameSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { removePortTable } from "../../../kernel/bpf/port_table.ts";
+import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { changeLink, deleteLink } from "../../../kernel/route/link.ts";
@@ -44,7 +44,7 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       procSysctl(syscalls).write(removal.key, removal.value);
       return unlessGone(() => unlinkSync(removal.record));
     case "program":
-      return unlessGone(() => removePortTable(syscalls, removal.index));
+      return unlessGone(() => removeOwnProgram(syscalls, removal.program, removal.index));
   }
 }
 

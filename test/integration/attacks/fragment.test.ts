@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
+import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Address, Family } from "../../../kernel/ip/address.ts";
 import { fragmentSettings } from "../../../policyd/node/conntrack_settings.ts";
@@ -150,6 +152,9 @@ for (const way of WAYS) {
         }
       };
       const [victim, third] = [pod(on.victim, 4), pod(on.third, 4)];
+      const host = on.wired.node;
+      // On kernels that have it, this filter drops them, too (GUARD-18).
+      host.inside(() => removeOwnProgram(host.calls, CHECKSUM_PROGRAM, host.link("cni0").index));
       on.load();
       settings(false);
       uncut();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { hasPortTable, removePortTable } from "../../../kernel/bpf/port_table.ts";
+import { hasOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { acquireDirectoryLock } from "../../../kernel/file_lock.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -126,10 +127,10 @@ for (const bridgeNetfilter of [true, false]) {
       it(`BYPASS-02: a pod is reached through the bridge where the kernel takes no programs (${feature})`, async () => {
         const { node } = nodes.node2;
         const bridge = node.link("cni0").index;
-        node.inside(() => removePortTable(node.calls, bridge));
+        node.inside(() => removeOwnProgram(node.calls, PORT_PROGRAM, bridge));
         const other = attach(`without-${feature.toLowerCase()}`, nodes.node2, {}, { without: [feature] });
         assert.equal(
-          node.inside(() => hasPortTable(node.calls, bridge)),
+          node.inside(() => hasOwnProgram(node.calls, PORT_PROGRAM, bridge)),
           false,
         );
         await reach(remote.pod, other);

@@ -1,5 +1,7 @@
 import { appendFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import type { NodePlace } from "../../../cli/node/place.ts";
+import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
+import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
 /** A breakage, the way to undo it, and the check that finds it. */
@@ -108,6 +110,14 @@ export const BREAKAGES: readonly Breakage[] = [
     "address del 10.244.1.77/32 dev lo",
     /10\.244\.1\.77\/32 of lo/,
   ),
+  {
+    name: "a bridge without its filter of checksums",
+    check: "checksum-filter",
+    text: /cni0 has no filter/,
+    breaks: (node, { bridge }) =>
+      node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, node.link(bridge).index)),
+    mends: (node, { bridge }) => void node.inside(() => filterChecksums(node.calls, node.link(bridge).index)),
+  },
   commands(
     "tunnel",
     "link add flannel.9 type vxlan id 9 dstport 4789",

@@ -44,7 +44,7 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
     routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],
     rules: [{ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }],
     links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
-    bypassedBridges: [],
+    bridgePrograms: [],
     addresses: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }],
     records: [attachmentRecord({ hostInterface: HOST })],
     lists: { own: LIST, isDetachThere: false, others: [] },

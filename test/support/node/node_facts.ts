@@ -119,6 +119,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
       value: [pluginFile("drawbridge"), pluginFile("drawbridge-plugin", { version: { answer: "1.0.0" } })],
     },
     nodeState: { value: [] },
+    unfilteredBridges: { value: [] },
     records: { value: { records: [RECORD], unreadable: [] } },
     reservations: { value: { directory: "/var/lib/cni/networks/drawbridge", reservations: [], strange: [] } },
     ...changes,

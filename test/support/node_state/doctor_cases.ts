@@ -19,6 +19,7 @@ function harmed(harm: (kernel: FakeNodeState) => void): Partial<NodeFacts> {
 
 /** Cases of the doctor's tests: the check, the fault, the severity, and the message. */
 export const NODE_STATE_CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
+  ["checksum-filter", { unfilteredBridges: { value: ["drawbridge0"] } }, "info", /drawbridge0 has no filter/],
   [
     "node-state",
     harmed((kernel) => {

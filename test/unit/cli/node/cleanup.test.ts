@@ -9,6 +9,8 @@ import type { NodePlace } from "../../../../cli/node/place.ts";
 import { remove } from "../../../../cli/node/machine/remove.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { bridgeMac, delayDeviceMac } from "../../../../cni/names_and_macs.ts";
+import { CHECKSUM_PROGRAM } from "../../../../kernel/bpf/checksum_filter.ts";
+import { PORT_PROGRAM } from "../../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";
@@ -241,16 +243,19 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(removals).includes(`link ${HOST}`));
   });
 
-  it("DOCTOR-03: a bridge that stays keeps our program only while pods use it", () => {
+  it("DOCTOR-03: a bridge that stays keeps our programs only while pods use it", () => {
     const bridge = { ...BRIDGE, mac: OTHER_MAC };
-    const changes = { links: [bridge, VETH], bypassedBridges: [bridge] };
+    const changes = {
+      links: [bridge, VETH],
+      bridgePrograms: [PORT_PROGRAM, CHECKSUM_PROGRAM].map((program) => ({ program, bridge })),
+    };
     const { removals, kept } = cleanupPlan(inventory(changes), true);
     assert.deepEqual(
       texts(removals).filter((text) => /^(link|program) /.test(text)),
-      ["program drawbridge_1 of drawbridge0"],
+      ["program drawbridge_1 of drawbridge0", "program drawbridge_sum1 of drawbridge0"],
     );
     assert.ok(kept.some(({ what }) => what === "link drawbridge0"));
-    assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).includes("program drawbridge_1 of drawbridge0"));
+    assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).some((text) => text.startsWith("program ")));
   });
 
   it("DOCTOR-07: a cleanup continues after a failure and says what is left", () => {

@@ -21,6 +21,11 @@ describe("kernel/bpf/instruction", () => {
     [{ do: "store", from: 8, to: 10, at: -4, width: 4 }, "638afcff00000000"], // *(u32 *)(r10 - 4) = r8
     [{ do: "store", from: 8, to: 10, at: -2, width: 2 }, "6b8afeff00000000"], // *(u16 *)(r10 - 2) = r8
     [{ do: "call", helper: 23 }, "8500000017000000"], // call 23
+    [{ do: "load", to: 7, from: 10, at: -80, width: 1 }, "71a7b0ff00000000"], // r7 = *(u8 *)(r10 - 80)
+    [{ do: "load", to: 8, from: 10, at: -8, width: 8 }, "79a8f8ff00000000"], // r8 = *(u64 *)(r10 - 8)
+    [{ do: "shift left", to: 9, value: 2 }, "6709000002000000"], // r9 <<= 2
+    [{ do: "add register", to: 7, from: 8 }, "0f87000000000000"], // r7 += r8
+    [{ do: "subtract register", to: 7, from: 9 }, "1f97000000000000"], // r7 -= r9
     [{ do: "exit" }, "9500000000000000"],
   ];
   for (const [instruction, bytes] of CASES) {
@@ -35,9 +40,9 @@ describe("kernel/bpf/instruction", () => {
     assert.deepEqual(
       hex([
         { do: "label", name: "begin" },
-        { do: "jump if zero", register: 0, label: "end" },
+        { do: "jump if equal", register: 0, value: 0, label: "end" },
         { do: "load map", to: 1, fd: 7 },
-        { do: "jump if not equal", register: 1, to: 6, label: "begin" },
+        { do: "jump if registers differ", registers: [1, 6], label: "begin" },
         { do: "jump if greater", register: 4, than: 3, label: "end" },
         { do: "label", name: "end" },
         { do: "exit" },
@@ -53,7 +58,21 @@ describe("kernel/bpf/instruction", () => {
     );
   });
 
+  it("each comparison with a number has its own code, and a jump without a condition compares nothing", () => {
+    assert.deepEqual(
+      hex([
+        { do: "jump if equal", register: 8, value: 6, label: "end" },
+        { do: "jump if not equal", register: 0, value: 0, label: "end" },
+        { do: "jump if less", register: 7, value: 8, label: "end" },
+        { do: "jump", label: "end" },
+        { do: "label", name: "end" },
+        { do: "exit" },
+      ]),
+      ["1508030006000000", "5500020000000000", "c507010008000000", "0500000000000000", "9500000000000000"],
+    );
+  });
+
   it("a jump to a missing label is refused", () => {
-    assert.throws(() => hex([{ do: "jump if zero", register: 0, label: "end" }]), RangeError);
+    assert.throws(() => hex([{ do: "jump", label: "end" }]), RangeError);
   });
 });

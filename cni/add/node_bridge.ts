@@ -1,0 +1,42 @@
+import type { Allocation } from "../../ipam/store.ts";
+import { filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
+import { offeredOf } from "../delegation/foreign_ipam.ts";
+import { CniError, CniErrorCode } from "../error.ts";
+import { type PluginMachine, rememberingSettings } from "../host.ts";
+import { bridgeMac } from "../names_and_macs.ts";
+import { type Bridge, ensureBridge, ensureForwarding } from "./bridge.ts";
+
+/**
+ * Finds or makes the configured bridge, switches forwarding on, and has the bridge filter checksums where the kernel
+ * can; elsewhere `node doctor` reports it.
+ *
+ * @param given the addresses, if another IPAM plugin gave them
+ * @throws CniError for an MTU that is too small for IPv6, and what {@link ensureBridge} throws
+ */
+export function ensureNodeBridge(
+  node: PluginMachine,
+  socket: NetlinkSocket,
+  configuration: BridgeConfiguration,
+  given: readonly Allocation[] | undefined,
+): Bridge {
+  const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
+  const sysctl = rememberingSettings(node, configuration.runDir);
+  const bridge = ensureBridge(socket, sysctl, {
+    name: configuration.bridge,
+    mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
+    mtu: configuration.mtu,
+    ranges: given === undefined ? configuration.ipam.ranges : offeredOf(given),
+  });
+  ensureForwarding(socket, sysctl, bridge.name);
+  filterChecksums(node.syscalls, bridge.index);
+  if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      `bridge: ${JSON.stringify(bridge.name)} has an MTU of ${bridge.mtu}; expected ${SMALLEST_IPV6_MTU} at least for IPv6: set mtu`,
+    );
+  }
+  return bridge;
+}

@@ -1,0 +1,150 @@
+import { protocolNumber } from "../ip/protocol.ts";
+import type { BpfInstruction, BpfRegister } from "./instruction.ts";
+import type { PacketLayout } from "./packet_layout.ts";
+
+const LOAD_BYTES = 26;
+const PROBE_READ_KERNEL = 113;
+/** TCX_NEXT: the next program decides, or the link when there is none. TCX_DROP: the packet is dropped. */
+const NEXT = -1;
+const DROP = 2;
+
+/** CHECKSUM_PARTIAL: whoever sends the packet writes its checksum (include/linux/skbuff.h). */
+const TO_BE_WRITTEN = 3;
+
+const ETHERNET_HEADER = 14;
+const IPV6_HEADER = 40;
+/** The part of the frame that is read: Ethernet's header and IPv4's without options. */
+const HEADERS = 34;
+const [ETHER_TYPE, IPV4_SIZE, IPV4_FRAGMENT, IPV4_PROTOCOL, IPV6_NEXT] = [12, 14, 20, 23, 20];
+const [ETH_P_IP, ETH_P_IPV6] = [0x0800, 0x86dd];
+/** The offset and the flag "more fragments" of IPv4. */
+const IS_FRAGMENT = 0x3fff;
+const [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS] = [0, 43, 44, 51, 60];
+/** The most extension headers that are followed. */
+const MOST_EXTENSIONS = 6;
+
+const [TCP_CHECKSUM, UDP_CHECKSUM, UDP_HEADER] = [16, 6, 8];
+
+/**
+ * Returns the program for each frame that a bridge receives: it drops a packet whose checksum is still to be written
+ * anywhere but where a checksum is.
+ *
+ * The kernel and network cards compute the checksum of a packet when it leaves the machine, and write it where the
+ * packet's sender has said. A program with CAP_NET_RAW may say any place (PACKET_VNET_HDR), and by then the rules have
+ * seen the packet: so it could change a port, or an end of an IPv6 address. These are honest, and pass:
+ *
+ * - TCP and UDP with the place of their own checksum, which is what all sockets, virtual machines and gVisor send;
+ * - a place after the first eight bytes of UDP and of any other protocol but TCP and ICMP: the checksum of SCTP, and
+ *   that of a packet within a tunnel of the pod. No rule looks at those bytes.
+ *
+ * Fragments and ICMP never have one to be written, since the kernel computes theirs at once.
+ */
+export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[] {
+  const known = -8 * Math.ceil(layout.size / 8);
+  const headers = known - 8 * Math.ceil(HEADERS / 8);
+  const { at, shift } = layout.checksumState;
+  return [
+    { do: "copy", to: 6, from: 1 },
+    { do: "copy", to: 1, from: 10 },
+    { do: "add", to: 1, value: known },
+    { do: "set", to: 2, value: layout.size },
+    // struct __sk_buff, which a program gets, is a view of the packet's struct sk_buff.
+    { do: "copy", to: 3, from: 6 },
+    { do: "add", to: 3, value: layout.from },
+    { do: "call", helper: PROBE_READ_KERNEL },
+    { do: "jump if not equal", register: 0, value: 0, label: "drop" },
+    { do: "load", to: 7, from: 10, at: known + at, width: 1 },
+    { do: "and", to: 7, value: TO_BE_WRITTEN << shift },
+    { do: "jump if not equal", register: 7, value: TO_BE_WRITTEN << shift, label: "next" },
+    // r7 = the place of the checksum in the frame.
+    { do: "load", to: 7, from: 10, at: known + layout.checksumStart, width: 2 },
+    { do: "load", to: 8, from: 10, at: known + layout.checksumOffset, width: 2 },
+    { do: "add register", to: 7, from: 8 },
+    { do: "load", to: 8, from: 10, at: known + layout.buffer, width: 8 },
+    { do: "add register", to: 7, from: 8 },
+    { do: "load", to: 8, from: 10, at: known + layout.frame, width: 8 },
+    { do: "subtract register", to: 7, from: 8 },
+    { do: "set", to: 2, value: 0 },
+    ...loadBytes(headers, HEADERS),
+    { do: "load", to: 8, from: 10, at: headers + ETHER_TYPE, width: 2 },
+    { do: "from network order", to: 8, width: 2 },
+    { do: "jump if equal", register: 8, value: ETH_P_IPV6, label: "IPv6" },
+    { do: "jump if not equal", register: 8, value: ETH_P_IP, label: "drop" },
+    { do: "load", to: 8, from: 10, at: headers + IPV4_FRAGMENT, width: 2 },
+    { do: "from network order", to: 8, width: 2 },
+    { do: "and", to: 8, value: IS_FRAGMENT },
+    { do: "jump if not equal", register: 8, value: 0, label: "drop" },
+    { do: "load", to: 8, from: 10, at: headers + IPV4_PROTOCOL, width: 1 },
+    { do: "load", to: 9, from: 10, at: headers + IPV4_SIZE, width: 1 },
+    { do: "and", to: 9, value: 0x0f },
+    { do: "shift left", to: 9, value: 2 },
+    { do: "add", to: 9, value: ETHERNET_HEADER },
+    { do: "jump", label: "transport" },
+    { do: "label", name: "IPv6" },
+    { do: "load", to: 8, from: 10, at: headers + IPV6_NEXT, width: 1 },
+    { do: "set", to: 9, value: ETHERNET_HEADER + IPV6_HEADER },
+    ...Array.from({ length: MOST_EXTENSIONS }, (_, index) => extension(headers, `extension ${index}`)).flat(),
+    { do: "jump", label: "drop" },
+    // r8 = the protocol, r9 = the place of its header in the frame.
+    { do: "label", name: "transport" },
+    { do: "subtract register", to: 7, from: 9 },
+    { do: "jump if equal", register: 8, value: protocolNumber("icmp"), label: "drop" },
+    { do: "jump if equal", register: 8, value: protocolNumber("icmpv6"), label: "drop" },
+    { do: "jump if equal", register: 8, value: protocolNumber("tcp"), label: "TCP" },
+    { do: "jump if not equal", register: 8, value: protocolNumber("udp"), label: "after the header" },
+    { do: "jump if equal", register: 7, value: UDP_CHECKSUM, label: "next" },
+    { do: "label", name: "after the header" },
+    { do: "jump if less", register: 7, value: UDP_HEADER, label: "drop" },
+    { do: "jump", label: "next" },
+    { do: "label", name: "TCP" },
+    { do: "jump if not equal", register: 7, value: TCP_CHECKSUM, label: "drop" },
+    { do: "label", name: "next" },
+    { do: "set", to: 0, value: NEXT },
+    { do: "exit" },
+    { do: "label", name: "drop" },
+    { do: "set", to: 0, value: DROP },
+    { do: "exit" },
+  ];
+}
+
+/** Returns code that copies bytes of the frame from offset r2 to a place of the stack; a frame without them is dropped. */
+function loadBytes(to: number, count: number): readonly BpfInstruction[] {
+  return [
+    { do: "copy", to: 1, from: 6 },
+    { do: "copy", to: 3, from: 10 },
+    { do: "add", to: 3, value: to },
+    { do: "set", to: 4, value: count },
+    { do: "call", helper: LOAD_BYTES },
+    { do: "jump if not equal", register: 0, value: 0, label: "drop" },
+  ];
+}
+
+/**
+ * Returns code that jumps over an extension header of IPv6, which nftables does, too (ipv6_find_hdr): r8 is the kind of
+ * the header at r9, and becomes that of the next one. Anything else is the packet's transport.
+ */
+function extension(buffer: number, name: string): readonly BpfInstruction[] {
+  const kind: BpfRegister = 8;
+  return [
+    { do: "jump if equal", register: kind, value: FRAGMENT, label: "drop" },
+    { do: "jump if equal", register: kind, value: HOP_BY_HOP, label: name },
+    { do: "jump if equal", register: kind, value: ROUTING, label: name },
+    { do: "jump if equal", register: kind, value: DESTINATION_OPTIONS, label: name },
+    { do: "jump if not equal", register: kind, value: AUTHENTICATION, label: "transport" },
+    { do: "label", name },
+    { do: "copy", to: 2, from: 9 },
+    ...loadBytes(buffer, 2),
+    { do: "load", to: 1, from: 10, at: buffer + 1, width: 1 },
+    // The length is in units of eight bytes after the first eight; that of AH is in units of four, after the first two.
+    { do: "jump if equal", register: kind, value: AUTHENTICATION, label: `${name}: AH` },
+    { do: "add", to: 1, value: 1 },
+    { do: "shift left", to: 1, value: 3 },
+    { do: "jump", label: `${name}: end` },
+    { do: "label", name: `${name}: AH` },
+    { do: "add", to: 1, value: 2 },
+    { do: "shift left", to: 1, value: 2 },
+    { do: "label", name: `${name}: end` },
+    { do: "add register", to: 9, from: 1 },
+    { do: "load", to: kind, from: 10, at: buffer, width: 1 },
+  ];
+}

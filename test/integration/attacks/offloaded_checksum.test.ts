@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
+import { programsOf } from "../../../kernel/bpf/object.ts";
+import { hasOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
+import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
+import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
+import { FrameSocket } from "../../lab/probe/frame_socket.ts";
+import { UPLINK } from "../../lab/topology.ts";
+import { eventually, type GuardedNode, type GuardedPod } from "../../support/guard/guarded_node.ts";
+import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
+import { carries, newToken } from "../../support/guard/token.ts";
+import { inTwo } from "../../support/policy/attacks/fragments.ts";
+import { WAYS } from "../../support/guard/ways.ts";
+
+const PORT = 9111;
+const ETHERNET_HEADER = 14;
+const IP_HEADER = { 4: 20, 6: 40 } as const;
+const [SCTP, ESP] = [132, 50];
+/** VIRTIO_NET_HDR_F_NEEDS_CSUM (include/uapi/linux/virtio_net.h). */
+const NEEDS_CHECKSUM = 1;
+/** The sum covers the frame from here on; the kernel accepts no smaller number (virtio_net_hdr_to_skb). */
+const SUM_FROM = 20;
+/** A pod's own tunnel: the packet within begins after UDP's header and VXLAN's, with a frame of its own. */
+const INNER_UDP = 8 + 8 + ETHERNET_HEADER + 20;
+
+type Packet = ReturnType<typeof encodeIp>;
+
+/** Returns a packet with a token, or its fragments. */
+type Encode = (from: Address, to: Address, token: Uint8Array) => Packet | readonly Packet[];
+
+/** A packet, and the place of the two bytes that its sender has written later, in each of its IP packets. */
+interface Case {
+  readonly title: string;
+  readonly families?: readonly Family[];
+  readonly packet: Encode;
+  readonly place: (family: Family) => number;
+}
+
+const udp: Encode = (from, to, token) => encodeIp(encodeUdp(from, to, PORT, token));
+const tcp: Encode = (from, to, token) =>
+  encodeIp(encodeTcp(from, to, { source: PORT, destination: PORT }, TcpFlag.SYN, token));
+const other =
+  (protocol: number): Encode =>
+  (from, to, token) =>
+    encodeIp({ from, to, protocol, payload: Uint8Array.of(...new Uint8Array(64), ...token) });
+/** Six bytes of options: PadN with four bytes. */
+const padding = Uint8Array.of(1, 4, 0, 0, 0, 0);
+const optioned: Encode = (from, to, token) => encodeIp({ ...encodeUdp(from, to, PORT, token), hopByHop: padding });
+let fragmentId = 0;
+const fragmented: Encode = (from, to, token) =>
+  inTwo(encodeUdp(from, to, PORT, Uint8Array.of(...token, ...new Uint8Array(64))), ++fragmentId, 64);
+const echo: Encode = (from, to, token) => {
+  const body = [0, 1, 0, 1, ...token];
+  if (familyOf(from) === 6) return encodeIp(encodeIcmpv6(from, to, 128, body));
+  return encodeIp({ from, to, protocol: 1, payload: Uint8Array.of(8, 0, 0, 0, ...body) });
+};
+
+const transport =
+  (offset: number) =>
+  (family: Family): number =>
+    IP_HEADER[family] + offset;
+
+const ATTACKS: readonly Case[] = [
+  { title: "UDP's source port", packet: udp, place: transport(0) },
+  { title: "UDP's destination port", packet: udp, place: transport(2) },
+  { title: "UDP's length", packet: udp, place: transport(4) },
+  { title: "TCP's destination port", packet: tcp, place: transport(2) },
+  { title: "TCP's flags", packet: tcp, place: transport(12) },
+  { title: "TCP's urgent pointer", packet: tcp, place: transport(18) },
+  { title: "the end of the source", families: [6], packet: udp, place: () => 22 },
+  { title: "the end of the destination", families: [6], packet: udp, place: () => 38 },
+  { title: "the first bytes of ESP", packet: other(ESP), place: transport(2) },
+  { title: "ICMP's type", packet: echo, place: transport(0) },
+  { title: "ICMP's checksum", packet: echo, place: transport(2) },
+  { title: "the port in a first fragment", families: [4], packet: fragmented, place: transport(2) },
+  { title: "the port after options", families: [6], packet: optioned, place: transport(8 + 2) },
+  {
+    title: "the place where TCP has its checksum, in the header's options",
+    families: [6],
+    packet: optioned,
+    place: transport(4),
+  },
+];
+
+const HONEST: readonly Case[] = [
+  { title: "UDP's checksum", packet: udp, place: transport(6) },
+  { title: "TCP's checksum", packet: tcp, place: transport(16) },
+  { title: "SCTP's checksum", packet: other(SCTP), place: transport(8) },
+  { title: "the checksum of UDP after options", families: [6], packet: optioned, place: transport(8 + 6) },
+  {
+    title: "the checksum of UDP within the pod's own VXLAN",
+    packet: (from, to, token) => encodeIp(encodeUdp(from, to, PORT, Uint8Array.of(...new Uint8Array(64), ...token))),
+    place: transport(INNER_UDP + 6),
+  },
+];
+
+for (const way of WAYS) {
+  describe(`attacks by a checksum that is written after the rules, ${way.title}`, function () {
+    this.timeout(60_000);
+    let on: GuardedNode;
+    let router: FrameSocket;
+    let pod: FrameSocket;
+
+    useGuardedNode("checksum", way, (made, lab) => {
+      on = made;
+      const { node } = on.wired;
+      // As with a network card that cannot write checksums: the node's kernel does it when it sends the packet.
+      node.inside(() => {
+        const ethtool = openEthtoolSocket(lab.calls);
+        const { index } = node.link(UPLINK);
+        ethtool.socket.request(switchFeatureOff(ethtool, index, TX_CHECKSUM_OFFLOAD));
+        assert.ok(!isFeatureActive(ethtool, index, TX_CHECKSUM_OFFLOAD));
+        ethtool.socket.close();
+      });
+      router = new FrameSocket(on.nodes.router, `to-${node.name}`);
+      pod = new FrameSocket(on.attacker.namespace, "eth0");
+      pod.setUncut();
+      on.load();
+    });
+    after(() => {
+      router?.close();
+      pod?.close();
+    });
+
+    const bridge = (): number => on.wired.node.link("cni0").index;
+    const isFiltered = (): boolean =>
+      on.wired.node.inside(() => hasOwnProgram(on.wired.node.calls, CHECKSUM_PROGRAM, bridge()));
+
+    /** Sends a packet of a case; returns the frame as it leaves the pod, and a function for it as it leaves the node. */
+    function send({ packet, place }: Case, { mac, gatewayMac, addresses }: GuardedPod, family: Family) {
+      const to = on.wired.routerAddresses[family === 4 ? 0 : 1];
+      const token = newToken();
+      const at = ETHERNET_HEADER + place(family);
+      const frames = [packet(addresses[family], to, token)]
+        .flat()
+        .map((one) => encodeFrame({ from: mac, to: gatewayMac, ...one }));
+      const header = [NEEDS_CHECKSUM, 0, ...new Uint8Array(Uint16Array.of(0, 0, SUM_FROM, at - SUM_FROM).buffer)];
+      for (const frame of frames) pod.send(Uint8Array.of(...header, ...frame));
+      const arrived = (): Uint8Array | undefined => router.received().find((one) => carries(one, token));
+      return { written: frames[0]?.subarray(at, at + 2) ?? assert.fail("a packet"), at, arrived };
+    }
+
+    /** Sends a plain packet and waits until it has arrived, which it does after all packets before. */
+    async function fence(family: Family): Promise<void> {
+      const token = newToken();
+      const to = on.wired.routerAddresses[family === 4 ? 0 : 1];
+      const { mac, gatewayMac, addresses, link } = on.attacker;
+      link.send(encodeFrame({ from: mac, to: gatewayMac, ...encodeIp(encodeUdp(addresses[family], to, PORT, token)) }));
+      assert.ok(await eventually(() => router.received().some((one) => carries(one, token))), "an ordinary packet");
+    }
+
+    /** Returns whether a packet leaves the node, and whether its two bytes have changed. */
+    async function outcome(one: Case, family: Family): Promise<"changed" | "as it was" | "dropped"> {
+      router.received();
+      const { written, at, arrived } = send(one, on.attacker, family);
+      let frame: Uint8Array | undefined;
+      if (isFiltered()) {
+        await new Promise((resolve) => setTimeout(resolve, 30));
+        frame = arrived();
+        await fence(family);
+      } else await eventually(() => (frame = arrived()) !== undefined);
+      if (frame === undefined) return "dropped";
+      return Buffer.compare(frame.subarray(at, at + 2), written) === 0 ? "as it was" : "changed";
+    }
+
+    const each = async (cases: readonly Case[], expected: "changed" | "dropped"): Promise<void> => {
+      const wrong: string[] = [];
+      for (const one of cases) {
+        for (const family of one.families ?? ([4, 6] as const)) {
+          const seen = await outcome(one, family);
+          if (seen !== expected) wrong.push(`${one.title}, IPv${family}: ${seen}`);
+        }
+      }
+      assert.deepEqual(wrong, [], `not ${expected}`);
+    };
+
+    it(`GUARD-18: no two bytes of a pod's packet change after the rules, ${way.title}`, async () => {
+      const { node } = on.wired;
+      const programs = node.inside(() => programsOf(node.calls, { link: bridge(), frames: "received" }));
+      assert.equal(programs.ids.length, 1, "the plugin has attached the filter once, for all pods");
+      assert.ok(isFiltered());
+      await each(ATTACKS, "dropped");
+      node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge()));
+      await each(ATTACKS, "changed");
+      assert.ok(node.inside(() => filterChecksums(node.calls, bridge())));
+    });
+
+    it(`GUARD-18: checksums that the kernel or a network card writes at their own place pass, ${way.title}`, async () => {
+      assert.ok(isFiltered());
+      await each(HONEST, "changed");
+    });
+  });
+}

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { type Btf, memberOf, readBtf } from "../../../../kernel/bpf/btf.ts";
+import { packetLayout } from "../../../../kernel/bpf/packet_layout.ts";
+import { type BtfMember, type BtfType, btfBytes, INT, packetTypes } from "./btf_bytes.ts";
+
+function read(types: readonly BtfType[]): Btf {
+  const btf = readBtf(btfBytes(types));
+  assert.ok(btf !== undefined);
+  return btf;
+}
+
+describe("kernel/bpf/btf", () => {
+  it("memberOf adds the offsets of unnamed structs and unions, and returns the width of a bit field", () => {
+    const btf = read(packetTypes());
+    assert.deepEqual(memberOf(btf, "sk_buff", "csum_offset"), { offset: 1024 + 64 + 16, width: 0 });
+    assert.deepEqual(memberOf(btf, "sk_buff", "ip_summed"), { offset: 1024 + 5, width: 2 });
+    assert.deepEqual(memberOf(btf, "sk_buff", "head"), { offset: 1536, width: 0 });
+  });
+
+  it("memberOf finds no member of another name, of a beginning of a name, or of a named part", () => {
+    const named = { name: "inner", type: 2, offset: 64 };
+    const btf = read([
+      INT,
+      { kind: "struct", name: "inner_type", members: [{ name: "hidden", type: 1, offset: 0 }] },
+      { kind: "struct", name: "outer", members: [named] },
+    ]);
+    assert.equal(memberOf(btf, "outer", "hidden"), undefined);
+    assert.equal(memberOf(btf, "outer", "inn"), undefined);
+    assert.equal(memberOf(btf, "outer", "inner2"), undefined);
+    assert.equal(memberOf(btf, "other", "inner"), undefined);
+    assert.deepEqual(memberOf(btf, "outer", "inner"), { offset: 64, width: 0 });
+  });
+
+  it("memberOf ends for a struct that contains itself", () => {
+    const btf = read([{ kind: "struct", name: "ring", members: [{ name: "", type: 1, offset: 0 }] }]);
+    assert.equal(memberOf(btf, "ring", "gone"), undefined);
+  });
+
+  it("types of every kind are passed over, whatever follows them", () => {
+    const others: readonly BtfType["kind"][] = ["pointer", "array", "enum", "function prototype", "enum of 64 bits"];
+    const types = packetTypes();
+    const btf = read([
+      ...types,
+      ...others.map((kind): BtfType => ({ kind })),
+      { kind: "struct", name: "last", members: [] },
+    ]);
+    assert.equal(btf.types.length, 1 + types.length + others.length + 1);
+  });
+
+  it("bytes that are not BTF, that end too early or that have an unknown kind of type are refused", () => {
+    const bytes = btfBytes(packetTypes());
+    assert.equal(readBtf(new Uint8Array()), undefined);
+    assert.equal(readBtf(new Uint8Array(64)), undefined);
+    for (let length = 0; length < bytes.length; length++) {
+      const part = readBtf(bytes.slice(0, length));
+      assert.ok(part === undefined || memberOf(part, "sk_buff", "nothing") === undefined, `${length} bytes`);
+    }
+    const unknown = bytes.slice();
+    // The kind of the first type.
+    unknown[24 + 7] = 30;
+    assert.equal(readBtf(unknown), undefined);
+  });
+});
+
+describe("kernel/bpf/packet_layout", () => {
+  it("GUARD-18: a packet's fields are read as one part of struct sk_buff, from the first to the last", () => {
+    assert.deepEqual(packetLayout(read(packetTypes())), {
+      from: 128,
+      size: 80,
+      checksumState: { at: 0, shift: 5 },
+      checksumStart: 8,
+      checksumOffset: 10,
+      buffer: 64,
+      frame: 72,
+    });
+  });
+
+  const OTHERS: Readonly<Record<string, Readonly<Record<string, Partial<BtfMember>>>>> = {
+    "without a field": { csum_start: { name: "other" } },
+    "whose state has three bits": { ip_summed: { width: 3 } },
+    "whose state is in two bytes": { ip_summed: { offset: 7 } },
+    "with a bit field where bytes are expected": { csum_offset: { width: 16 } },
+    "with a field that begins within a byte": { head: { offset: 1537 } },
+    "with fields that are far apart": { data: { offset: 1024 + 8 * 200 } },
+  };
+  for (const [title, changes] of Object.entries(OTHERS)) {
+    it(`GUARD-18: there is no layout of a struct sk_buff ${title}`, () => {
+      assert.equal(packetLayout(read(packetTypes(changes))), undefined);
+    });
+  }
+});
