@@ -7,6 +7,8 @@ import { requireKernel } from "../../support/privilege.ts";
 /** The milliseconds after the pods' ADDs in which the daemon comes to rest. */
 const REST_MILLISECONDS = 10_000;
 
+const MOST_ROUNDS = 3;
+
 /** Runs the attack's steps on a node of their own. */
 async function on(
   name: string,
@@ -34,9 +36,13 @@ describe("a table of connections that pods fill together", function () {
     await on("crowd-open", { connectionLimit: 0 }, async (node) => {
       assert.ok(node.capacity <= 4 * PORTS + 1000, `nf_conntrack_max is ${node.capacity}; expected 262144 at most`);
       assert.equal(await node.answered(), 80);
-      await node.attack(ATTACK_PORTS[0]);
-      assert.ok(node.connections > node.capacity - 1000, `the attack did not work: ${node.connections} connections`);
-      const answered = await node.answered();
+      let answered = 80;
+      // On a busy machine the kernel drops some frames of the attack.
+      for (let round = 0; round < MOST_ROUNDS && answered >= 40; round++) {
+        await node.attack(ATTACK_PORTS[0]);
+        assert.ok(node.connections > node.capacity - 1000, `the attack did not work: ${node.connections} connections`);
+        answered = await node.answered();
+      }
       assert.ok(answered < 40, `${answered} were answered with a full table`);
     });
     await on("crowd-shares", {}, async (node) => {
