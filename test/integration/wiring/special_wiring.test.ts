@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
+import { parseLink } from "../../../kernel/route/link.ts";
+import { AF_BRIDGE, Notification } from "../../../kernel/route/notification.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import { createLab, type Lab, type LabNode, type LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { setBridgeNetfilter, twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { eventually } from "../../support/guard/guarded_node.ts";
 import { mapping } from "../../support/host_ports/published.ts";
 import { normalListing } from "../../support/nftables/listing.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
@@ -27,6 +32,39 @@ describe("how ADD wires unusual pods", function () {
   const ipamWith = (...subnets: readonly string[]): { readonly ipam: Configuration } => ({
     ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges: subnets.map((subnet) => [{ subnet }]) },
   });
+
+  /** Records the MAC addresses of a link that the kernel reports until `end`. */
+  async function reportedMacs(node: LabNode, name: string): Promise<{ end(): Promise<readonly MacAddress[]> }> {
+    const events = startNotificationThread({ calls: node.calls, namespacePath: node.path });
+    const macs = new Set<MacAddress>();
+    let isFenced = false;
+    await events.subscribe(
+      { kind: "route", groups: ["link"] },
+      {
+        onMessages: (messages) => {
+          for (const message of messages) {
+            if (message.type !== Notification.NEWLINK || message.body[0] === AF_BRIDGE) continue;
+            const link = parseLink(message);
+            if (link.name === name && link.mac !== undefined) macs.add(link.mac);
+            isFenced ||= link.name === "fence";
+          }
+        },
+        onOverrun: () => assert.fail("notifications were lost"),
+        onFailure: (error) => assert.fail(error),
+      },
+    );
+    return {
+      end: async () => {
+        try {
+          node.exec("ip", ["link", "add", "fence", "type", "veth"]);
+          assert.ok(await eventually(() => isFenced), "the last notification");
+          return [...macs];
+        } finally {
+          await events.stop();
+        }
+      },
+    };
+  }
 
   function defaultRoutes(pod: LabPod): readonly unknown[] {
     return [...ipJson(pod, "route", "show", "default"), ...ipJson(pod, "-6", "route", "show", "default")].map(
@@ -53,6 +91,7 @@ describe("how ADD wires unusual pods", function () {
     node.exec("ip", ["link", "set", "br9", "up"]);
     const mac = node.link("br9").mac;
     assert.ok(mac !== undefined);
+    const reported = await reportedMacs(node, "br9");
     const pods = ["a", "b"].map((name) => lab.pod(name));
     for (const pod of pods) {
       const { interfaces, ips } = podResult(add(wired, pod, { bridge: "br9" }));
@@ -65,6 +104,8 @@ describe("how ADD wires unusual pods", function () {
       );
       assert.deepEqual([interfaces[0]?.mac, node.link("br9").mac], [mac, mac]);
     }
+    // Not for a moment either, in which packets of running pods would be lost.
+    assert.deepEqual(await reported.end(), [mac]);
     // This port has the lowest possible address, which a bridge without an address of its own takes over.
     node.exec("ip", ["link", "add", "low", "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "low-peer"]);
     node.exec("ip", ["link", "set", "low", "master", "br9"]);
