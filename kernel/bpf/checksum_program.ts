@@ -8,8 +8,8 @@ const PROBE_READ_KERNEL = 113;
 const NEXT = -1;
 const DROP = 2;
 
-/** CHECKSUM_PARTIAL: whoever sends the packet writes its checksum (include/linux/skbuff.h). */
-const TO_BE_WRITTEN = 3;
+/** The offset in struct __sk_buff (include/uapi/linux/bpf.h) of the size of the segments. */
+const SEGMENT_SIZE = 176;
 
 const ETHERNET_HEADER = 14;
 const IPV6_HEADER = 40;
@@ -26,8 +26,8 @@ const MOST_EXTENSIONS = 6;
 const [TCP_CHECKSUM, UDP_CHECKSUM, UDP_HEADER] = [16, 6, 8];
 
 /**
- * Returns the program for each frame that a bridge receives: it drops a packet whose checksum is still to be written
- * anywhere but where a checksum is.
+ * Returns the program for each frame that a bridge receives: it drops a packet in which something that the rules have
+ * seen may be written later: by a checksum, or by the division into segments.
  *
  * The kernel and network cards compute the checksum of a packet when it leaves the machine, and write it where the
  * packet's sender has said. A program with CAP_NET_RAW may say any place (PACKET_VNET_HDR), and by then the rules have
@@ -38,11 +38,15 @@ const [TCP_CHECKSUM, UDP_CHECKSUM, UDP_HEADER] = [16, 6, 8];
  *   that of a packet within a tunnel of the pod. No rule looks at those bytes.
  *
  * Fragments and ICMP never have one to be written, since the kernel computes theirs at once.
+ *
+ * When a tunnel's packet is divided into segments, the length of the packet within is written, too, where that packet is
+ * said to begin. A program with CAP_NET_ADMIN in its pod may say any place (TUNSETOFFLOAD), also that of UDP's ports. So
+ * a packet within a tunnel has to begin behind UDP's header, and behind the headers of IP.
  */
 export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[] {
   const known = -8 * Math.ceil(layout.size / 8);
   const headers = known - 8 * Math.ceil(HEADERS / 8);
-  const { at, shift } = layout.checksumState;
+  const { checksumState, isTunnel } = layout;
   return [
     { do: "copy", to: 6, from: 1 },
     { do: "copy", to: 1, from: 10 },
@@ -53,9 +57,16 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
     { do: "add", to: 3, value: layout.from },
     { do: "call", helper: PROBE_READ_KERNEL },
     { do: "jump if not equal", register: 0, value: 0, label: "drop" },
-    { do: "load", to: 7, from: 10, at: known + at, width: 1 },
-    { do: "and", to: 7, value: TO_BE_WRITTEN << shift },
-    { do: "jump if not equal", register: 7, value: TO_BE_WRITTEN << shift, label: "next" },
+    // CHECKSUM_PARTIAL, both bits: whoever sends the packet writes its checksum (include/linux/skbuff.h).
+    { do: "load", to: 7, from: 10, at: known + checksumState.at, width: 1 },
+    { do: "and", to: 7, value: checksumState.mask },
+    { do: "jump if equal", register: 7, value: checksumState.mask, label: "look" },
+    { do: "load", to: 7, from: 10, at: known + isTunnel.at, width: 1 },
+    { do: "and", to: 7, value: isTunnel.mask },
+    { do: "jump if equal", register: 7, value: 0, label: "next" },
+    { do: "load", to: 7, from: 6, at: SEGMENT_SIZE, width: 4 },
+    { do: "jump if equal", register: 7, value: 0, label: "next" },
+    { do: "label", name: "look" },
     // r7 = the place of the checksum in the frame.
     { do: "load", to: 7, from: 10, at: known + layout.checksumStart, width: 2 },
     { do: "load", to: 8, from: 10, at: known + layout.checksumOffset, width: 2 },
@@ -87,6 +98,10 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
     { do: "jump", label: "drop" },
     // r8 = the protocol, r9 = the place of its header in the frame.
     { do: "label", name: "transport" },
+    ...beginsBehindHeaders(layout, known),
+    { do: "load", to: 1, from: 10, at: known + checksumState.at, width: 1 },
+    { do: "and", to: 1, value: checksumState.mask },
+    { do: "jump if not equal", register: 1, value: checksumState.mask, label: "next" },
     { do: "subtract register", to: 7, from: 9 },
     { do: "jump if equal", register: 8, value: protocolNumber("icmp"), label: "drop" },
     { do: "jump if equal", register: 8, value: protocolNumber("icmpv6"), label: "drop" },
@@ -104,6 +119,32 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
     { do: "label", name: "drop" },
     { do: "set", to: 0, value: DROP },
     { do: "exit" },
+  ];
+}
+
+/**
+ * Returns code that drops a tunnel's packet if the packet within begins before the transport's header at r9, or for UDP
+ * (r8) before that header's end.
+ */
+function beginsBehindHeaders(layout: PacketLayout, known: number): readonly BpfInstruction[] {
+  return [
+    { do: "load", to: 1, from: 10, at: known + layout.isTunnel.at, width: 1 },
+    { do: "and", to: 1, value: layout.isTunnel.mask },
+    { do: "jump if equal", register: 1, value: 0, label: "no tunnel" },
+    // r2 = the transport's place in the buffer.
+    { do: "load", to: 2, from: 10, at: known + layout.frame, width: 8 },
+    { do: "load", to: 3, from: 10, at: known + layout.buffer, width: 8 },
+    { do: "subtract register", to: 2, from: 3 },
+    { do: "add register", to: 2, from: 9 },
+    { do: "jump if not equal", register: 8, value: protocolNumber("udp"), label: "packet within" },
+    { do: "add", to: 2, value: UDP_HEADER },
+    // Only tunnels in UDP are known to have a right place for the inner Ethernet header.
+    { do: "load", to: 1, from: 10, at: known + layout.innerFrame, width: 2 },
+    { do: "jump if greater", register: 2, than: 1, label: "drop" },
+    { do: "label", name: "packet within" },
+    { do: "load", to: 1, from: 10, at: known + layout.innerPacket, width: 2 },
+    { do: "jump if greater", register: 2, than: 1, label: "drop" },
+    { do: "label", name: "no tunnel" },
   ];
 }
 

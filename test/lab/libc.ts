@@ -27,6 +27,8 @@ export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCall
   getsockopt(fd: number, level: number, option: number, value: Uint8Array): number;
   /** Controls a device; the request reads and writes `value`. */
   ioctl(fd: number, request: number, value: Uint8Array): number;
+  /** Controls a device by a request whose argument is a number, not an address. */
+  ioctlByNumber(fd: number, request: number, value: number): number;
   prctl(option: number, value: number): number;
   /** Filters the system calls of this thread from now on; `program` is an array of `struct sock_filter`. */
   setSeccompFilter(program: Uint8Array): number;
@@ -66,6 +68,7 @@ export function labCalls(): LabCalls {
     "int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)",
   );
   const ioctl = declare("int ioctl(int fd, unsigned long request, _Inout_ uint8_t *value)");
+  const ioctlByNumber = declare("int ioctl(int fd, unsigned long request, unsigned long value)");
   const prctl = declare(
     "int prctl(int option, unsigned long value, unsigned long a, unsigned long b, unsigned long c)",
   );
@@ -91,6 +94,7 @@ export function labCalls(): LabCalls {
       return getsockopt(fd, level, option, value, length);
     },
     ioctl,
+    ioctlByNumber,
     prctl: (option, value) => prctl(option, value, 0, 0, 0),
     resetSignal: (name) => void signal(os.constants.signals[name], null),
     setSeccompFilter: (program) =>

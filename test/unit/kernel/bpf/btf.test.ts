@@ -67,9 +67,12 @@ describe("kernel/bpf/packet_layout", () => {
     assert.deepEqual(packetLayout(read(packetTypes())), {
       from: 128,
       size: 80,
-      checksumState: { at: 0, shift: 5 },
+      checksumState: { at: 0, mask: 0x60 },
       checksumStart: 8,
       checksumOffset: 10,
+      isTunnel: { at: 1, mask: 1 },
+      innerPacket: 12,
+      innerFrame: 14,
       buffer: 64,
       frame: 72,
     });
@@ -77,6 +80,8 @@ describe("kernel/bpf/packet_layout", () => {
 
   const OTHERS: Readonly<Record<string, Readonly<Record<string, Partial<BtfMember>>>>> = {
     "without a field": { csum_start: { name: "other" } },
+    "without the bit for tunnels": { encapsulation: { name: "other" } },
+    "without the place of the packet within": { inner_network_header: { name: "other" } },
     "whose state has three bits": { ip_summed: { width: 3 } },
     "whose state is in two bytes": { ip_summed: { offset: 7 } },
     "with a bit field where bytes are expected": { csum_offset: { width: 16 } },

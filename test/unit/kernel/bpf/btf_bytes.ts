@@ -76,7 +76,16 @@ export function packetTypes(changes: Readonly<Record<string, Partial<BtfMember>>
     INT,
     { kind: "struct", members: [member("csum_start", 0), member("csum_offset", 16)] },
     { kind: "union", members: [member("csum", 0), { name: "", type: 2, offset: 0 }] },
-    { kind: "struct", members: [member("ip_summed", 5, 2), { name: "", type: 3, offset: 64 }] },
+    {
+      kind: "struct",
+      members: [
+        member("ip_summed", 5, 2),
+        member("encapsulation", 8, 1),
+        { name: "", type: 3, offset: 64 },
+        member("inner_network_header", 96),
+        member("inner_mac_header", 112),
+      ],
+    },
     {
       kind: "struct",
       name: "sk_buff",
