@@ -8,8 +8,10 @@ const PROBE_READ_KERNEL = 113;
 const NEXT = -1;
 const DROP = 2;
 
-/** The offset in struct __sk_buff (include/uapi/linux/bpf.h) of the size of the segments. */
-const SEGMENT_SIZE = 176;
+/** Offsets in struct __sk_buff (include/uapi/linux/bpf.h): whom the packet is for, and the size of its segments. */
+const [PACKET_TYPE, SEGMENT_SIZE] = [4, 176];
+/** PACKET_LOOPBACK: the node's own multicast, which it hears itself. The frame has no Ethernet header yet. */
+const OWN_MULTICAST = 5;
 
 const ETHERNET_HEADER = 14;
 const IPV6_HEADER = 40;
@@ -49,6 +51,8 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
   const { checksumState, isTunnel } = layout;
   return [
     { do: "copy", to: 6, from: 1 },
+    { do: "load", to: 7, from: 6, at: PACKET_TYPE, width: 4 },
+    { do: "jump if equal", register: 7, value: OWN_MULTICAST, label: "next" },
     { do: "copy", to: 1, from: 10 },
     { do: "add", to: 1, value: known },
     { do: "set", to: 2, value: layout.size },

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
 import { programsOf } from "../../../kernel/bpf/object.ts";
 import { hasOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { TOKEN_SIZE } from "../../lab/probe/protocol.ts";
@@ -59,6 +60,19 @@ const echo: Encode = (from, to, token) => {
   if (familyOf(from) === 6) return encodeIp(encodeIcmpv6(from, to, 128, body));
   return encodeIp({ from, to, protocol: 1, payload: Uint8Array.of(8, 0, 0, 0, ...body) });
 };
+
+/** Sends a datagram to a group on the link with an address, and fails unless it hears the datagram itself. */
+const HEAR_OWN_MULTICAST = `
+  const socket = require("node:dgram").createSocket({ type: "udp4" });
+  const [, address] = process.argv;
+  socket.bind(9112, () => {
+    socket.addMembership("239.1.2.3", address);
+    socket.setMulticastInterface(address);
+    socket.send("heard", 9112, "239.1.2.3");
+  });
+  socket.on("message", () => process.exit(0));
+  setTimeout(() => process.exit(1), 2000);
+`;
 
 const transport =
   (offset: number) =>
@@ -205,6 +219,12 @@ for (const way of WAYS) {
     it(`GUARD-18: checksums that the kernel or a network card writes at their own place pass, ${way.title}`, async () => {
       assert.ok(isFiltered());
       await each(HONEST, "changed");
+    });
+
+    it(`GUARD-18: the node hears its own multicast on the bridge, ${way.title}`, () => {
+      assert.ok(isFiltered());
+      const { node, gateways } = on.wired;
+      node.exec(process.execPath, ["-e", HEAR_OWN_MULTICAST, formatAddress(gateways[0])]);
     });
   });
 }
