@@ -25,7 +25,7 @@ const [HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS] = [0,
 /** The most extension headers that are followed. */
 const MOST_EXTENSIONS = 6;
 
-const [TCP_CHECKSUM, UDP_CHECKSUM, UDP_HEADER] = [16, 6, 8];
+const [TCP_CHECKSUM, UDP_CHECKSUM, SCTP_CHECKSUM, UDP_HEADER] = [16, 6, 8, 8];
 
 /**
  * Returns the program for each frame that a bridge receives: it drops a packet in which something that the rules have
@@ -35,9 +35,9 @@ const [TCP_CHECKSUM, UDP_CHECKSUM, UDP_HEADER] = [16, 6, 8];
  * packet's sender has said. A program with CAP_NET_RAW may say any place (PACKET_VNET_HDR), and by then the rules have
  * seen the packet: so it could change a port, or an end of an IPv6 address. These are honest, and pass:
  *
- * - TCP and UDP with the place of their own checksum, which is what all sockets, virtual machines and gVisor send;
- * - a place after the first eight bytes of UDP and of any other protocol but TCP and ICMP: the checksum of SCTP, and
- *   that of a packet within a tunnel of the pod. No rule looks at those bytes.
+ * - TCP, UDP and SCTP with the place of their own checksum, which is what all sockets, virtual machines and gVisor send;
+ * - a place after the first eight bytes of UDP and of any other protocol but TCP, SCTP and ICMP: the checksum of a packet
+ *   within a tunnel of the pod. No rule looks at those bytes.
  *
  * Fragments and ICMP never have one to be written, since the kernel computes theirs at once.
  *
@@ -110,10 +110,14 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
     { do: "jump if equal", register: 8, value: protocolNumber("icmp"), label: "drop" },
     { do: "jump if equal", register: 8, value: protocolNumber("icmpv6"), label: "drop" },
     { do: "jump if equal", register: 8, value: protocolNumber("tcp"), label: "TCP" },
+    { do: "jump if equal", register: 8, value: protocolNumber("sctp"), label: "SCTP" },
     { do: "jump if not equal", register: 8, value: protocolNumber("udp"), label: "after the header" },
     { do: "jump if equal", register: 7, value: UDP_CHECKSUM, label: "next" },
     { do: "label", name: "after the header" },
     { do: "jump if less", register: 7, value: UDP_HEADER, label: "drop" },
+    { do: "jump", label: "next" },
+    { do: "label", name: "SCTP" },
+    { do: "jump if not equal", register: 7, value: SCTP_CHECKSUM, label: "drop" },
     { do: "jump", label: "next" },
     { do: "label", name: "TCP" },
     { do: "jump if not equal", register: 7, value: TCP_CHECKSUM, label: "drop" },

@@ -89,6 +89,7 @@ const ATTACKS: readonly Case[] = [
   { title: "the end of the source", families: [6], packet: udp, place: () => 22 },
   { title: "the end of the destination", families: [6], packet: udp, place: () => 38 },
   { title: "the first bytes of ESP", packet: other(ESP), place: transport(2) },
+  { title: "the kind of SCTP's first chunk", packet: other(SCTP), place: transport(12) },
   { title: "ICMP's type", packet: echo, place: transport(0) },
   { title: "ICMP's checksum", packet: echo, place: transport(2) },
   { title: "ICMP's data, as of the packet that an error quotes", packet: echo, place: transport(8 + TOKEN_SIZE) },
