@@ -17,7 +17,12 @@ import { packetLayout } from "./packet_layout.ts";
  * The program of {@link checksumProgram}. The kernel lets only programs under the GPL read a packet's struct sk_buff, so
  * this one is offered under the MIT licence and the GPL, besides the project's own.
  */
-export const CHECKSUM_PROGRAM: OwnProgram = { name: "drawbridge_sum1", frames: "received", licence: "Dual MIT/GPL" };
+export const CHECKSUM_PROGRAM: OwnProgram = {
+  name: "drawbridge_sum1",
+  frames: "received",
+  licence: "Dual MIT/GPL",
+  place: "first",
+};
 
 /** The kernel's description of its types (CONFIG_DEBUG_INFO_BTF), and more than its size: 6 MB in Linux 6.18. */
 const KERNEL_TYPES = "/sys/kernel/btf/vmlinux";

@@ -23,6 +23,9 @@ const PROG_TYPE_SCHED_CLS = 3;
 /** BPF_TCX_INGRESS and BPF_TCX_EGRESS (since Linux 6.6). */
 const HOOKS = { received: 46, sent: 47 } as const;
 
+/** BPF_F_BEFORE: without another program named, before all others. */
+const BEFORE = 8;
+
 /** The most programs at one hook of a link: the kernel allows 64 (BPF_MPROG_MAX). */
 const MOST_PROGRAMS = 64;
 const MOST_MAPS = 4;
@@ -129,7 +132,7 @@ export function programsOf(calls: BpfCalls, { link, frames }: ProgramHook): Atta
 }
 
 /**
- * Attaches a program to a hook, after the other programs. It stays until the link goes.
+ * Attaches a program to a hook, before or after the other programs. It stays until the link goes.
  *
  * @returns false when the list has changed since {@link programsOf} read it: nothing is attached then
  * @throws SyscallError
@@ -139,11 +142,13 @@ export function attachProgram(
   program: number,
   { link, frames }: ProgramHook,
   { revision }: AttachedPrograms,
+  place: "first" | "last",
 ): boolean {
   const attributes = attributesOf(32, [
     [0, link],
     [4, program],
     [8, HOOKS[frames]],
+    [12, place === "first" ? BEFORE : 0],
   ]);
   viewOf(attributes).setBigUint64(24, revision, littleEndian);
   const result = calls.bpf(PROG_ATTACH, attributes, []);

@@ -18,6 +18,8 @@ export type ProgramCalls = BpfCalls & Pick<Syscalls, "close">;
 export interface OwnProgram extends Pick<ProgramHook, "frames"> {
   readonly name: string;
   readonly licence: Licence;
+  /** Where it is put among the programs that are there: one that lets a frame pass keeps it from those behind it. */
+  readonly place: "first" | "last";
 }
 
 /** The number of attempts to attach a program when the list of programs changes in the meantime. */
@@ -52,14 +54,14 @@ export function findOrAttach<T>(
  */
 export function attachOwnProgram(
   calls: ProgramCalls,
-  { name, licence, frames }: OwnProgram,
+  { name, licence, frames, place }: OwnProgram,
   instructions: Uint8Array,
   link: number,
   attached: AttachedPrograms,
 ): boolean {
   const program = loadProgram(calls, name, licence, instructions);
   try {
-    return attachProgram(calls, program, { link, frames }, attached);
+    return attachProgram(calls, program, { link, frames }, attached, place);
   } finally {
     calls.close(program);
   }

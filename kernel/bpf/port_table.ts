@@ -12,7 +12,7 @@ import {
 import { ENTRIES, portProgram, type PortTable } from "./port_program.ts";
 
 /** The program of {@link portProgram}; its maps have its name. */
-export const PORT_PROGRAM: OwnProgram = { name: "drawbridge_1", frames: "sent", licence: "Apache-2.0" };
+export const PORT_PROGRAM: OwnProgram = { name: "drawbridge_1", frames: "sent", licence: "Apache-2.0", place: "last" };
 
 /** A MAC address and two bytes of padding. */
 const MAC_SIZE = 8;

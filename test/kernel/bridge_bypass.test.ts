@@ -27,7 +27,7 @@ function attachForeign(calls: Syscalls & BpfCalls, link: number): number {
   const instructions = assembleBpf([{ do: "set", to: 0, value: -1 }, { do: "exit" }]);
   const program = loadProgram(calls, "another", "Apache-2.0", instructions);
   const before = programsOf(calls, { link, frames: "sent" });
-  assert.ok(attachProgram(calls, program, { link, frames: "sent" }, before));
+  assert.ok(attachProgram(calls, program, { link, frames: "sent" }, before, "last"));
   calls.close(program);
   const id = programsOf(calls, { link, frames: "sent" }).ids.find((one) => !before.ids.includes(one));
   assert.ok(id !== undefined);

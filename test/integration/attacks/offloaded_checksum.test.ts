@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
+import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
 import { programsOf } from "../../../kernel/bpf/object.ts";
-import { hasOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
@@ -26,6 +27,10 @@ const NEEDS_CHECKSUM = 1;
 const SUM_FROM = 20;
 /** A pod's own tunnel: the packet within begins after UDP's header and VXLAN's, with a frame of its own. */
 const INNER_UDP = 8 + 8 + ETHERNET_HEADER + 20;
+
+/** Another program on the bridge, which keeps each frame from the programs behind it. */
+const LETS_PASS: OwnProgram = { name: "lets_pass", frames: "received", licence: "Apache-2.0", place: "last" };
+const TCX_PASS = 0;
 
 type Packet = ReturnType<typeof encodeIp>;
 
@@ -215,6 +220,22 @@ for (const way of WAYS) {
       node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge()));
       await each(ATTACKS, "changed");
       assert.ok(node.inside(() => filterChecksums(node.calls, bridge())));
+    });
+
+    it(`GUARD-18: the filter comes before a program that lets all frames pass, ${way.title}`, async () => {
+      const { node } = on.wired;
+      node.inside(() => {
+        removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge());
+        const code = assembleBpf([{ do: "set", to: 0, value: TCX_PASS }, { do: "exit" }]);
+        const attached = programsOf(node.calls, { ...LETS_PASS, link: bridge() });
+        assert.ok(attachOwnProgram(node.calls, LETS_PASS, code, bridge(), attached));
+        assert.ok(filterChecksums(node.calls, bridge()));
+      });
+      try {
+        await each(ATTACKS.slice(0, 1), "dropped");
+      } finally {
+        node.inside(() => removeOwnProgram(node.calls, LETS_PASS, bridge()));
+      }
     });
 
     it(`GUARD-18: checksums that the kernel or a network card writes at their own place pass, ${way.title}`, async () => {
