@@ -1,4 +1,5 @@
 import type { BpfCalls } from "../syscall/bpf_calls.ts";
+import { Errno } from "../syscall/errno.ts";
 import { SyscallError, type Syscalls } from "../syscall/syscalls.ts";
 import {
   type AttachedPrograms,
@@ -89,9 +90,19 @@ export function atOwnProgram<T>(
   return undefined;
 }
 
-/** Tells whether a program of ours is attached to a link; false where the kernel refuses to say. */
+/**
+ * Tells whether a program of ours is attached to a link; false where the kernel has no such programs.
+ *
+ * @throws SyscallError EPERM for a caller that may not know (CAP_NET_ADMIN; where there are programs, CAP_SYS_ADMIN),
+ *   ENOSYS under our profile for seccomp, or without BPF
+ */
 export function hasOwnProgram(calls: ProgramCalls, own: OwnProgram, link: number): boolean {
-  return unlessRefused(() => atOwnProgram(calls, own, programsOf(calls, { ...own, link }), () => true)) ?? false;
+  try {
+    return atOwnProgram(calls, own, programsOf(calls, { ...own, link }), () => true) ?? false;
+  } catch (error) {
+    if (error instanceof SyscallError && error.errno !== Errno.EPERM && error.errno !== Errno.ENOSYS) return false;
+    throw error;
+  }
 }
 
 /** Detaches a program of ours from a link that has it. @throws SyscallError */

@@ -6,7 +6,7 @@ import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { listOriginals } from "../../../cni/attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { hasOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
@@ -61,7 +61,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
         .filter(({ kind }) => kind === "bridge")
         .flatMap((bridge) =>
           [PORT_PROGRAM, CHECKSUM_PROGRAM]
-            .filter((program) => hasOwnProgram(syscalls, program, bridge.index))
+            .filter((program) => unlessRefused(() => hasOwnProgram(syscalls, program, bridge.index)) === true)
             .map((program) => ({ program, bridge })),
         ),
       addresses: readAddresses(syscalls, links),

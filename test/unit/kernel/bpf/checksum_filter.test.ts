@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { filterChecksums } from "../../../../kernel/bpf/checksum_filter.ts";
+import { CHECKSUM_PROGRAM, filterChecksums } from "../../../../kernel/bpf/checksum_filter.ts";
+import { hasOwnProgram } from "../../../../kernel/bpf/own_program.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { FileReadCalls } from "../../../../kernel/syscall/file_calls.ts";
 import { btfBytes, packetTypes } from "./btf_bytes.ts";
-import { FakeBpf, PROG_ATTACH, PROG_LOAD, PROG_QUERY } from "./fake_bpf.ts";
+import { FakeBpf, PROG_ATTACH, PROG_GET_FD_BY_ID, PROG_LOAD, PROG_QUERY } from "./fake_bpf.ts";
 
 const BRIDGE = 3;
 const TYPES_FILE = 5;
@@ -87,5 +88,21 @@ describe("kernel/bpf/checksum_filter", () => {
     const kernel = new FakeKernel(btfBytes(packetTypes()), { [PROG_ATTACH]: [-Errno.ESTALE] });
     assert.equal(filterChecksums(kernel, BRIDGE), true);
     assert.equal(kernel.asked.filter((command) => command === PROG_QUERY).length, 2);
+  });
+
+  for (const [command, errno] of [
+    [PROG_QUERY, "EPERM"],
+    [PROG_QUERY, "ENOSYS"],
+    [PROG_GET_FD_BY_ID, "EPERM"],
+  ] as const) {
+    it(`GUARD-18: who gets ${errno} for command ${command} does not learn that a bridge has no program`, () => {
+      const kernel = new FakeBpf({ [command]: [-Errno[errno]] }, 1);
+      assert.throws(() => hasOwnProgram(kernel, CHECKSUM_PROGRAM, BRIDGE), new RegExp(errno));
+    });
+  }
+
+  it("GUARD-18: a bridge has no program where the kernel has no place for one", () => {
+    const kernel = new FakeBpf({ [PROG_QUERY]: [-Errno.EINVAL] });
+    assert.equal(hasOwnProgram(kernel, CHECKSUM_PROGRAM, BRIDGE), false);
   });
 });
