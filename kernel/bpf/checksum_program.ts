@@ -43,7 +43,7 @@ const [TCP_CHECKSUM, UDP_CHECKSUM, SCTP_CHECKSUM, UDP_HEADER] = [16, 6, 8, 8];
  *
  * When a tunnel's packet is divided into segments, the length of the packet within is written, too, where that packet is
  * said to begin. A program with CAP_NET_ADMIN in its pod may say any place (TUNSETOFFLOAD), also that of UDP's ports. So
- * a packet within a tunnel has to begin behind UDP's header, and behind the headers of IP.
+ * a packet within a tunnel has to begin after UDP's header, or after the headers of IP.
  */
 export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[] {
   const known = -8 * Math.ceil(layout.size / 8);
@@ -102,7 +102,7 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
     { do: "jump", label: "drop" },
     // r8 = the protocol, r9 = the place of its header in the frame.
     { do: "label", name: "transport" },
-    ...beginsBehindHeaders(layout, known),
+    ...beginsAfterHeaders(layout, known),
     { do: "load", to: 1, from: 10, at: known + checksumState.at, width: 1 },
     { do: "and", to: 1, value: checksumState.mask },
     { do: "jump if not equal", register: 1, value: checksumState.mask, label: "next" },
@@ -134,7 +134,7 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
  * Returns code that drops a tunnel's packet if the packet within begins before the transport's header at r9, or for UDP
  * (r8) before that header's end.
  */
-function beginsBehindHeaders(layout: PacketLayout, known: number): readonly BpfInstruction[] {
+function beginsAfterHeaders(layout: PacketLayout, known: number): readonly BpfInstruction[] {
   return [
     { do: "load", to: 1, from: 10, at: known + layout.isTunnel.at, width: 1 },
     { do: "and", to: 1, value: layout.isTunnel.mask },

@@ -19,7 +19,7 @@ export type ProgramCalls = BpfCalls & Pick<Syscalls, "close">;
 export interface OwnProgram extends Pick<ProgramHook, "frames"> {
   readonly name: string;
   readonly licence: Licence;
-  /** Where it is put among the programs that are there: one that lets a frame pass keeps it from those behind it. */
+  /** Where it is put among the programs that are there: one that lets a frame pass keeps it from those after it. */
   readonly place: "first" | "last";
 }
 

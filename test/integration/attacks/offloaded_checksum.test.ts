@@ -28,7 +28,7 @@ const SUM_FROM = 20;
 /** A pod's own tunnel: the packet within begins after UDP's header and VXLAN's, with a frame of its own. */
 const INNER_UDP = 8 + 8 + ETHERNET_HEADER + 20;
 
-/** Another program on the bridge, which keeps each frame from the programs behind it. */
+/** Another program on the bridge, which keeps each frame from the programs after it. */
 const LETS_PASS: OwnProgram = { name: "lets_pass", frames: "received", licence: "Apache-2.0", place: "last" };
 const TCX_PASS = 0;
 
