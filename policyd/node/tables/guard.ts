@@ -34,6 +34,7 @@ export const DropReason = {
   REDIRECT: "redirect to a pod",
   TUNNEL: "tunnel packet not from node to node",
   OTHER_TUNNEL: "tunnel packet of a pod",
+  LOOP: "from Service to Service in a circle",
   QUERY: "multicast query of a pod",
 } as const satisfies Readonly<Record<string, string>>;
 

@@ -16,6 +16,7 @@ import { portShares } from "../masquerade/share_rules.ts";
 import { podMasquerade } from "../masquerade/pod_masquerade.ts";
 import { BRIDGE_TABLE, INET_TABLE, joined, type TablePart } from "../../ruleset/table_part.ts";
 import { otherTunnels } from "./other_tunnels.ts";
+import { serviceLoops } from "./service_loops.ts";
 import { hasTunnel, tunnelGuard, tunnelNodes } from "./tunnel_guard.ts";
 
 /**
@@ -43,7 +44,9 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       tunnelNodes(),
       ...(hasTunnel(configuration) ? [tunnelGuard(bridge)] : []),
       otherTunnels(bridge),
-      ...(configuration.services === undefined ? [] : services(configuration.services)),
+      ...(configuration.services === undefined
+        ? []
+        : [serviceLoops(configuration.services.masqueradeBit), ...services(configuration.services)]),
       ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
     ]),
     ...(policyOptions === undefined

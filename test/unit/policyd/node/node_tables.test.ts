@@ -270,6 +270,25 @@ describe("the tables of a node", () => {
     }
   });
 
+  it("GUARD-19: with Services a translated packet is checked for a circle before it may be refused", () => {
+    const options = { ...DEFAULTS, services: SERVICE_RULES };
+    const forward = chainText("filter_forward", options);
+    const circle = forward.indexOf("meta nfproto ipv4 ct status dnat jump service_loops4");
+    assert.ok(
+      circle >= 0 && circle < forward.findIndex((line) => line.includes("goto unserved4_forward")),
+      forward.join("\n"),
+    );
+    const drop = 'counter drop comment "from Service to Service in a circle"';
+    assert.deepEqual(chainText("service_loops4", options), [
+      "ct original ip daddr @cluster4 return",
+      "ip daddr @cluster4 return",
+      "meta mark & 0x10000000 == 0x10000000 ip saddr != @tunnel_nodes4 return",
+      `ip daddr . meta l4proto . th dport @service4 ${drop}`,
+      `ip daddr @tunnel_nodes4 meta l4proto . th dport @port4 ${drop}`,
+    ]);
+    assert.ok(!chainText("filter_forward").some((line) => line.includes("service_loops")));
+  });
+
   it("POD-19: masquerade looks a network up again once all networks are filled in, before it hides a pod", () => {
     assert.deepEqual(chainText("masquerade_cluster4", { ...DEFAULTS, masquerade: true }), [
       "ip daddr @leaving_pods4 accept",

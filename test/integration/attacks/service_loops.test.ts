@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { DropReason } from "../../../policyd/node/tables/guard.ts";
+import { FrameSocket } from "../../lab/probe/frame_socket.ts";
+import type { Flow } from "../../lab/probe/prober.ts";
+import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { UPLINK } from "../../lab/topology.ts";
+import { eventually } from "../../support/guard/guarded_node.ts";
+import { carries, newToken } from "../../support/guard/token.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+
+const POD_PORT = 8080;
+/** Node ports: of a Service that leads to another one's at the next node, and of one with policy Local. */
+const PORTS = { there: 30_001, back: 30_002, local: 30_004 } as const;
+/** External IPs, which the network routes to the first and to the second node. */
+const EXTERNAL = { there: "198.51.100.9", back: "198.51.100.10" } as const;
+/** A Service whose endpoint is the node port of another one, which leads to a pod: no circle. */
+const HONEST = { first: 30_011, second: 30_012 } as const;
+
+interface Endpoint {
+  readonly node: RoutedNode;
+  readonly address: Readonly<Partial<Record<Family, Address>>>;
+  readonly port: number;
+}
+
+interface ServiceOptions {
+  readonly protocol?: "UDP" | "TCP";
+  readonly policy?: "Cluster" | "Local";
+  readonly externalIPs?: readonly string[];
+}
+
+/** A Service of both families with a node port, and its slices. */
+function serviceObjects(
+  number: number,
+  nodePort: number,
+  endpoints: readonly Endpoint[],
+  { protocol = "UDP", policy = "Cluster", externalIPs = [] }: ServiceOptions = {},
+): readonly object[] {
+  const name = `s${number}`;
+  const clusterIPs = [`10.96.0.${number}`, `fd00:10:96::${number}`];
+  return [
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name, namespace: "default", uid: name },
+      spec: {
+        type: "NodePort",
+        clusterIP: clusterIPs[0],
+        clusterIPs,
+        ipFamilies: ["IPv4", "IPv6"],
+        externalTrafficPolicy: policy,
+        externalIPs,
+        ports: [{ protocol, port: 80, nodePort }],
+      },
+    },
+    ...FAMILIES.map((family) => ({
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: `${name}-${family}`, namespace: "default", labels: { "kubernetes.io/service-name": name } },
+      addressType: `IPv${family}`,
+      ports: [{ name: "", protocol, port: endpoints[0]?.port }],
+      endpoints: endpoints.flatMap(({ node, address: { [family]: address } }) =>
+        address === undefined
+          ? []
+          : [{ addresses: [formatAddress(address)], nodeName: node.name, conditions: { ready: true } }],
+      ),
+    })),
+  ];
+}
+
+/** Whether a frame is a datagram itself, and not an ICMP message that quotes one, such as a redirect. */
+function isDatagram(frame: Uint8Array): boolean {
+  const isIpv4 = frame[12] === 0x08 && frame[13] === 0;
+  return frame[14 + (isIpv4 ? 9 : 6)] === 17;
+}
+
+describe("attacks by Services that lead packets in a circle", function () {
+  this.timeout(60_000);
+  let on: RouteLab;
+  const links: FrameSocket[] = [];
+
+  before(async function () {
+    requireKernel(this);
+    on = new RouteLab("service-loops");
+    const [near, next] = on.nodes;
+    const at = (node: RoutedNode, port: number, named = node): Endpoint => ({
+      node: named,
+      address: node.addresses,
+      port,
+    });
+    const external = (node: RoutedNode, text: string): Endpoint => ({
+      node,
+      address: { 4: parseAddress(text) },
+      port: 80,
+    });
+    const objects = [
+      ...serviceObjects(1, PORTS.there, [at(next, PORTS.back)]),
+      ...serviceObjects(2, PORTS.back, [at(near, PORTS.there)]),
+      // With policy Local each node has the other one as its local endpoint.
+      ...serviceObjects(3, PORTS.local, [at(near, PORTS.local, next), at(next, PORTS.local, near)], {
+        policy: "Local",
+      }),
+      ...serviceObjects(7, 30_021, [external(next, EXTERNAL.back)], { externalIPs: [EXTERNAL.there] }),
+      ...serviceObjects(8, 30_022, [external(near, EXTERNAL.there)], { externalIPs: [EXTERNAL.back] }),
+      ...serviceObjects(5, HONEST.first, [at(next, HONEST.second)], { protocol: "TCP" }),
+      ...serviceObjects(6, HONEST.second, [{ node: next, address: next.podAddresses, port: POD_PORT }], {
+        protocol: "TCP",
+      }),
+    ];
+    for (const [node, address] of [
+      [near, EXTERNAL.there],
+      [next, EXTERNAL.back],
+    ] as const)
+      on.router.exec("ip", ["route", "add", address, "via", formatAddress(node.addresses[4])]);
+    on.put("services.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
+    await on.start();
+    for (const { wired } of [near, next]) links.push(new FrameSocket(wired.node, UPLINK));
+  });
+  after(async () => {
+    for (const link of links) link.close();
+    await on?.killAll();
+    on?.[Symbol.dispose]();
+  });
+
+  /** The beginnings of circles: where a datagram from outside is sent to. */
+  const beginnings = (): Readonly<Record<string, Endpoint["address"] & { readonly port: number }>> => {
+    const { addresses } = on.nodes[0];
+    return {
+      "two Services with node ports": { ...addresses, port: PORTS.there },
+      "a Service with policy Local": { ...addresses, port: PORTS.local },
+      "two Services with external IPs": { 4: parseAddress(EXTERNAL.there), port: 80 },
+    };
+  };
+
+  /** Sends some datagrams from outside; returns how often nodes received one of them, at most. */
+  async function visits(family: Family, address: Address, port: number): Promise<number> {
+    const counts = new Map<Uint8Array, number>();
+    const count = (): number => {
+      for (const link of links)
+        for (const frame of link.received())
+          for (const token of counts.keys())
+            if (isDatagram(frame) && carries(frame, token)) counts.set(token, (counts.get(token) ?? 0) + 1);
+      return Math.max(...counts.values());
+    };
+    for (let i = 0; i < 4; i++) {
+      const token = newToken();
+      counts.set(token, 0);
+      const socket = ProbeSocket.open(on.router, family, SocketType.DATAGRAM);
+      assert.ok(socket.sendTo(token, { address, port }) > 0);
+      socket.close();
+    }
+    await eventually(() => [...counts.values()].every((number) => number > 0) || (count(), false));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return count();
+  }
+
+  const dropped = (): number =>
+    on.nodes.reduce((sum, { wired }) => {
+      const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
+      const counters = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.LOOP}"`, "g"));
+      return [...counters].reduce((all, [, packets]) => all + Number(packets), sum);
+    }, 0);
+
+  const to = (from: Flow["from"], address: Address, port: number): Flow => ({
+    protocol: "tcp",
+    from,
+    to: { address, port },
+  });
+
+  it("GUARD-19: a node port that leads to the node port of another Service is answered, and so is a cluster IP", async () => {
+    const [near] = on.nodes;
+    const flows = FAMILIES.flatMap((family) => [
+      to(on.router, near.addresses[family], HONEST.first),
+      to(near.pod, parseAddress(family === 4 ? "10.96.0.5" : "fd00:10:96::5"), 80),
+    ]);
+    await on.untilReached(flows);
+    assert.equal(dropped(), 0);
+  });
+
+  it("GUARD-19: no packet goes in a circle of Services from node to node", async () => {
+    const each = async (examine: (what: string, seen: () => Promise<number>) => Promise<void>): Promise<void> => {
+      for (const [title, { port, ...addresses }] of Object.entries(beginnings())) {
+        for (const family of FAMILIES) {
+          const { [family]: address } = addresses;
+          if (address !== undefined) await examine(`${title}, IPv${family}`, () => visits(family, address, port));
+        }
+      }
+    };
+    await each(async (what, seen) => {
+      const before = dropped();
+      const times = await seen();
+      assert.ok(times >= 1 && times <= 2, `${what}: nodes received it ${times} times`);
+      assert.ok(dropped() > before, `${what}: counted`);
+    });
+    // No daemon restores the rules that the test removes.
+    await Promise.all(on.nodes.map(({ policyd }) => policyd.kill()));
+    for (const { wired } of on.nodes)
+      for (const family of FAMILIES)
+        wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", `service_loops${family}`]);
+    await each(async (what, seen) => {
+      const times = await seen();
+      assert.ok(times > 10, `${what}: without the rules nodes received it ${times} times`);
+    });
+  });
+});
