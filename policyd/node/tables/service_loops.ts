@@ -26,7 +26,9 @@ const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as co
  * these, nodes may pass it to one another until its hop limit is used up. The second node knows such a packet by its
  * source, which is a node's since the first one has masqueraded it. Where a node masquerades nothing (policy Local), it
  * is the only one to know, so it lets no packet go from one of these to another at all. Packets to cluster IPs do not
- * count: only pods and the node itself use these.
+ * count: only pods and the node itself use these. Nor do external IPs that are nodes' own addresses: where the endpoints
+ * are programs of these nodes at the same port, as of an ingress controller on the host's network, a packet may well go
+ * to another node before it finds one.
  *
  * The sets of Services have to be in the table.
  *
@@ -47,7 +49,7 @@ export function serviceLoops(masqueradeBit: number): TablePart {
           rule(inSet(ORIGINAL[family], cluster), returnToCaller),
           rule(inSet(destination, cluster), returnToCaller),
           rule(hasBit("meta mark", masqueradeBit), not(inSet(source, nodes)), returnToCaller),
-          dropping(DropReason.LOOP, inSet(frontendKey(service), nameOf("", service))),
+          dropping(DropReason.LOOP, inSet(frontendKey(service), nameOf("", service)), not(inSet(destination, nodes))),
           dropping(DropReason.LOOP, inSet(destination, nodes), inSet(frontendKey(port), nameOf("", port))),
         ],
       };

@@ -15,6 +15,8 @@ const POD_PORT = 8080;
 const PORTS = { there: 30_001, back: 30_002, local: 30_004 } as const;
 /** External IPs, which the network routes to the first and to the second node. */
 const EXTERNAL = { there: "198.51.100.9", back: "198.51.100.10" } as const;
+/** The port of programs on nodes, and of a Service that has them as its endpoints and nodes' addresses as external IPs. */
+const HOST_PORT = 8080;
 /** A Service whose endpoint is the node port of another one, which leads to a pod: no circle. */
 const HONEST = { first: 30_011, second: 30_012 } as const;
 
@@ -28,6 +30,7 @@ interface ServiceOptions {
   readonly protocol?: "UDP" | "TCP";
   readonly policy?: "Cluster" | "Local";
   readonly externalIPs?: readonly string[];
+  readonly port?: number;
 }
 
 /** A Service of both families with a node port, and its slices. */
@@ -35,7 +38,7 @@ function serviceObjects(
   number: number,
   nodePort: number,
   endpoints: readonly Endpoint[],
-  { protocol = "UDP", policy = "Cluster", externalIPs = [] }: ServiceOptions = {},
+  { protocol = "UDP", policy = "Cluster", externalIPs = [], port = 80 }: ServiceOptions = {},
 ): readonly object[] {
   const name = `s${number}`;
   const clusterIPs = [`10.96.0.${number}`, `fd00:10:96::${number}`];
@@ -51,7 +54,7 @@ function serviceObjects(
         ipFamilies: ["IPv4", "IPv6"],
         externalTrafficPolicy: policy,
         externalIPs,
-        ports: [{ protocol, port: 80, nodePort }],
+        ports: [{ protocol, port, nodePort }],
       },
     },
     ...FAMILIES.map((family) => ({
@@ -103,6 +106,13 @@ describe("attacks by Services that lead packets in a circle", function () {
       }),
       ...serviceObjects(7, 30_021, [external(next, EXTERNAL.back)], { externalIPs: [EXTERNAL.there] }),
       ...serviceObjects(8, 30_022, [external(near, EXTERNAL.there)], { externalIPs: [EXTERNAL.back] }),
+      ...serviceObjects(9, 30_031, [at(near, HOST_PORT), at(next, HOST_PORT)], {
+        protocol: "TCP",
+        externalIPs: [near, next].flatMap(({ addresses }) =>
+          FAMILIES.map((family) => formatAddress(addresses[family])),
+        ),
+        port: HOST_PORT,
+      }),
       ...serviceObjects(5, HONEST.first, [at(next, HONEST.second)], { protocol: "TCP" }),
       ...serviceObjects(6, HONEST.second, [{ node: next, address: next.podAddresses, port: POD_PORT }], {
         protocol: "TCP",
@@ -176,6 +186,18 @@ describe("attacks by Services that lead packets in a circle", function () {
     ]);
     await on.untilReached(flows);
     assert.equal(dropped(), 0);
+  });
+
+  it("GUARD-19: each connection to a node's address as an external IP finds a program of some node, though it may go back and forth", async () => {
+    const [near] = on.nodes;
+    const flows = FAMILIES.flatMap((family) =>
+      Array.from({ length: 16 }, () => to(on.router, near.addresses[family], HOST_PORT)),
+    );
+    const results = await on.prober.run(flows, { timeoutMilliseconds: 3000 });
+    assert.deepEqual(
+      results.filter(({ reached }) => !reached).map(({ why }) => why),
+      [],
+    );
   });
 
   it("GUARD-19: no packet goes in a circle of Services from node to node", async () => {

@@ -283,7 +283,7 @@ describe("the tables of a node", () => {
       "ct original ip daddr @cluster4 return",
       "ip daddr @cluster4 return",
       "meta mark & 0x10000000 == 0x10000000 ip saddr != @tunnel_nodes4 return",
-      `ip daddr . meta l4proto . th dport @service4 ${drop}`,
+      `ip daddr . meta l4proto . th dport @service4 ip daddr != @tunnel_nodes4 ${drop}`,
       `ip daddr @tunnel_nodes4 meta l4proto . th dport @port4 ${drop}`,
     ]);
     assert.ok(!chainText("filter_forward").some((line) => line.includes("service_loops")));
