@@ -53,8 +53,8 @@ export interface Btf {
 }
 
 /**
- * Returns the types in a text of the BPF Type Format, as /sys/kernel/btf/vmlinux has it; undefined for other bytes and
- * for kinds of types that a later kernel may add.
+ * Returns the types that a file in the BPF Type Format describes, such as /sys/kernel/btf/vmlinux; undefined for other
+ * bytes, and for a file with a kind of type that is not known here.
  */
 export function readBtf(bytes: Uint8Array): Btf | undefined {
   if (bytes.length < HEADER_SIZE) return undefined;

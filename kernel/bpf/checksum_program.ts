@@ -1,12 +1,10 @@
 import { protocolNumber } from "../ip/protocol.ts";
 import type { BpfInstruction, BpfRegister } from "./instruction.ts";
+import { Verdict } from "./object.ts";
 import type { PacketLayout } from "./packet_layout.ts";
 
 const LOAD_BYTES = 26;
 const PROBE_READ_KERNEL = 113;
-/** TCX_NEXT: the next program decides, or the link when there is none. TCX_DROP: the packet is dropped. */
-const NEXT = -1;
-const DROP = 2;
 
 /** Offsets in struct __sk_buff (include/uapi/linux/bpf.h): whom the packet is for, and the size of its segments. */
 const [PACKET_TYPE, SEGMENT_SIZE] = [4, 176];
@@ -28,8 +26,8 @@ const MOST_EXTENSIONS = 6;
 const [TCP_CHECKSUM, UDP_CHECKSUM, SCTP_CHECKSUM, UDP_HEADER] = [16, 6, 8, 8];
 
 /**
- * Returns the program for each frame that a bridge receives: it drops a packet in which something that the rules have
- * seen may be written later: by a checksum, or by the division into segments.
+ * Returns the program for each frame that a bridge receives. It drops a packet if a checksum, or the division into
+ * segments, could later overwrite bytes that the rules check.
  *
  * The kernel and network cards compute the checksum of a packet when it leaves the machine, and write it where the
  * packet's sender has said. A program with CAP_NET_RAW may say any place (PACKET_VNET_HDR), and by then the rules have
@@ -122,10 +120,10 @@ export function checksumProgram(layout: PacketLayout): readonly BpfInstruction[]
     { do: "label", name: "TCP" },
     { do: "jump if not equal", register: 7, value: TCP_CHECKSUM, label: "drop" },
     { do: "label", name: "next" },
-    { do: "set", to: 0, value: NEXT },
+    { do: "set", to: 0, value: Verdict.NEXT },
     { do: "exit" },
     { do: "label", name: "drop" },
-    { do: "set", to: 0, value: DROP },
+    { do: "set", to: 0, value: Verdict.DROP },
     { do: "exit" },
   ];
 }

@@ -26,6 +26,9 @@ const HOOKS = { received: 46, sent: 47 } as const;
 /** BPF_F_BEFORE: without another program named, before all others. */
 const BEFORE = 8;
 
+/** Verdicts on a frame, TCX_*: the next program decides, or the link if there is none; or the frame is dropped. */
+export const Verdict = { NEXT: -1, DROP: 2 } as const;
+
 /** The most programs at one hook of a link: the kernel allows 64 (BPF_MPROG_MAX). */
 const MOST_PROGRAMS = 64;
 const MOST_MAPS = 4;

@@ -1,8 +1,8 @@
 import { type Btf, type Member, memberOf } from "./btf.ts";
 
-/** The places of what the kernel knows about a packet, in struct sk_buff, which differ from kernel to kernel. */
+/** The offsets of a packet's fields in struct sk_buff, which differ from kernel to kernel. */
 export interface PacketLayout {
-  /** The first byte of the part that has all the fields below, and its length. They are offsets in that part. */
+  /** The part of the struct with all fields below: its offset and its length. Their offsets count from its beginning. */
   readonly from: number;
   readonly size: number;
   /** The two bits that tell who computes the checksum. */

@@ -1,4 +1,5 @@
 import type { BpfInstruction, BpfRegister } from "./instruction.ts";
+import { Verdict } from "./object.ts";
 
 /**
  * Offsets in struct __sk_buff (include/uapi/linux/bpf.h): the link that last received the frame, the link that sends
@@ -12,8 +13,6 @@ const ETHERNET_HEADER = 14;
 
 const MAP_LOOKUP_ELEM = 1;
 const REDIRECT = 23;
-/** TCX_NEXT: the next program decides, or the link when there is none. */
-const NEXT = -1;
 
 /** The number of places in a table. The last bits of a MAC address select its place. */
 export const ENTRIES = 4096;
@@ -75,7 +74,7 @@ export function portProgram({ macs, ports }: PortTable): readonly BpfInstruction
     { do: "call", helper: REDIRECT },
     { do: "exit" },
     { do: "label", name: "next" },
-    { do: "set", to: 0, value: NEXT },
+    { do: "set", to: 0, value: Verdict.NEXT },
     { do: "exit" },
   ];
 }

@@ -27,7 +27,7 @@ const PORT_SIZE = 4;
  * others the bridge searches as without a table. MAC addresses of pods end as their IPv4 addresses do, so those of one
  * /20 have places of their own. When a port goes, the kernel empties its place, and the bridge searches again. Only one
  * process at a time may write the table. Only the bridge holds program and table, so they live until it goes, or until
- * removeOwnProgram.
+ * removeOwnProgram (own_program.ts) detaches the program.
  *
  * @param bridge the bridge's index, in the calling thread's network namespace
  * @param port the port's index

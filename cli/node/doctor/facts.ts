@@ -125,7 +125,7 @@ export interface NodeFacts {
   }>;
   /** The desired and the observed state of each bridge with pods. */
   readonly nodeState: Seen<readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[]>;
-  /** The bridges with pods that let through packets whose checksum is still to be written anywhere. */
+  /** The names of bridges with pods that do not have the filter of checksums (GUARD-18). */
   readonly unfilteredBridges: Seen<readonly string[]>;
   readonly reservations: Seen<{
     readonly directory: string;

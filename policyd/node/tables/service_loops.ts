@@ -1,7 +1,6 @@
 import {
   anyFlag,
   dropping,
-  equals,
   hasBit,
   inSet,
   jumpTo,
@@ -10,25 +9,33 @@ import {
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
-import { byAddress, frontendKey, type FrontendKind, nameOf, words } from "../../services/rules/frontend_kind.ts";
+import {
+  byAddress,
+  FAMILIES,
+  frontendKey,
+  type FrontendKind,
+  nameOf,
+  words,
+} from "../../services/rules/frontend_kind.ts";
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
+import { ofFamily } from "../../services/rules/nat_part.ts";
 import { DropReason } from "./guard.ts";
 import { TUNNEL_NODES } from "./tunnel_guard.ts";
 
-const FAMILIES = [4, 6] as const;
 const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as const;
 
 /**
  * Returns the part of the inet table that keeps Services from leading packets in a circle (GUARD-19).
  *
- * Nodes translate packets to node ports, external IPs and load balancers' addresses. An endpoint may be such an address
- * of another node, which is a Service's own business. But when the second node translates the packet to a third one of
- * these, nodes may pass it to one another until its hop limit is used up. The second node knows such a packet by its
- * source, which is a node's since the first one has masqueraded it. Where a node masquerades nothing (policy Local), it
- * is the only one to know, so it lets no packet go from one of these to another at all. Packets to cluster IPs do not
- * count: only pods and the node itself use these. Nor do external IPs that are nodes' own addresses: where the endpoints
- * are programs of these nodes at the same port, as of an ingress controller on the host's network, a packet may well go
- * to another node before it finds one.
+ * Nodes translate packets to node ports, external IPs and load balancers' addresses: to external frontends. An endpoint
+ * may be an external frontend that another node translates again. If that node's endpoint is a third one, nodes may pass
+ * the packet to one another until its hop limit is used up. The second node recognizes such a packet by its source,
+ * which is a node's address, because the first node has masqueraded it. With policy Local the first node does not
+ * masquerade, and the second one could not recognize the packet. So the first node drops it.
+ *
+ * Packets to cluster IPs pass, because only pods and the node itself use these. Packets to external IPs that are nodes'
+ * own addresses pass as well: if the endpoints are programs of these nodes at the same port, as with an ingress
+ * controller on the host's network, a connection may visit another node before it finds a program.
  *
  * The sets of Services have to be in the table.
  *
@@ -56,7 +63,7 @@ export function serviceLoops(masqueradeBit: number): TablePart {
     }),
     sharedForNew: {
       filter_forward: FAMILIES.map((family) =>
-        rule(equals("meta nfproto", words[family].protocol), anyFlag("ct status", "dnat"), jumpTo(chainOf(family))),
+        rule(ofFamily(family), anyFlag("ct status", "dnat"), jumpTo(chainOf(family))),
       ),
     },
   };

@@ -4,12 +4,12 @@ import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_
 import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
 import { programsOf } from "../../../kernel/bpf/object.ts";
 import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
-import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
-import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
+import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { TOKEN_SIZE } from "../../lab/probe/protocol.ts";
+import { withoutOffload } from "../../lab/offload.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { eventually, type GuardedNode, type GuardedPod } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
@@ -134,17 +134,11 @@ for (const way of WAYS) {
     let router: FrameSocket;
     let pod: FrameSocket;
 
-    useGuardedNode("checksum", way, (made, lab) => {
+    useGuardedNode("checksum", way, (made) => {
       on = made;
       const { node } = on.wired;
       // As with a network card that cannot write checksums: the node's kernel does it when it sends the packet.
-      node.inside(() => {
-        const ethtool = openEthtoolSocket(lab.calls);
-        const { index } = node.link(UPLINK);
-        ethtool.socket.request(switchFeatureOff(ethtool, index, TX_CHECKSUM_OFFLOAD));
-        assert.ok(!isFeatureActive(ethtool, index, TX_CHECKSUM_OFFLOAD));
-        ethtool.socket.close();
-      });
+      withoutOffload(node, UPLINK, [TX_CHECKSUM_OFFLOAD]);
       router = new FrameSocket(on.nodes.router, `to-${node.name}`);
       pod = new FrameSocket(on.attacker.namespace, "eth0");
       pod.setUncut();
@@ -159,7 +153,7 @@ for (const way of WAYS) {
     const isFiltered = (): boolean =>
       on.wired.node.inside(() => hasOwnProgram(on.wired.node.calls, CHECKSUM_PROGRAM, bridge()));
 
-    /** Sends a packet of a case; returns the frame as it leaves the pod, and a function for it as it leaves the node. */
+    /** Sends a packet of a case; returns its two bytes, their place in the frame, and its token. */
     function send({ packet, place }: Case, { mac, gatewayMac, addresses }: GuardedPod, family: Family) {
       const to = on.wired.routerAddresses[family === 4 ? 0 : 1];
       const token = newToken();
@@ -169,29 +163,29 @@ for (const way of WAYS) {
         .map((one) => encodeFrame({ from: mac, to: gatewayMac, ...one }));
       const header = [NEEDS_CHECKSUM, 0, ...new Uint8Array(Uint16Array.of(0, 0, SUM_FROM, at - SUM_FROM).buffer)];
       for (const frame of frames) pod.send(Uint8Array.of(...header, ...frame));
-      const arrived = (): Uint8Array | undefined => router.received().find((one) => carries(one, token));
-      return { written: frames[0]?.subarray(at, at + 2) ?? assert.fail("a packet"), at, arrived };
+      return { written: frames[0]?.subarray(at, at + 2) ?? assert.fail("a packet"), at, token };
     }
 
-    /** Sends a plain packet and waits until it has arrived, which it does after all packets before. */
-    async function fence(family: Family): Promise<void> {
+    /** Sends a plain packet, and returns the frames that leave the node until it has, which are all of those before it. */
+    async function framesBefore(family: Family): Promise<readonly Uint8Array[]> {
       const token = newToken();
       const to = on.wired.routerAddresses[family === 4 ? 0 : 1];
       const { mac, gatewayMac, addresses, link } = on.attacker;
       link.send(encodeFrame({ from: mac, to: gatewayMac, ...encodeIp(encodeUdp(addresses[family], to, PORT, token)) }));
-      assert.ok(await eventually(() => router.received().some((one) => carries(one, token))), "an ordinary packet");
+      const frames: Uint8Array[] = [];
+      const hasLeft = (): boolean => {
+        frames.push(...router.received());
+        return frames.some((one) => carries(one, token));
+      };
+      assert.ok(await eventually(hasLeft), "an ordinary packet");
+      return frames;
     }
 
     /** Returns whether a packet leaves the node, and whether its two bytes have changed. */
     async function outcome(one: Case, family: Family): Promise<"changed" | "as it was" | "dropped"> {
       router.received();
-      const { written, at, arrived } = send(one, on.attacker, family);
-      let frame: Uint8Array | undefined;
-      if (isFiltered()) {
-        await new Promise((resolve) => setTimeout(resolve, 30));
-        frame = arrived();
-        await fence(family);
-      } else await eventually(() => (frame = arrived()) !== undefined);
+      const { written, at, token } = send(one, on.attacker, family);
+      const frame = (await framesBefore(family)).find((candidate) => carries(candidate, token));
       if (frame === undefined) return "dropped";
       return Buffer.compare(frame.subarray(at, at + 2), written) === 0 ? "as it was" : "changed";
     }

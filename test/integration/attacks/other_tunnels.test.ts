@@ -11,6 +11,7 @@ import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const PORT = 9110;
 /** The tunnel of another add-on, as flannel makes it. */
@@ -73,13 +74,8 @@ for (const encapsulation of ["auto", "never"] as const) {
       return received.find(({ data }) => Buffer.compare(data, token) === 0)?.from?.address;
     }
 
-    const dropped = ({ wired }: RoutedNode): number => {
-      const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-      const counters = text.matchAll(
-        new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.OTHER_TUNNEL}"`, "g"),
-      );
-      return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
-    };
+    const dropped = ({ wired }: RoutedNode): number =>
+      droppedPackets(wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]), DropReason.OTHER_TUNNEL);
 
     /** A way into a tunnel of the target: sends a packet from a pod, and returns a function that tells whether it came. */
     interface Way {

@@ -17,6 +17,7 @@ import { NODE_NAMES, type NodeName } from "../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const PORT = 9109;
 /** The link of a container of another program, such as one on Docker's bridge. */
@@ -125,10 +126,7 @@ describe("policies and strangers with the address of a pod", function () {
 
   const dropped = (name: NodeName): number => {
     const rules = lab.wired(name).node.exec("nft", ["list", "chain", "inet", "drawbridge", "before_reassembly"]);
-    const counters = rules.matchAll(
-      new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.ELSEWHERE}"`, "g"),
-    );
-    return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
+    return droppedPackets(rules, DropReason.ELSEWHERE);
   };
 
   for (const family of FAMILIES) {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
@@ -9,6 +10,7 @@ import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const POD_PORT = 8080;
 /** Node ports: of a Service that leads to another one's at the next node, and of one with policy Local. */
@@ -161,16 +163,14 @@ describe("attacks by Services that lead packets in a circle", function () {
       socket.close();
     }
     await eventually(() => [...counts.values()].every((number) => number > 0) || (count(), false));
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await pause(300);
     return count();
   }
 
   const dropped = (): number =>
-    on.nodes.reduce((sum, { wired }) => {
-      const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-      const counters = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${DropReason.LOOP}"`, "g"));
-      return [...counters].reduce((all, [, packets]) => all + Number(packets), sum);
-    }, 0);
+    on.nodes
+      .map(({ wired }) => wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]))
+      .reduce((sum, listing) => sum + droppedPackets(listing, DropReason.LOOP), 0);
 
   const to = (from: Flow["from"], address: Address, port: number): Flow => ({
     protocol: "tcp",

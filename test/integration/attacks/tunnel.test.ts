@@ -23,6 +23,7 @@ import { eventually } from "../../support/guard/guarded_node.ts";
 import { newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const PORT = 9107;
 /** The router's addresses on the link of node1 and node2. */
@@ -93,11 +94,8 @@ for (const outer of FAMILIES) {
       return received.find(({ data }) => Buffer.compare(data, token) === 0)?.from?.address;
     }
 
-    const counted = ({ wired }: RoutedNode, reason: string): number => {
-      const text = wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-      const counters = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"));
-      return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
-    };
+    const counted = ({ wired }: RoutedNode, reason: string): number =>
+      droppedPackets(wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]), reason);
     const dropped = (at: RoutedNode): number => counted(at, DropReason.TUNNEL);
 
     it(`GUARD-10: a UDP client of a node whose source port is VXLAN's gets its answers, beside a tunnel over IPv${outer}`, async () => {

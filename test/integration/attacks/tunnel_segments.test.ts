@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
-import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
-import { switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
+import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Address, addressToBytes, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
@@ -12,6 +11,7 @@ import { encodeFrame, encodeIp, encodeTcp, EtherType, TcpFlag } from "../../lab/
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { internetChecksum } from "../../lab/probe/raw_packet.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { withoutOffload } from "../../lab/offload.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import type { GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
@@ -44,17 +44,11 @@ for (const way of WAYS) {
     let router: FrameSocket;
     let tap = -1;
 
-    useGuardedNode("segments", way, (made, lab) => {
+    useGuardedNode("segments", way, (made) => {
       on = made;
       const { node } = on.wired;
       // As with a network card that does not segment: the node's kernel does it when it sends the packet.
-      node.inside(() => {
-        const ethtool = openEthtoolSocket(lab.calls);
-        const { index } = node.link(UPLINK);
-        for (const feature of [TX_CHECKSUM_OFFLOAD, "tx-udp_tnl-segmentation"])
-          ethtool.socket.request(switchFeatureOff(ethtool, index, feature));
-        ethtool.socket.close();
-      });
+      withoutOffload(node, UPLINK, [TX_CHECKSUM_OFFLOAD, "tx-udp_tnl-segmentation"]);
       router = new FrameSocket(on.nodes.router, `to-${node.name}`);
       on.load();
     });

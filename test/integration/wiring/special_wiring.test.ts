@@ -104,7 +104,7 @@ describe("how ADD wires unusual pods", function () {
       );
       assert.deepEqual([interfaces[0]?.mac, node.link("br9").mac], [mac, mac]);
     }
-    // Not for a moment either, in which packets of running pods would be lost.
+    // The address must not change even for a moment: packets of running pods would be lost.
     assert.deepEqual(await reported.end(), [mac]);
     // This port has the lowest possible address, which a bridge without an address of its own takes over.
     node.exec("ip", ["link", "add", "low", "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "low-peer"]);

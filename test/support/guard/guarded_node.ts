@@ -18,6 +18,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { connect, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { carries } from "./token.ts";
+import { droppedPackets } from "../nftables/dropped_packets.ts";
 
 /** The daemon's configuration on the labs' bridge, with defaults otherwise. */
 export const NODE_CONFIGURATION: NodeConfiguration = {
@@ -146,8 +147,7 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
     dropped: (reason) =>
       tables
         .map(({ family, name }) => node.exec("nft", ["list", "table", family, name]))
-        .flatMap((text) => [...text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"))])
-        .reduce((sum, [, packets]) => sum + Number(packets), 0),
+        .reduce((sum, listing) => sum + droppedPackets(listing, reason), 0),
     withoutStranger: async (work) => {
       node.exec("ip", ["link", "set", STRANGER_PORT, "nomaster"]);
       try {

@@ -24,6 +24,7 @@ import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 import { readScenario, SERVICE_RULES } from "./scenario.ts";
+import { droppedPackets } from "../nftables/dropped_packets.ts";
 
 /** A pod as the plugin wires it. */
 export interface ServicedPod {
@@ -111,9 +112,7 @@ export class ServicedNode implements Disposable {
 
   /** Returns how many packets the rules with this comment have dropped. */
   dropped(reason: string): number {
-    const text = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-    const counts = text.matchAll(new RegExp(`packets (\\d+) bytes \\d+ drop comment "${reason}"`, "g"));
-    return [...counts].reduce((sum, [, packets]) => sum + Number(packets), 0);
+    return droppedPackets(this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]), reason);
   }
 
   /** Returns nft's listing of the inet table's sets and maps, without counters and elements that rules have written. */

@@ -36,7 +36,7 @@ describe("kernel/bpf/btf", () => {
     assert.equal(memberOf(btf, "ring", "gone"), undefined);
   });
 
-  it("types of every kind are passed over, whatever follows them", () => {
+  it("readBtf reads types of every kind, with the bytes that follow each", () => {
     const others: readonly BtfType["kind"][] = ["pointer", "array", "enum", "function prototype", "enum of 64 bits"];
     const types = packetTypes();
     const btf = read([
@@ -82,14 +82,14 @@ describe("kernel/bpf/packet_layout", () => {
     "without a field": { csum_start: { name: "other" } },
     "without the bit for tunnels": { encapsulation: { name: "other" } },
     "without the place of the packet within": { inner_network_header: { name: "other" } },
-    "whose state has three bits": { ip_summed: { width: 3 } },
-    "whose state is in two bytes": { ip_summed: { offset: 7 } },
+    "whose checksum state has three bits": { ip_summed: { width: 3 } },
+    "whose checksum state is in two bytes": { ip_summed: { offset: 7 } },
     "with a bit field where bytes are expected": { csum_offset: { width: 16 } },
     "with a field that begins within a byte": { head: { offset: 1537 } },
     "with fields that are far apart": { data: { offset: 1024 + 8 * 200 } },
   };
   for (const [title, changes] of Object.entries(OTHERS)) {
-    it(`GUARD-18: there is no layout of a struct sk_buff ${title}`, () => {
+    it(`GUARD-18: packetLayout returns undefined for a struct sk_buff ${title}`, () => {
       assert.equal(packetLayout(read(packetTypes(changes))), undefined);
     });
   }
