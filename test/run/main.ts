@@ -1,95 +1,102 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import process from "node:process";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { endAs, type Outcome, runNode } from "../setup/child.mjs";
-import { REPORT, type Report, summaryLine } from "../support/report.ts";
-import { filesToRepeat, withSecondRun } from "./repeat.ts";
-import { stolenMilliseconds } from "./stolen.ts";
+import { program } from "commander";
+import { processorSeconds } from "../bench/cluster/process_tree.ts";
+import { machineChanges, machineState } from "../support/machine_state.ts";
+import { planRun } from "./plan.ts";
+import { type Finished, runFiles } from "./pool.ts";
+import { fileLines, inSeconds, reportLines, timeLines } from "./print.ts";
+import { provenBehaviours } from "./proven.ts";
+import { REPORT, type Report, totalsOf } from "./result.ts";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
-const MOCHA = "node_modules/mocha/bin/mocha.js";
+const ALL = "test/**/*.test.ts";
+/** On two processors three processes were the fastest (docs/tests.md): the third uses the waits of the others. */
+const PROCESSES = 3;
 
-const MOST_REPEATS = 3;
-/** A longer run is not extended by a repeat. */
-const LATEST_REPEAT_MILLISECONDS = 70 * 60_000;
+interface Options {
+  readonly grep?: string;
+  readonly forbidOnly?: true;
+  readonly seed: number;
+  readonly processes: number;
+  readonly times?: true;
+}
 
-/**
- * The host is calm if it takes less than this share of each processor during a wait of this length; and the most waits.
- */
-const CALM_SHARE = 0.05;
-const CALM_MILLISECONDS = 5000;
-const MOST_WAITS = 24;
+program
+  .name("npm test --")
+  .description(
+    "runs the tests, side by side in several processes; those in folders named exclusive/ at the end, one by one",
+  )
+  .argument("[files...]", "test files, or folders of them; all when absent")
+  .option("-g, --grep <pattern>", "run only tests whose full title matches")
+  .option("--forbid-only", "fail where a test is marked as the only one to run")
+  .option("--seed <number>", "the order of the files", Number, Math.trunc(Math.random() * 1e6))
+  .option("--processes <number>", "how many files are run at once", Number, PROCESSES)
+  .option("--times", "print the files that took the longest")
+  .parse();
 
-await main(process.argv.slice(2));
+process.chdir(PROJECT);
+process.exitCode = await main(program.args, program.opts<Options>());
 
-/** Runs mocha, repeats files that failed while the host took the processors, and prints the totals as the last line. */
-async function main(args: readonly string[]): Promise<void> {
+/** Runs the chosen test files, prints the results, writes the report, and returns the exit code. */
+async function main(chosen: readonly string[], options: Options): Promise<number> {
+  const { grep, forbidOnly = false, seed, processes } = options;
   const start = performance.now();
-  let ran = await runTests(args);
-  for (let repeat = 0; repeat < MOST_REPEATS; repeat++) {
-    if (!("report" in ran) || !isWhole(args) || performance.now() - start > LATEST_REPEAT_MILLISECONDS) break;
-    const first = ran.report;
-    const files = filesToRepeat(first);
-    if (files.length === 0) break;
-    printRepeated(first, files);
-    await calm();
-    const second = await runTests([...args, ...files]);
-    ran = "report" in second ? { report: withSecondRun(first, second.report, files) } : second;
-  }
-  if ("report" in ran) conclude(ran.report);
-  else endAs(ran);
+  const isWhole = chosen.length === 0 && grep === undefined;
+  const { together, exclusive } = planRun(filesOf(chosen), seed);
+  print(
+    `${String(together.length)} files in ${String(processes)} processes, then ${String(exclusive.length)} exclusive ones; load ${load()}; order: --seed ${String(seed)}`,
+  );
+  const machineBefore = machineState();
+  const files: Finished[] = [];
+  const onFinished = (finished: Finished): void => {
+    files.push(finished);
+    for (const line of fileLines(finished, chosen.length > 0)) print(line);
+  };
+  const assign = (file: string) => ({ file, grep, forbidOnly });
+  const problems = [
+    ...(await runFiles(together.map(assign), processes, onFinished)),
+    ...(await runFiles(exclusive.map(assign), 1, onFinished)),
+    ...machineChanges(machineBefore, machineState()).map(
+      (change) => `the machine is not as it was before the tests: ${change}`,
+    ),
+  ];
+  if (isWhole) problems.push(...provenBehaviours(files));
+  const report: Report = { seed, files, problems };
+  writeReport(report);
+  if (options.times === true) for (const line of timeLines(files)) print(line);
+  const tests = files.flatMap((file) => file.tests);
+  if (tests.length === 0) print("No test ran: no file or title matches what was asked for.");
+  const time = inSeconds(performance.now() - start);
+  print(`\n${time} of the clock, ${inSeconds(1000 * processorSeconds(process.pid))} of the processors; load ${load()}`);
+  for (const line of reportLines(report)) print(line);
+  return totalsOf(files, problems).failed > 0 || tests.length === 0 ? 1 : 0;
 }
 
-/** Runs mocha. @returns its report; or its exit if the report does not explain the failure */
-async function runTests(args: readonly string[]): Promise<{ readonly report: Report } | Outcome> {
-  const outcome = await runNode(process.execPath, [MOCHA, ...args], { cwd: PROJECT, env: process.env });
-  const report = readReport();
-  if (report === undefined || "signal" in outcome) return outcome;
-  const isReported =
-    outcome.code === 0 || report.failures.length + report.furtherFailures + Number(report.tests.length === 0) > 0;
-  return isReported ? { report } : outcome;
+/** Returns the test files that were asked for, as paths within the project. */
+function filesOf(chosen: readonly string[]): readonly string[] {
+  if (chosen.length === 0) return globSync(ALL);
+  return chosen.flatMap((name) => {
+    const file = path.relative(PROJECT, path.resolve(name));
+    return statSync(file, { throwIfNoEntry: false })?.isDirectory() === true
+      ? globSync(`${file}/**/*.test.ts`)
+      : [file];
+  });
 }
 
-function printRepeated({ failures }: Report, files: readonly string[]): void {
-  print("\n  The host had the processors while these failed; their files are run once more:");
-  for (const { fullTitle, file = "", stolenMilliseconds: stolen } of failures) {
-    if (files.includes(file)) print(`    ${fullTitle} (${String(stolen)} ms)`);
-  }
+function writeReport(report: Report): void {
+  mkdirSync(path.dirname(REPORT), { recursive: true });
+  writeFileSync(REPORT, `${JSON.stringify(report, null, 2)}\n`);
 }
 
-function conclude(report: Report): void {
-  writeFileSync(path.join(PROJECT, REPORT), `${JSON.stringify(report, null, 2)}\n`);
-  const { tests, passes, pending, furtherFailures } = report;
-  const failures = report.failures.length + furtherFailures;
-  if (tests.length === 0 && failures === 0) print("  No test ran: no file or title matches what was asked for.\n");
-  print(summaryLine({ passes: passes.length, failures, pending: pending.length }));
-  process.exitCode = failures > 0 || tests.length === 0 ? 1 : 0;
-}
-
-/** Whether the run covers all tests: a user who chose files or titles sees the failure and can repeat the run. */
-function isWhole(args: readonly string[]): boolean {
-  return args.every((arg) => arg.startsWith("--forbid-"));
-}
-
-/** Returns the report of the run that just ended; undefined when no test could be loaded. */
-function readReport(): Report | undefined {
-  try {
-    // The run's reporter wrote it, after it had removed an older one.
-    return JSON.parse(readFileSync(path.join(PROJECT, REPORT), "utf8")) as Report;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Waits until the host is calm, or for the longest time. */
-async function calm(): Promise<void> {
-  for (let waits = 0; waits < MOST_WAITS; waits++) {
-    const before = stolenMilliseconds();
-    await sleep(CALM_MILLISECONDS);
-    if (stolenMilliseconds() - before < CALM_SHARE * CALM_MILLISECONDS) return;
-  }
+function load(): string {
+  return os
+    .loadavg()
+    .map((value) => value.toFixed(1))
+    .join(" ");
 }
 
 function print(line: string): void {

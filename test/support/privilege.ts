@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import Mocha from "mocha";
-import { titleWithReason } from "./report.ts";
+import { titleWithReason } from "../run/result.ts";
 
 /** The privilege that the kernel gives this process. */
 export interface Privilege {

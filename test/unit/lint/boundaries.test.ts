@@ -34,7 +34,7 @@ describe("lint: import boundaries", () => {
     ["policyd/semantics/policies/match.ts", "../services/packet.ts", "Packet", /objects only/],
     ["policyd/semantics/policies/evaluate.ts", "../../../kernel/nftables/text/text.ts", "formatTable", /objects only/],
     ["policyd/semantics/policies/party.ts", "node:net", "isIP", /objects only/],
-    ["cni/add/add.ts", "../../test/support/report.ts", "summaryLine", /production code/],
+    ["cni/add/add.ts", "../../test/run/result.ts", "summaryLine", /production code/],
     ["cni/add/add.ts", "node:process", "exit", /process\.exitCode/],
   ];
   for (const [file, specifier, name, message] of forbidden) {

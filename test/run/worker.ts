@@ -1,0 +1,102 @@
+import process from "node:process";
+import Mocha from "mocha";
+import { processorSeconds } from "../bench/cluster/process_tree.ts";
+import { endProcesses, leftoverProcesses } from "../support/leftover.ts";
+import type { FileResult, TestResult } from "./result.ts";
+
+/**
+ * A process that runs the test files which the pool sends it, one after another, and reports the result of each. It
+ * ends when the pool disconnects.
+ */
+
+/** The message of the pool: a file to run, and which tests of it. */
+export interface Assignment {
+  readonly file: string;
+  readonly grep: string | undefined;
+  readonly forbidOnly: boolean;
+}
+
+/** The grace period in milliseconds for processes that a test has asked to end. */
+const GRACE = 1000;
+/**
+ * A test may take this many times its time limit: the limits are those of a test that has the processor for itself.
+ */
+const PATIENCE = 4;
+/** Milliseconds; for tests that set no limit. */
+const LIMIT = 20_000;
+
+const { EVENT_HOOK_BEGIN, EVENT_TEST_BEGIN, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } =
+  Mocha.Runner.constants;
+
+process.on("message", (assignment: Assignment) => {
+  void runFile(assignment).then((result) => process.send?.(result));
+});
+
+/** Runs a file's tests and returns their results; a file that cannot be loaded is a problem. */
+async function runFile({ file, grep, forbidOnly }: Assignment): Promise<FileResult> {
+  const start = performance.now();
+  const processorStart = processorSeconds(process.pid);
+  const tests: TestResult[] = [];
+  const problems: string[] = [];
+  const mocha = new Mocha({
+    timeout: LIMIT,
+    forbidOnly,
+    reporter: SilentReporter,
+    ...(grep === undefined ? {} : { grep }),
+  });
+  mocha.addFile(file);
+  try {
+    await mocha.loadFilesAsync();
+    await runLoaded(mocha, tests);
+  } catch (error) {
+    problems.push(`it cannot be run: ${textOf(error)}`);
+  }
+  problems.push(...(await endLeftovers()));
+  return {
+    file,
+    tests,
+    problems,
+    milliseconds: Math.round(performance.now() - start),
+    processorMilliseconds: Math.round(1000 * (processorSeconds(process.pid) - processorStart)),
+  };
+}
+
+function runLoaded(mocha: Mocha, tests: TestResult[]): Promise<void> {
+  return new Promise((resolve) => {
+    const runner = mocha.run(() => resolve());
+    extendLimits(runner);
+    const note = (test: Mocha.Runnable, outcome: TestResult["outcome"], error?: unknown): void => {
+      const result = { fullTitle: test.fullTitle(), outcome, milliseconds: test.duration ?? 0 };
+      tests.push(error === undefined ? result : { ...result, error: textOf(error) });
+    };
+    runner.on(EVENT_TEST_PASS, (test) => note(test, "passed"));
+    runner.on(EVENT_TEST_PENDING, (test) => note(test, "skipped"));
+    runner.on(EVENT_TEST_FAIL, (test, error) => note(test, "failed", error));
+  });
+}
+
+/** Extends the limit of each test and hook once, before it runs; a limit of 0 stays "none". */
+function extendLimits(runner: Mocha.Runner): void {
+  const extended = new Set<Mocha.Runnable>();
+  const extend = (runnable: Mocha.Runnable): void => {
+    if (extended.has(runnable)) return;
+    extended.add(runnable);
+    runnable.timeout(PATIENCE * runnable.timeout());
+  };
+  runner.on(EVENT_TEST_BEGIN, extend);
+  runner.on(EVENT_HOOK_BEGIN, extend);
+}
+
+/** Ends processes that tests have left running, and names them: they may hold a namespace. */
+async function endLeftovers(): Promise<readonly string[]> {
+  const leftovers = await leftoverProcesses(GRACE);
+  endProcesses(leftovers);
+  return leftovers.map(({ pid, commandLine }) => `it left a process running: ${pid} ${commandLine}`);
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? String(error)) : String(error);
+}
+
+/** Prints nothing: the pool's process prints. */
+class SilentReporter extends Mocha.reporters.Base {}
