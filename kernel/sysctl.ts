@@ -47,18 +47,6 @@ export function procSysctl(files: FileCalls): Sysctl {
   };
 }
 
-/** Returns settings in memory, for tests. A key that is not in the map is one that the kernel lacks. */
-export function fakeSysctl(settings: Map<string, string>): Sysctl {
-  return {
-    read: (key) => settings.get(key),
-    write: (key, value) => {
-      if (!settings.has(key)) return false;
-      settings.set(key, value);
-      return true;
-    },
-  };
-}
-
 function openWritable(files: FileCalls, path: string): number {
   const flags = OpenFlag.WRONLY | OpenFlag.CLOEXEC;
   const fd = files.open(path, flags, 0);

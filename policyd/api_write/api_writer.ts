@@ -16,20 +16,3 @@ export interface ApiWriter {
   /** Aborts the request in progress; its result no longer matters. */
   stop(): void;
 }
-
-/** For tests: a writer with prepared answers; requests beyond these succeed. */
-export class FakeApiWriter implements ApiWriter {
-  /** The requests, in order. */
-  readonly asked: Write[] = [];
-  readonly answers: (Answer | Failure | Promise<Answer>)[] = [];
-  isStopped = false;
-
-  async write(write: Write): Promise<Answer | Failure> {
-    this.asked.push(write);
-    return this.answers.shift() ?? { type: "answered", status: 200, words: "", retryAfter: undefined };
-  }
-
-  stop(): void {
-    this.isStopped = true;
-  }
-}

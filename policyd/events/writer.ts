@@ -27,20 +27,3 @@ export function outcomeOf(answer: Answer): Outcome {
   const isOfRights = refusal.type !== "forbidden" || !/being terminated/.test(words);
   return isOfRights ? refusal : { ...refusal, type: "rejected" };
 }
-
-/** For tests: a writer with prepared outcomes; Events beyond these are created. */
-export class FakeEventWriter implements EventWriter {
-  /** The Events, in order. */
-  readonly asked: ClusterEvent[] = [];
-  readonly outcomes: Outcome[] = [];
-  isStopped = false;
-
-  create(event: ClusterEvent): Promise<Outcome> {
-    this.asked.push(event);
-    return Promise.resolve(this.outcomes.shift() ?? { type: "created" });
-  }
-
-  stop(): void {
-    this.isStopped = true;
-  }
-}

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../policyd/lib/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { NodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";

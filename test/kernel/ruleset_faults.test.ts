@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { FakeClock } from "../../policyd/lib/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";

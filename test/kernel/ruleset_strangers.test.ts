@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { FakeClock } from "../../policyd/lib/clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";

@@ -1,4 +1,3 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type FileReadCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
@@ -84,15 +83,4 @@ export function boundPorts(text: string, protocol: "tcp" | "udp"): readonly Port
     if (port > 0) found.add(port);
   }
   return [...found].map((port) => ({ first: port, last: port }));
-}
-
-/** For tests, with ports that they set. */
-export class FakeNodePorts implements NodePortsReader {
-  ports: NodePorts = { local: DEFAULT_LOCAL, taken: [] };
-  error: DrawbridgeError | undefined;
-
-  read(): NodePorts {
-    if (this.error !== undefined) throw this.error;
-    return this.ports;
-  }
 }

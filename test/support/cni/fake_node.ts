@@ -2,7 +2,7 @@ import path from "node:path";
 import type { PluginMachine } from "../../../cni/host.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { fakeSysctl } from "../../../kernel/sysctl.ts";
+import { fakeSysctl } from "../fake_sysctl.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";

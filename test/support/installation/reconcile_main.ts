@@ -1,5 +1,5 @@
 import process from "node:process";
-import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { FakeClock } from "../fake_clock.ts";
 import { Contest } from "../../../policyd/installation/contest.ts";
 import { hostFiles } from "../../../policyd/installation/host_files.ts";
 import { ListFile } from "../../../policyd/installation/list_file.ts";

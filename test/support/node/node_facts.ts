@@ -1,5 +1,5 @@
 import { expectation } from "../../../cli/node/doctor/expectation.ts";
-import { plainLink } from "../../../cni/node_state/fake_kernel.ts";
+import { plainLink } from "../node_state/fake_node_state.ts";
 import type { NodeFacts, NodeLink, PluginFile } from "../../../cli/node/doctor/facts.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";

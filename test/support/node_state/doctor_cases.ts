@@ -1,6 +1,6 @@
 import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
 import { desiredBridges } from "../../../cni/node_state/desired.ts";
-import { FakeNodeState } from "../../../cni/node_state/fake_kernel.ts";
+import { FakeNodeState } from "./fake_node_state.ts";
 import { EVERYTHING } from "../../../cni/node_state/observed.ts";
 import { RECORDS } from "./records.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { FakeClock } from "../fake_clock.ts";
 import { type FaultRates, FaultyNftables } from "../ruleset/faulty_nftables.ts";
 import { clusterEvents } from "./random_events.ts";
 import { ClusterState, EventNode } from "./random_node.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeKernelNotifications } from "../../../kernel/notifications/fake_notifications.ts";
+import { FakeKernelNotifications } from "../../support/daemon/fake_notifications.ts";
 import type { NotificationListener } from "../../../kernel/notifications/notifications.ts";
 import { type NotificationSource, planSource, type SourcePlan } from "../../../kernel/notifications/source.ts";
 import { bindLogGroup } from "../../../kernel/nflog/group.ts";

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import { fakeSysctl, procSysctl } from "../../../kernel/sysctl.ts";
+import { procSysctl } from "../../../kernel/sysctl.ts";
+import { fakeSysctl } from "../../support/fake_sysctl.ts";
 
 const sysctl = procSysctl(nodeSyscalls());
 

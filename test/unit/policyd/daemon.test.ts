@@ -4,7 +4,7 @@ import { frame } from "../../../cni/attachment/message_frame.ts";
 import { replyToJson } from "../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../support/fake_clock.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
 import type { ClusterObject, Kind } from "../../../policyd/objects/model.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Api } from "../../apiserver/api.ts";
 import { NODE_STATUS, NODES_PATH, STRATEGIC_MERGE, withStatus } from "../../apiserver/node_status.ts";
-import { FakeClock } from "../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../support/fake_clock.ts";
 import { availablePatch } from "../../../policyd/network_condition/patch.ts";
 
 const READY = { type: "Ready", status: "True", reason: "KubeletReady" };

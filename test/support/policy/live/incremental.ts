@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../nftables/fake/fake_nftables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { type FaultRates, FaultyNftables } from "../../ruleset/faulty_nftables.ts";
 import { LiveNode } from "./live_node.ts";

@@ -1,4 +1,5 @@
-import { type Cancel, type Clock, FakeClock } from "../../../../policyd/lib/clock.ts";
+import type { Cancel, Clock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../fake_clock.ts";
 
 interface Later {
   cancel: Cancel | undefined;

@@ -10,7 +10,8 @@ import {
 } from "../../../../cni/attachment/original_settings.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { fakeSysctl, type Sysctl } from "../../../../kernel/sysctl.ts";
+import type { Sysctl } from "../../../../kernel/sysctl.ts";
+import { fakeSysctl } from "../../../support/fake_sysctl.ts";
 
 const KEY = "net/ipv4/conf/eth0.7/send_redirects";
 

@@ -18,7 +18,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { tableChanges } from "../../../../kernel/nftables/encode/change.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { formatChanges, formatTable } from "../../../../kernel/nftables/text/text.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type DesiredBridge, desiredBridges } from "../../../../cni/node_state/desired.ts";
 import { repairSteps, stepText } from "../../../../cni/node_state/difference.ts";
-import { FakeNodeState } from "../../../../cni/node_state/fake_kernel.ts";
+import { FakeNodeState } from "../../../support/node_state/fake_node_state.ts";
 import { EVERYTHING } from "../../../../cni/node_state/observed.ts";
 import { problemsOf } from "../../../../cni/node_state/problems.ts";
 import { settle } from "../../../../cni/node_state/settle.ts";

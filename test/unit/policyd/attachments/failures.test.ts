@@ -7,7 +7,7 @@ import {
   type RecordedFailure,
   recordedFailures,
 } from "../../../../policyd/attachments/failures.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";

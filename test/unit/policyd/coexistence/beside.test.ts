@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
+import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { NeighbouringPods } from "../../../../policyd/coexistence/neighbouring_pods.ts";
 import type { BesideKernel } from "../../../../policyd/coexistence/beside_kernel.ts";
 import {

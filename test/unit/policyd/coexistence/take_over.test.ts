@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { foreignPorts } from "../../../../policyd/coexistence/foreign_ports.ts";
 import { type BridgeSight, TakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";

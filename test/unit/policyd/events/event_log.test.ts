@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import {
   EventLog,
   MOST_ATTEMPTS,
@@ -10,7 +10,8 @@ import {
   REPORTED_MILLISECONDS,
 } from "../../../../policyd/events/event_log.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
-import { FakeEventWriter, type Outcome } from "../../../../policyd/events/writer.ts";
+import type { Outcome } from "../../../../policyd/events/writer.ts";
+import { FakeEventWriter } from "../../../support/daemon/fake_event_writer.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 
 const AWAY: Outcome = { type: "failed", reason: "connect ECONNREFUSED", retryAfter: undefined };

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import nock from "nock";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { ANSWER_MILLISECONDS } from "../../../../policyd/api_write/http_api_writer.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { ClusterEvent } from "../../../../policyd/events/event.ts";
 import { HttpEventWriter } from "../../../../policyd/events/http_writer.ts";
 import type { Outcome } from "../../../../policyd/events/writer.ts";

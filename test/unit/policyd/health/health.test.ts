@@ -5,7 +5,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { startNotificationThread } from "../../../../kernel/notifications/thread.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { Commit } from "../../../../policyd/ruleset/commit.ts";
 import { conditionsAnswer, healthzAnswer } from "../../../../policyd/health/answers.ts";
 import { openHealth } from "../../../../policyd/health/open.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { Contest } from "../../../../policyd/installation/contest.ts";
 
 /** A contest in which another program changes our part this number of times, each time this long after we wrote it. */

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { readConfigurationNames } from "../../../../cli/node/machine/read_files.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installation, type InstallationParts } from "../../../../policyd/installation/installation.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";

@@ -22,7 +22,7 @@ import { Installer } from "../../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";
 import { CONFIGURATION_FILE } from "../../../../policyd/installation/network_configuration.ts";
 import { Contest } from "../../../../policyd/installation/contest.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { freshText, ownPartNamed } from "../../../support/installation/own_part.ts";
 import { type Death, dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
 

@@ -18,7 +18,7 @@ import {
 import { tmpdir } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { Contest } from "../../../../policyd/installation/contest.ts";
 import { type HostFiles, hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { FakeClock, realClock } from "../../../../policyd/lib/clock.ts";
+import { realClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 
 /** Runs an action with the machine's wall clock set forward by this many milliseconds, or back if negative. */
 function withWallClock(milliseconds: number, action: () => void): void {

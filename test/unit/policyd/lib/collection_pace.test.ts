@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import process from "node:process";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { v8CollectionPace } from "../../../../policyd/lib/collection_pace.ts";
 import { LiveNode, set } from "../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../support/policy/live/objects.ts";

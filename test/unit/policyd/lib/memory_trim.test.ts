@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { keepMemoryTrimmed } from "../../../../policyd/lib/memory_trim.ts";
 
 describe("policyd memory", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { RenewedSubscription } from "../../../../policyd/lib/renewed_subscription.ts";
 
 describe("policyd: a kept subscription", () => {

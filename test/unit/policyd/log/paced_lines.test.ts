@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { Line } from "../../../../policyd/log/line.ts";
 import { PacedLines } from "../../../../policyd/log/paced_lines.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { LogFormat } from "../../../../policyd/log/line.ts";
 import type { Level, Logger } from "../../../../policyd/log/logger.ts";
 import { winstonLogger } from "../../../../policyd/log/winston_logger.ts";

@@ -4,7 +4,7 @@ import { type IncomingMessage, request, type RequestOptions } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MetricsServer } from "../../../../policyd/metrics/http_server.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { FakeCounters } from "../../../../kernel/nftables/fake/fake_counters.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

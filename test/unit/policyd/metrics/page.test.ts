@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { EndpointSeries } from "../../../../policyd/metrics/endpoint_connections.ts";
 import { metricsPage, type PageParts } from "../../../../policyd/metrics/page.ts";
 import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";

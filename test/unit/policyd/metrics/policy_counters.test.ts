@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { FakeCounters } from "../../../../kernel/nftables/fake/fake_counters.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import { FakeRuleCounters } from "../../../../kernel/nftables/fake/fake_rule_counters.ts";
+import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
+import { FakeRuleCounters } from "../../../support/nftables/fake/fake_rule_counters.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeApiWriter } from "../../../../policyd/api_write/api_writer.ts";
+import { FakeApiWriter } from "../../../support/daemon/fake_api_writer.ts";
 import type { Answer } from "../../../../policyd/api_write/refusal.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { judge } from "../../../../policyd/objects/gate/gate.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

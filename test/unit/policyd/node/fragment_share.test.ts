@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { formatRule } from "../../../../kernel/nftables/text/rule_text.ts";
-import { fakeSysctl } from "../../../../kernel/sysctl.ts";
+import { fakeSysctl } from "../../../support/fake_sysctl.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import {
   affordableFragmentMemory,

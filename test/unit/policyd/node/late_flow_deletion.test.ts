@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { LateFlowDeletion } from "../../../../policyd/node/late_flow_deletion.ts";
 
 const [A, B] = [parseAddress("10.244.1.2"), parseAddress("fd00:244:1::3")];

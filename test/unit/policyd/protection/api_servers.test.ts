@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { type Address, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { ApiServers } from "../../../../policyd/protection/api_servers.ts";
 
 function setUp() {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";

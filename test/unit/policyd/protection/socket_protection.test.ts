@@ -4,7 +4,7 @@ import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { FlowTuples } from "../../../../kernel/conntrack/flow_tuples.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";

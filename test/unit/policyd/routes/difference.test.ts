@@ -8,7 +8,7 @@ import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
 import type { Node } from "../../../../policyd/objects/model.ts";
 import { type Desired, desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "../../../../policyd/routes/difference.ts";
-import { FakeRouteKernel } from "../../../../policyd/routes/route_kernel/fake_route_kernel.ts";
+import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
 import type { KernelState, Step } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
 import { isOurs } from "../../../../policyd/routes/numbers.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { sampleAddress, sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";

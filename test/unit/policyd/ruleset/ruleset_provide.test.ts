@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
 import { counter, drop, goTo, inSet, rule } from "../../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { runRandomProfiles } from "../../../support/ruleset/random_profiles.ts";
 import { randomFrom } from "../../../support/random.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { FakeKernelNotifications } from "../../../../kernel/notifications/fake_notifications.ts";
+import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
 import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { type Change, requestsOf } from "../../../../kernel/nftables/encode/change.ts";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeNftables } from "../../../../kernel/nftables/fake/fake_nftables.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../policyd/objects/model.ts";
 import { randomFrom } from "../../../support/random.ts";
 import { runIncrementally } from "../../../support/services/incremental.ts";

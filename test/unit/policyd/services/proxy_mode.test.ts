@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { Answer, HttpListener } from "../../../../policyd/services/health_check/http_listener.ts";
 import { placeId } from "../../../../policyd/services/health_check/listening_addresses.ts";
 import { PROXY_MODE_PLACES, proxyMode } from "../../../../policyd/services/proxy_mode.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";

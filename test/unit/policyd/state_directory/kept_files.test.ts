@@ -5,7 +5,7 @@ import { writeAttachment } from "../../../../cni/attachment/attachment.ts";
 import { type FileSight, sightOf } from "../../../../kernel/file.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { KeptTree } from "../../../../policyd/state_directory/directory_repair.ts";
 import { RecordRepair } from "../../../../policyd/state_directory/record_repair.ts";
 import { DirectoryChanges } from "../../../../policyd/state_directory/directory_changes.ts";

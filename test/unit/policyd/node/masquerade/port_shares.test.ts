@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
-import { FakeNodePorts } from "../../../../../policyd/node/masquerade/taken_ports.ts";
+import { FakeNodePorts } from "../../../../support/node/fake_node_ports.ts";
 
 function setUp() {
   const present = new Map<string, SharingAttachment>();

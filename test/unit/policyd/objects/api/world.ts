@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import { type ClusterObject, KINDS } from "../../../../../policyd/objects/model.ts";
 import { ApiSource } from "../../../../../policyd/objects/api/api_source.ts";

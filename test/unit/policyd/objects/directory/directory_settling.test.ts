@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import { DirectorySource } from "../../../../../policyd/objects/directory/directory_source.ts";
 import { MemoryDirectory } from "../../../../../policyd/objects/directory/memory_directory.ts";
 import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";

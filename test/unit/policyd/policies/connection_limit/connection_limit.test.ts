@@ -4,7 +4,7 @@ import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts"
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";

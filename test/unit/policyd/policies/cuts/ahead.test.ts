@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";

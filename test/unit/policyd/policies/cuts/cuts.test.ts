@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";

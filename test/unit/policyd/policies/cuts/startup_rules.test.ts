@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { tableChanges } from "../../../../../kernel/nftables/encode/change.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Element, Table } from "../../../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { withVersion } from "../../../../../policyd/ruleset/schema.ts";

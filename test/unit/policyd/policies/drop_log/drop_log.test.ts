@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
-import { FakeKernelNotifications } from "../../../../../kernel/notifications/fake_notifications.ts";
+import { FakeKernelNotifications } from "../../../../support/daemon/fake_notifications.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { logPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
 import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
 import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";

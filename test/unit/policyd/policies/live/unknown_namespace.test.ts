@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy } from "../../../../../policyd/objects/model.ts";
 import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";

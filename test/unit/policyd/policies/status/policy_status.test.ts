@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
 import { PolicyProgress } from "../../../../../policyd/policies/status/policy_progress.ts";
 import {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
-import { FakeNftables } from "../../../../../kernel/nftables/fake/fake_nftables.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";

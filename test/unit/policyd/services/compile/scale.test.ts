@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Table } from "../../../../../kernel/nftables/model/object.ts";
 import { addressPlus, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { nodeTables } from "../../../../../policyd/node/tables/tables.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
 import { HealthCheckServers } from "../../../../../policyd/services/health_check/health_check_servers.ts";

@@ -4,7 +4,7 @@ import type { ConntrackEntry } from "../../../../../kernel/conntrack/entry.ts";
 import { type ConntrackFilter, matchesFilter } from "../../../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { FakeClock } from "../../../../../policyd/lib/clock.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";

@@ -1,7 +1,11 @@
-import { DrawbridgeError } from "../error.ts";
-import type { ReceivedMessage } from "../netlink/message.ts";
-import type { NotificationListener, KernelNotifications, Subscription } from "./notifications.ts";
-import type { NotificationSource } from "./source.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
+import type {
+  NotificationListener,
+  KernelNotifications,
+  Subscription,
+} from "../../../kernel/notifications/notifications.ts";
+import type { NotificationSource } from "../../../kernel/notifications/source.ts";
 
 /** Events that a test makes. Listeners are called before the call that makes the event returns. */
 export class FakeKernelNotifications implements KernelNotifications {

@@ -1,5 +1,5 @@
-import type { TableReference } from "../model/object.ts";
-import type { CountedTableRule, RuleCounters } from "../decode/rule_counters.ts";
+import type { TableReference } from "../../../../kernel/nftables/model/object.ts";
+import type { CountedTableRule, RuleCounters } from "../../../../kernel/nftables/decode/rule_counters.ts";
 
 /** Rules whose counters a test controls. Each piece of a list has one rule, so that a test can act between any two. */
 export class FakeRuleCounters implements RuleCounters {

@@ -1,15 +1,21 @@
-import { DrawbridgeError } from "../../error.ts";
-import { NetlinkError } from "../../netlink/error.ts";
-import { decodeBody } from "../../netlink/message.ts";
-import { Errno } from "../../syscall/errno.ts";
-import { type Change, requestsOf } from "../encode/change.ts";
-import { keyText } from "../encode/element.ts";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { NetlinkError } from "../../../../kernel/netlink/error.ts";
+import { decodeBody } from "../../../../kernel/netlink/message.ts";
+import { Errno } from "../../../../kernel/syscall/errno.ts";
+import { type Change, requestsOf } from "../../../../kernel/nftables/encode/change.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { checkElement, checkRule, checkUnusedChain, checkUnusedSet } from "./fake_references.ts";
-import { chainLayout, ruleLayout, setLayout, tableLayout } from "../encode/message.ts";
-import type { Element, SetDefinition, TableReference } from "../model/object.ts";
-import type { ElementPieces, Nftables } from "../socket.ts";
-import type { ChainState, RuleState, SetState, TableHead, TableState } from "../decode/state.ts";
-import { commentOf } from "../encode/userdata.ts";
+import { chainLayout, ruleLayout, setLayout, tableLayout } from "../../../../kernel/nftables/encode/message.ts";
+import type { Element, SetDefinition, TableReference } from "../../../../kernel/nftables/model/object.ts";
+import type { ElementPieces, Nftables } from "../../../../kernel/nftables/socket.ts";
+import type {
+  ChainState,
+  RuleState,
+  SetState,
+  TableHead,
+  TableState,
+} from "../../../../kernel/nftables/decode/state.ts";
+import { commentOf } from "../../../../kernel/nftables/encode/userdata.ts";
 
 /** The number of elements in one piece of a list. */
 const PIECE = 200;

@@ -1,10 +1,10 @@
-import { decodeAttributes } from "../../netlink/attribute.ts";
-import { NetlinkError } from "../../netlink/error.ts";
-import { Errno } from "../../syscall/errno.ts";
-import { instructions } from "../encode/instruction.ts";
-import { ANONYMOUS_NAME } from "../encode/match_code.ts";
-import type { Element } from "../model/object.ts";
-import type { ChainState, RuleState, SetState } from "../decode/state.ts";
+import { decodeAttributes } from "../../../../kernel/netlink/attribute.ts";
+import { NetlinkError } from "../../../../kernel/netlink/error.ts";
+import { Errno } from "../../../../kernel/syscall/errno.ts";
+import { instructions } from "../../../../kernel/nftables/encode/instruction.ts";
+import { ANONYMOUS_NAME } from "../../../../kernel/nftables/encode/match_code.ts";
+import type { Element } from "../../../../kernel/nftables/model/object.ts";
+import type { ChainState, RuleState, SetState } from "../../../../kernel/nftables/decode/state.ts";
 
 /** The content of a table in memory. */
 export interface Holdings {

@@ -1,10 +1,16 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { cidrFamily, formatCidr } from "../../../kernel/ip/cidr.ts";
 import { type Route, ROUTE_PROTOCOL } from "../../../kernel/route/route.ts";
-import type { Slices } from "../../lib/sliced_work.ts";
-import type { KernelState, OwnRoute, RouteKernel, Step, TunnelState } from "./kernel_state.ts";
-import { ROUTE_PRIORITY } from "../numbers.ts";
-import { TUNNEL } from "../tunnel.ts";
+import type { Slices } from "../../../policyd/lib/sliced_work.ts";
+import type {
+  KernelState,
+  OwnRoute,
+  RouteKernel,
+  Step,
+  TunnelState,
+} from "../../../policyd/routes/route_kernel/kernel_state.ts";
+import { ROUTE_PRIORITY } from "../../../policyd/routes/numbers.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 
 /** An in-memory {@link RouteKernel} for tests, which refuses what the kernel refuses. */
 export class FakeRouteKernel implements RouteKernel {

@@ -1,11 +1,18 @@
-import type { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
-import type { Link } from "../../kernel/route/link.ts";
-import { ALL_RESERVED_GROUPS } from "../add/wiring.ts";
-import type { DesiredBridge, DesiredPort } from "./desired.ts";
-import type { NodeStateKernel, ObservedBridge, ObservedPort, Scope, Step, Way } from "./observed.ts";
+import type { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
+import type { MacAddress } from "../../../kernel/ip/mac.ts";
+import type { Link } from "../../../kernel/route/link.ts";
+import { ALL_RESERVED_GROUPS } from "../../../cni/add/wiring.ts";
+import type { DesiredBridge, DesiredPort } from "../../../cni/node_state/desired.ts";
+import type {
+  NodeStateKernel,
+  ObservedBridge,
+  ObservedPort,
+  Scope,
+  Step,
+  Way,
+} from "../../../cni/node_state/observed.ts";
 
 /** The link of the default route. */
 const UPLINK = 2;

@@ -1,7 +1,7 @@
-import type { CountedElement, CountedRule, NftablesCounters } from "../decode/counters.ts";
-import { keyText } from "../encode/element.ts";
+import type { CountedElement, CountedRule, NftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
+import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { FakeNftables } from "./fake_nftables.ts";
-import type { Element, SetDefinition, TableReference } from "../model/object.ts";
+import type { Element, SetDefinition, TableReference } from "../../../../kernel/nftables/model/object.ts";
 
 /** Counters that a test controls. Each piece of a list has one element, so that a test can act between any two. */
 export class FakeCounters implements NftablesCounters {
