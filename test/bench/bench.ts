@@ -70,9 +70,7 @@ interface CliOptions extends Pick<Options, "output"> {
   readonly only: readonly (typeof CLI_SUBJECTS)[number][] | undefined;
 }
 
-interface PolicyOptions extends Omit<Options, "pairs">, Partial<ClusterSize> {
-  readonly long: boolean;
-}
+interface PolicyOptions extends Omit<Options, "pairs">, Partial<ClusterSize> {}
 
 const names = SCENARIOS.map(({ name }) => name);
 
@@ -109,28 +107,26 @@ program
   .command("services")
   .description("Services beside kube-proxy's two nftables layouts, which the program nft loads")
   .option("--quick", "a quick run: few rounds, which prove nothing", false)
-  .option("--long", "the layouts of kube-proxy at the larger sizes, too, each cut at 120 s", false)
   .addOption(new Option("--only <subject...>", "only these").choices(SUBJECT_NAMES))
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
-  .action(async ({ quick, long: isLong, only, output }: Omit<Options, "pairs"> & { readonly long: boolean }) => {
+  .action(async ({ quick, only, output }: Omit<Options, "pairs">) => {
     const obstacle = kernelObstacle();
     if (obstacle !== undefined) say(obstacle);
-    else await benchServices({ ...(quick ? QUICK_PLAN : DEFAULT_PLAN), isLong }, only, output, progress);
+    else await benchServices(quick ? QUICK_PLAN : DEFAULT_PLAN, only, output, progress);
     clearProgress();
     process.exitCode = obstacle === undefined ? 0 : 1;
   });
 program
   .command("policy")
-  .description("policies beside the obvious layout and kube-router's, which the program nft loads")
+  .description("policies of a cluster of 10,000 pods: changes, builds, packets and cuts")
   .option("--quick", "a quick run: few rounds, which prove nothing", false)
-  .option("--long", "kube-router's layout with the large cluster, too: minutes for each build", false)
   .addOption(new Option("--only <subject...>", "only these").choices(POLICY_SUBJECTS))
   .option("--pods <number>", "pods of the large cluster", positiveInteger)
   .option("--policies <number>", "policies of both clusters", positiveInteger)
   .addOption(new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table"))
-  .action(async ({ quick, long: isLong, only, output, ...wanted }: PolicyOptions) => {
+  .action(async ({ quick, only, output, ...wanted }: PolicyOptions) => {
     const obstacle = kernelObstacle();
-    const plan = { ...(quick ? policy.QUICK_PLAN : policy.DEFAULT_PLAN), isLong };
+    const plan = quick ? policy.QUICK_PLAN : policy.DEFAULT_PLAN;
     if (obstacle !== undefined) say(obstacle);
     else await benchPolicy(policy.ofSize(plan, wanted), only, output, progress);
     clearProgress();

@@ -11,17 +11,12 @@ import {
   relabelled,
   removalOf,
 } from "./cluster.ts";
-import type { KubeRouter } from "./kube_router.ts";
-import type { Spent } from "./nft_program.ts";
-import type { Obvious } from "./obvious.ts";
 
-/** A change of one thing among many: as an event, and as the other layouts carry it out. */
+/** A change of one thing among many, as an event. */
 export interface ChangeKind {
   readonly name: string;
   readonly isOfPod: boolean;
   readonly change: (number: number) => ObjectChange;
-  /** The change in another layout; undefined where it is not compared. */
-  readonly ofPeer: ((peer: Obvious | KubeRouter, number: number) => Spent) | undefined;
 }
 
 const FIRST_NEW_POD = 20_000;
@@ -35,31 +30,26 @@ export const CHANGE_KINDS: readonly ChangeKind[] = [
     name: "a pod added elsewhere",
     isOfPod: true,
     change: (number) => changeTo(podManifest(newPod(number))),
-    ofPeer: (peer, number) => peer.addPod(newPod(number)),
   },
   {
     name: "a pod relabelled elsewhere",
     isOfPod: true,
     change: (number) => changeTo(podManifest(relabelled(newPod(number)))),
-    ofPeer: undefined,
   },
   {
     name: "a pod removed elsewhere",
     isOfPod: true,
     change: (number) => removalOf(newPod(number)),
-    ofPeer: (peer, number) => peer.removePod(newPod(number)),
   },
   {
     name: "a policy more on a local pod",
     isOfPod: false,
     change: (number) => changeTo(policyManifest(extraPolicy(number))),
-    ofPeer: (peer, number) => peer.addPolicy(extraPolicy(number)),
   },
   {
     name: "a policy less on a local pod",
     isOfPod: false,
     change: (number) => removalOf(extraPolicy(number), "NetworkPolicy"),
-    ofPeer: (peer, number) => peer.removePolicy(extraPolicy(number)),
   },
 ];
 

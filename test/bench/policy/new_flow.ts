@@ -4,9 +4,6 @@ import { compared, type ComparedGoal, type ServicesRow } from "../services/row.t
 import { median } from "../statistics.ts";
 import { attachmentOf, changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
 import { type Crowd, crowd, prefixManifests } from "./crowd.ts";
-import { KubeRouter } from "./kube_router.ts";
-import { NftProgram } from "./nft_program.ts";
-import { Obvious } from "./obvious.ts";
 import { Ours } from "./ours.ts";
 import type { Plan } from "./plan.ts";
 import { Wire } from "./wire.ts";
@@ -23,34 +20,23 @@ interface Stand extends Disposable {
 /** Measures a flow's first packet from a pod to another's socket, and further ones, by the policies on the other. */
 export async function newFlow(lab: Lab, plan: Plan): Promise<readonly ServicesRow[]> {
   const many = crowd(plan.policiesOnOnePod);
-  const some = crowd(plan.policiesOnOnePodForKubeRouter);
   const one = crowd(1);
   using none = stand(lab, "no rules at all", one);
   using open = await oursWith(lab, "no policy", crowd(0), []);
   using ofOne = await oursWith(lab, "one policy", one, one.policies.map(policyManifest));
   using ofMany = await oursWith(lab, countText(many), many, many.policies.map(policyManifest));
   using ofPrefixes = await oursWith(lab, `${countText(many)} of a prefix each`, many, prefixManifests(many));
-  using ofSome = await oursWith(lab, countText(some), some, some.policies.map(policyManifest));
-  using obvious = stand(lab, `the obvious layout, ${countText(many)}`, many);
-  new Obvious(new NftProgram(obvious.wire.node, lab.scratch), many.pods, many.policies).build();
-  using kubeRouter = stand(lab, `kube-router's layout, ${countText(some)}`, some);
-  new KubeRouter(new NftProgram(kubeRouter.wire.node, lab.scratch), some.pods, some.policies).build();
   const first: Measure = { what: "first packet", packets: (wire) => wire.firstPackets(PACKETS) };
   const next: Measure = { what: "further packet", packets: (wire) => wire.furtherPackets(PACKETS) };
   const pair = (ours: Stand, peer: Stand, goal?: ComparedGoal): ServicesRow =>
     pairOf(first, plan.packetPairs, [ours, peer], goal);
-  const further = (ours: Stand, peer: Stand): ServicesRow => pairOf(next, plan.packetPairs, [ours, peer]);
   return [
     pair(ofMany, ofOne, { ratioAtMost: MOST }),
     pair(ofPrefixes, ofOne, { ratioAtMost: MOST }),
     pair(ofOne, open),
     pair(open, none),
     pair(ofMany, none),
-    pair(ofMany, obvious),
-    pair(ofSome, kubeRouter),
-    further(ofMany, none),
-    further(ofMany, obvious),
-    further(ofSome, kubeRouter),
+    pairOf(next, plan.packetPairs, [ofMany, none]),
   ];
 }
 

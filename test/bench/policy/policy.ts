@@ -5,12 +5,11 @@ import { RunDirectory } from "../run_directory.ts";
 import { publishServicesReport, type ServicesReport } from "../services/report.ts";
 import type { ServicesRow } from "../services/row.ts";
 import { builds } from "./build.ts";
-import { comparedBuilds } from "./cold_build.ts";
 import { cuts } from "./cuts.ts";
 import { eventToCommit } from "./event_to_commit.ts";
 import { newFlow } from "./new_flow.ts";
 import type { Plan } from "./plan.ts";
-import { comparedChanges, singleChanges } from "./single_change.ts";
+import { singleChanges } from "./single_change.ts";
 import { throughput } from "./throughput.ts";
 
 const RESULTS = fileURLToPath(new URL("../../../test-results/bench-policy.json", import.meta.url));
@@ -27,13 +26,6 @@ const SUBJECTS: Readonly<Record<string, (lab: Lab, plan: Plan) => Promise<readon
   flow: newFlow,
   build: async (lab, { large, builtPolicies, builds: rounds }) =>
     builds(lab, { pods: large.pods, policies: builtPolicies }, rounds),
-  peers: async (lab, { large, kubeRouter, isLong, ...plan }) => [
-    ...(await comparedBuilds(lab, "the obvious layout", large, plan.buildPairs)),
-    ...(await comparedChanges(lab, "the obvious layout", large, plan.changePairs)),
-    ...(await comparedBuilds(lab, "kube-router's layout", kubeRouter, plan.syncPairs)),
-    ...(await comparedChanges(lab, "kube-router's layout", kubeRouter, plan.syncPairs)),
-    ...(isLong ? await comparedBuilds(lab, "kube-router's layout", large, 1) : []),
-  ],
   cuts: async (_lab, { cutRounds }) => cuts(cutRounds),
   throughput: async (_lab, plan) => {
     using run = new RunDirectory();
@@ -44,7 +36,7 @@ const SUBJECTS: Readonly<Record<string, (lab: Lab, plan: Plan) => Promise<readon
 export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);
 
 /**
- * Measures policies beside two other layouts, prints a table or JSON and leaves the JSON.
+ * Measures policies, prints a table or JSON and leaves the JSON.
  *
  * @param only names of subjects; all when absent
  */

@@ -1,9 +1,9 @@
 import type { Lab } from "../../lab/lab.ts";
-import { compared, measured, type ServicesRow } from "../services/row.ts";
+import { measured, type ServicesRow } from "../services/row.ts";
 import { CHANGE_KINDS, type ChangeKind } from "./change_kinds.ts";
-import { type ClusterSize, sizeText } from "./cluster.ts";
+import { sizeText } from "./cluster.ts";
 import { inTurn } from "./in_turn.ts";
-import { loadOurs, loadPeer, type PeerName } from "./loaded.ts";
+import { loadOurs } from "./loaded.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Plan } from "./plan.ts";
 
@@ -48,33 +48,6 @@ export async function singleChanges(lab: Lab, { large, small, changes }: Plan): 
       measured(`${name}, ${sizeText(large)}: from the object to the commit`, "ms", values("ours", "whole")),
     ];
   });
-}
-
-/** Compares changes by our layout and by another one in turn: from the object to the commit, and nft with its text. */
-export async function comparedChanges(
-  lab: Lab,
-  name: PeerName,
-  size: ClusterSize,
-  rounds: number,
-): Promise<readonly ServicesRow[]> {
-  using ours = await loadOurs(lab, size);
-  using peer = loadPeer(lab, name, size);
-  const rows: ServicesRow[] = [];
-  for (const kind of CHANGE_KINDS) {
-    const { ofPeer } = kind;
-    if (ofPeer === undefined) {
-      // Our layout still has to be in the state in which the next kind begins.
-      for (let round = 0; round < rounds; round++) await changeOnce(ours.contestant, kind, round);
-      continue;
-    }
-    const pairs = await inTurn(
-      rounds,
-      async (round) => (await changeOnce(ours.contestant, kind, round)).whole,
-      (round) => ofPeer(peer.contestant, round).whole,
-    );
-    rows.push(compared(`${kind.name}, ${sizeText(size)}`, "ms", name, pairs));
-  }
-  return rows;
 }
 
 /** Makes one change. @throws Error when a pod's change makes more than one commit, or one changes no element */

@@ -14,10 +14,6 @@ export interface Plan {
   readonly packetPairs: number;
   /** Changes at a steady rate. */
   readonly events: number;
-  /** Rounds over the ways to assign Services to maps. */
-  readonly classRounds: number;
-  /** Whether the layouts of kube-proxy are loaded at the larger sizes as well. */
-  readonly isLong: boolean;
 }
 
 export const DEFAULT_PLAN: Plan = {
@@ -29,8 +25,6 @@ export const DEFAULT_PLAN: Plan = {
   changePairs: 20,
   packetPairs: 60,
   events: 1000,
-  classRounds: 40,
-  isLong: false,
 };
 
 /** A quick plan, whose results prove nothing. */
@@ -43,6 +37,4 @@ export const QUICK_PLAN: Plan = {
   changePairs: 5,
   packetPairs: 15,
   events: 200,
-  classRounds: 12,
-  isLong: false,
 };

@@ -1,6 +1,6 @@
 import { type Estimate, estimateRatio, median, type Pair } from "../statistics.ts";
 
-export type Unit = "ms" | "µs" | "MB" | "%" | "elements" | "Gbit/s" | "kpackets/s";
+export type Unit = "ms" | "µs" | "MB" | "%" | "Gbit/s" | "kpackets/s";
 
 /** One finding of the benchmark of Services. */
 export interface ServicesRow {

@@ -1,8 +1,6 @@
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { thisMachine } from "../machine.ts";
-import { classes } from "./classes.ts";
 import type { ClusterSize } from "./cluster.ts";
 import { coldLoad, ownColdLoad } from "./cold_load.ts";
 import { eventToCommit } from "./event_to_commit.ts";
@@ -10,7 +8,6 @@ import { firstPacket, ownFirstPacket } from "./first_packet.ts";
 import { LAYOUTS } from "./kube_proxy_layout.ts";
 import { manyEndpoints } from "./many_endpoints.ts";
 import type { Plan } from "./plan.ts";
-import { realKubeProxy } from "./real_kube_proxy.ts";
 import { publishServicesReport, type ServicesReport } from "./report.ts";
 import type { ServicesRow } from "./row.ts";
 import { comparedChanges, singleChanges } from "./single_change.ts";
@@ -23,9 +20,6 @@ const MIDDLE: ClusterSize = { services: 10_000, endpoints: 3 };
 const LARGE: ClusterSize = { services: 30_000, endpoints: 3 };
 const WIDE: ClusterSize = { services: 5000, endpoints: 50 };
 
-/** The environment variable that names the executable of the real kube-proxy. */
-const KUBE_PROXY = "DRAWBRIDGE_KUBE_PROXY";
-
 type Progress = (step: string) => void;
 
 /** The subjects, in the order of their measurement: later ones use the costly loads of earlier ones. */
@@ -36,13 +30,6 @@ const SUBJECTS: Readonly<Record<string, (stage: Stage, lab: Lab, plan: Plan) => 
     ...coldLoad(stage, MIDDLE, "chains", plan.chainLoads, { timesFaster: 50 }),
     ...coldLoad(stage, MIDDLE, "maps", plan.mapLoads, { timesFaster: 15 }),
     ...ownColdLoad(stage, LARGE, plan.ownLoads),
-    ...(plan.isLong ? [LARGE, WIDE] : []).flatMap((size) =>
-      LAYOUTS.flatMap((layout) => {
-        const rows = coldLoad(stage, size, layout, 1);
-        stage.dropPeer(layout, size);
-        return rows;
-      }),
-    ),
   ],
   memory: async (stage) => manyEndpoints(stage, WIDE),
   change: async (stage, _lab, plan) => [
@@ -54,28 +41,14 @@ const SUBJECTS: Readonly<Record<string, (stage: Stage, lab: Lab, plan: Plan) => 
     ownFirstPacket(stage, LARGE, SMALL, plan.packetPairs),
   ],
   event: async (_stage, lab, plan) => [await eventToCommit(lab, MIDDLE, plan.events)],
-  classes: async (_stage, lab, plan) => await classes(lab, plan.classRounds),
-  "kube-proxy": async (_stage, lab, plan) => {
-    const executable = process.env[KUBE_PROXY];
-    if (executable === undefined) throw new Error(`${KUBE_PROXY} is not set; expected the path of kube-proxy`);
-    const rows = [];
-    for (const size of [SMALL, MIDDLE]) rows.push(...(await realKubeProxy(lab, executable, size, plan.changePairs)));
-    return rows;
-  },
 };
-
-/**
- * The subjects that are measured on request only: those that help to choose an implementation, or need a program that
- * may be missing.
- */
-const ON_REQUEST = new Set(["classes", "kube-proxy"]);
 
 export const SUBJECT_NAMES: readonly string[] = Object.keys(SUBJECTS);
 
 /**
  * Measures Services beside kube-proxy's two layouts, prints a table or JSON and leaves the JSON.
  *
- * @param only names of subjects; when absent all but those on request
+ * @param only names of subjects; all when absent
  */
 export async function benchServices(
   plan: Plan,
@@ -90,7 +63,7 @@ export async function benchServices(
   const nft = lab.namespace("nft").exec("nft", ["--version"]).trim();
   const rows: ServicesRow[] = [];
   for (const [name, measure] of Object.entries(SUBJECTS)) {
-    if (only === undefined ? ON_REQUEST.has(name) : !only.includes(name)) continue;
+    if (only?.includes(name) === false) continue;
     progress(name);
     rows.push(...(await measure(stage, lab, plan)));
   }
