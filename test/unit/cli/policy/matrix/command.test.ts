@@ -8,7 +8,6 @@ import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.t
 import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";
 
 const entriesSchema = v.array(v.object({ from: v.string(), to: v.string(), allowed: v.boolean() }));
-const FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid"] as const;
 const PORTS = "8080,9090/TCP,53/UDP";
 
 function matrix(name: string, ...args: readonly string[]): Promise<Outcome> {
@@ -111,18 +110,23 @@ describe("policy matrix: output", () => {
     assert.equal(then.err, "");
   });
 
-  for (const by of ["pod", "workload", "namespace"] as const) {
-    for (const format of FORMATS) {
-      for (const [name, ports] of [
-        ["connections", []],
-        ["ports", ["--port", PORTS]],
-      ] as const) {
-        it(`MATRIX-03: the shop by ${by} as ${format}, ${name}`, async () => {
+  // A grouping changes the rows, and a format how they are printed, so each format is checked with one grouping.
+  for (const [by, formats] of [
+    ["workload", ["table", "wide", "json", "csv", "dot", "mermaid"]],
+    ["pod", ["table"]],
+    ["namespace", ["table"]],
+  ] as const) {
+    for (const format of formats) {
+      it(`MATRIX-03: the shop by ${by} as ${format}, its connections and some ports`, async () => {
+        for (const [name, ports] of [
+          ["connections", []],
+          ["ports", ["--port", PORTS]],
+        ] as const) {
           const { code, out, err } = await matrix("shop", "--by", by, "-o", format, ...ports);
           assert.equal(code, 0, err);
           assertGolden(`matrix/shop_${by}_${name}.${format}.txt`, out);
-        });
-      }
+        }
+      });
     }
   }
 
