@@ -3,14 +3,14 @@ import { countReasons, type FileResult, type Report, summaryLine, type TestResul
 
 const SLOWEST = 10;
 
-/** Returns the line of a file that has ended, and, where asked for, a line for each of its tests. */
+/** Returns the line of a file that has ended, and one for each of its tests: for all where asked for, otherwise for failed ones. */
 export function fileLines(finished: Finished, withTests: boolean): readonly string[] {
   const { file, milliseconds, processorMilliseconds, tests, output } = finished;
   const { failed, ...totals } = totalsOf([finished]);
   const seconds = `${inSeconds(milliseconds)}, processor ${inSeconds(processorMilliseconds)}`;
   return [
     `${failed === 0 ? "  ok " : "FAIL "} ${file}: ${summaryLine({ ...totals, failed })} (${seconds})`,
-    ...(withTests ? tests.map(testLine) : []),
+    ...tests.filter(({ outcome }) => withTests || outcome === "failed").map(testLine),
     ...output
       .split("\n")
       .filter((line) => line !== "")

@@ -52,7 +52,7 @@ describe("test run: the processes", () => {
     const { finished } = await run([`before(() => { throw new Error("no lab"); }); ${PASSES}`]);
     const [file] = finished;
     assert.ok(file !== undefined);
-    assert.match(fileLines(file, false).join("\n"), /^FAIL .*: 0 passed, 1 failed/);
+    assert.match(fileLines(file, false).join("\n"), /^FAIL .*: 0 passed, 1 failed.*\n +failed "before all" hook/);
     const lines = reportLines({ seed: 1, files: finished, problems: ["a link is left"] });
     assert.match(lines.join("\n"), /^FAIL .*"before all" hook.*\n.*Error: no lab/m);
     assert.match(lines.join("\n"), /^FAIL {2}a link is left$/m);
