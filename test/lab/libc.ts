@@ -30,17 +30,11 @@ export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCall
   /** Controls a device by a request whose argument is a number, not an address. */
   ioctlByNumber(fd: number, request: number, value: number): number;
   prctl(option: number, value: number): number;
-  /** Filters the system calls of this thread from now on; `program` is an array of `struct sock_filter`. */
-  setSeccompFilter(program: Uint8Array): number;
   /** Restores a signal's default action. */
   resetSignal(signal: NodeJS.Signals): void;
 }
 
 type NativeCall = (...args: readonly unknown[]) => number;
-
-const SOCK_FILTER_SIZE = 8;
-const PR_SET_SECCOMP = 22;
-const SECCOMP_MODE_FILTER = 2;
 
 /** Returns the calls through koffi. */
 export function labCalls(): LabCalls {
@@ -72,8 +66,6 @@ export function labCalls(): LabCalls {
   const prctl = declare(
     "int prctl(int option, unsigned long value, unsigned long a, unsigned long b, unsigned long c)",
   );
-  const filterProgram = koffi.struct({ length: "uint16_t", filter: "const uint8_t *" });
-  const setFilter = wrap(libc.func("prctl", "int", ["int", "unsigned long", koffi.pointer(filterProgram)]));
   const signal: (...args: unknown[]) => unknown = libc.func("void *signal(int signal, void *action)");
   const length = new Uint32Array(1);
   return {
@@ -97,7 +89,5 @@ export function labCalls(): LabCalls {
     ioctlByNumber,
     prctl: (option, value) => prctl(option, value, 0, 0, 0),
     resetSignal: (name) => void signal(os.constants.signals[name], null),
-    setSeccompFilter: (program) =>
-      setFilter(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, { length: program.length / SOCK_FILTER_SIZE, filter: program }),
   };
 }

@@ -1,4 +1,7 @@
-import type { MaskRule } from "./filter.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { SeccompProfile } from "../confined/seccomp.ts";
+
+type SeccompRule = SeccompProfile["syscalls"][number];
 
 const AF_INET6 = 10;
 const AF_NETLINK = 16;
@@ -8,38 +11,48 @@ const SOCK_STREAM = 1;
 const SOCK_DGRAM = 2;
 const SOCK_SEQPACKET = 5;
 /** Without SOCK_NONBLOCK and SOCK_CLOEXEC (SOCK_TYPE_MASK of linux/net.h). */
-const TYPE_BITS = { 1: 0xf };
+const TYPE_MASK = 0xf;
 const BPF_PROG_LOAD = 5;
 const BPF_PROG_QUERY = 16;
 
 /** Kernel features that can be missing, each with the errno a kernel without it gives. */
 export const MASKED_FEATURES = {
   /** CONFIG_NETFILTER_NETLINK is off (netlink_create). */
-  nftables: [{ call: "socket", arguments: { 0: AF_NETLINK, 2: NETLINK_NETFILTER }, errno: "EPROTONOSUPPORT" }],
+  nftables: [refused("socket", "EPROTONOSUPPORT", [argument(0, AF_NETLINK), argument(2, NETLINK_NETFILTER)])],
   /** CONFIG_IPV6 is off (__sock_create). */
-  ipv6: [{ call: "socket", arguments: { 0: AF_INET6 }, errno: "EAFNOSUPPORT" }],
+  ipv6: [refused("socket", "EAFNOSUPPORT", [argument(0, AF_INET6)])],
   /**
    * CONFIG_IP_SCTP is off: other protocols have the first two types, none has the third, and raw sockets still work
    * (inet_create).
    */
   sctp: [
-    { call: "socket", arguments: { 1: SOCK_STREAM, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "EPROTONOSUPPORT" },
-    { call: "socket", arguments: { 1: SOCK_DGRAM, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "EPROTONOSUPPORT" },
-    { call: "socket", arguments: { 1: SOCK_SEQPACKET, 2: IPPROTO_SCTP }, bits: TYPE_BITS, errno: "ESOCKTNOSUPPORT" },
+    sctpSocket(SOCK_STREAM, "EPROTONOSUPPORT"),
+    sctpSocket(SOCK_DGRAM, "EPROTONOSUPPORT"),
+    sctpSocket(SOCK_SEQPACKET, "ESOCKTNOSUPPORT"),
   ],
   /** A file system without locks: some network and FUSE ones. */
-  fileLocks: [{ call: "flock", errno: "ENOLCK" }],
+  fileLocks: [refused("flock", "ENOLCK")],
   /** A file system without hard links: FAT, some FUSE ones (vfs_link). */
-  hardLinks: [
-    { call: "link", errno: "EPERM" },
-    { call: "linkat", errno: "EPERM" },
-  ],
+  hardLinks: [refused("link", "EPERM"), refused("linkat", "EPERM")],
   /** CONFIG_BPF_SYSCALL is off. */
-  bpf: [{ call: "bpf", errno: "ENOSYS" }],
+  bpf: [refused("bpf", "ENOSYS")],
   /** Before Linux 6.6, or without CONFIG_NET_XGRESS, there is no list of programs (bpf_prog_query). */
-  linkPrograms: [{ call: "bpf", arguments: { 0: BPF_PROG_QUERY }, errno: "EINVAL" }],
+  linkPrograms: [refused("bpf", "EINVAL", [argument(0, BPF_PROG_QUERY)])],
   /** A kernel in lockdown, or a process that may not load programs (bpf_prog_load). */
-  newPrograms: [{ call: "bpf", arguments: { 0: BPF_PROG_LOAD }, errno: "EPERM" }],
-} as const satisfies Readonly<Record<string, readonly MaskRule[]>>;
+  newPrograms: [refused("bpf", "EPERM", [argument(0, BPF_PROG_LOAD)])],
+} satisfies Readonly<Record<string, readonly SeccompRule[]>>;
 
 export type MaskedFeature = keyof typeof MASKED_FEATURES;
+
+function sctpSocket(type: number, errno: keyof typeof Errno): SeccompRule {
+  return refused("socket", errno, [argument(1, type, TYPE_MASK), argument(2, IPPROTO_SCTP)]);
+}
+
+function refused(name: string, errno: keyof typeof Errno, args: SeccompRule["args"] = []): SeccompRule {
+  return { names: [name], action: "SCMP_ACT_ERRNO", errnoRet: Errno[errno], args };
+}
+
+/** Compares an argument, of which the kernel reads 32 bits. */
+function argument(index: number, valueTwo: number, value = 0xffff_ffff): NonNullable<SeccompRule["args"]>[number] {
+  return { index, op: "SCMP_CMP_MASKED_EQ", value, valueTwo };
+}

@@ -4,7 +4,6 @@ import process from "node:process";
 import { requireKernel } from "../../support/privilege.ts";
 import { createLab } from "../lab.ts";
 import type { MaskedFeature } from "./features.ts";
-import { maskProgram } from "./filter.ts";
 import { masked } from "./mask.ts";
 
 const LIBC = new URL("../libc.ts", import.meta.url).href;
@@ -68,14 +67,6 @@ describe("the kernel feature mask", () => {
     const { status, stderr } = spawnSync(file, args, { encoding: "utf8" });
     assert.notEqual(status, 0);
     assert.match(stderr, /is not a feature; expected nftables, ipv6/);
-  });
-
-  it("knows both processors and no other", () => {
-    const rule = { call: "link", errno: "EPERM" } as const;
-    // load and compare the processor, allow another; load, compare, refuse; allow
-    assert.equal(maskProgram([rule], "x64").length, 7 * 8);
-    assert.equal(maskProgram([rule], "arm64").length, 4 * 8);
-    assert.throws(() => maskProgram([rule], "riscv64"), /no system call numbers for riscv64/);
   });
 
   it("makes nft see a kernel without nftables", function () {
