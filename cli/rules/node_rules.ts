@@ -79,14 +79,13 @@ function claimServices(
   configuration: Configuration,
   wanted: Pick<Ruleset, "claim" | "provide">,
 ): readonly string[] {
-  const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
+  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
   const ruleset = { ...wanted, follow: () => {}, isReconciled: false };
-  const networks = { podCidrs: podCIDRs, serviceCidrs: serviceCIDRs };
   // Nothing changes later.
   const clock = { after: () => () => {} };
   const judge = openNodeJudge(configuration);
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
-  const ofNode = { nodeName, ruleset, clock, ...networks, judge, protection };
+  const ofNode = { nodeName, ruleset, clock, podCidrs: podCIDRs, judge, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServiceProxy(parts)] : [];
   const components = [

@@ -62,7 +62,7 @@ export interface OpenedServices {
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
-  const { nodeName, podCIDRs, serviceCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
+  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
   const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
@@ -72,7 +72,6 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     ruleset,
     clock,
     podCidrs: podCIDRs,
-    serviceCidrs: serviceCIDRs,
     judge: machine.judge,
     protection: machine.protection,
     nodePortAddresses,

@@ -2,7 +2,7 @@ import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import { NodeJudge, type VerdictReader } from "../objects/nodes/node_judge.ts";
+import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Commit } from "../ruleset/commit.ts";
@@ -30,10 +30,7 @@ export interface ServiceProxyParts {
   readonly clock: Pick<Clock, "after">;
   /** Pod networks in addition to those that Node objects name. */
   readonly podCidrs: readonly Cidr[];
-  /** Ranges of Services in addition to those of ServiceCIDR objects. */
-  readonly serviceCidrs?: readonly Cidr[];
-  /** Checks the Nodes; without it the component makes its own from the ranges above. */
-  readonly judge?: NodeJudge;
+  readonly judge: NodeJudge;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
   /** The sockets that no Service gets; without it every Service gets what it claims. */
@@ -65,9 +62,9 @@ export class ServiceProxy implements ObjectConsumer {
   constructor(parts: ServiceProxyParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
-    const { nodeName, podCidrs, serviceCidrs = [] } = parts;
+    const { nodeName, podCidrs } = parts;
     this.#index = new ServiceIndex(nodeName);
-    this.#judge = parts.judge ?? new NodeJudge({ nodeName, ownCidrs: podCidrs, serviceCidrs });
+    this.#judge = parts.judge;
     this.#readVerdict = this.#judge.reader();
     this.#podNetworks.set("", podCidrs);
     this.#protection = new ProtectionFollower(parts.protection);

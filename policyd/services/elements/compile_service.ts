@@ -69,15 +69,15 @@ interface Destinations {
  * does not matter.
  *
  * @param slices those of the Service; others are ignored
- * @param holders decides who has the frontends that several Services claim; without it this one has all it claims
- * @param timeoutOf returns how long clients of a timeout stay; without it no other Service has session affinity
+ * @param holders decides who has the frontends that several Services claim
+ * @param timeoutOf returns how long clients of a timeout stay
  */
 export function compileService(
   whole: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
-  holders?: Pick<FrontendHolders, "rival">,
-  timeoutOf: TimeoutClasses["of"] = onlyTimeout,
+  holders: Pick<FrontendHolders, "rival">,
+  timeoutOf: TimeoutClasses["of"],
 ): CompiledService {
   const { service, ports, problems: ofSize } = servedWith(whole, slices, context);
   const claims: DesiredElement[] = [];
@@ -92,7 +92,7 @@ export function compileService(
   ];
   const taken = new Set<string>();
   const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
-    const rival = holders?.rival(service.key, frontend, protocol, family);
+    const rival = holders.rival(service.key, frontend, protocol, family);
     if (rival !== undefined) return `Service ${rival}'s`;
     // A single port does not have a frontend twice.
     if (service.ports.length === 1) return undefined;
@@ -154,10 +154,6 @@ const FIELDS = {
   external: "spec.externalIPs",
   "node port": "spec.ports.nodePort",
 } as const;
-
-function onlyTimeout(seconds: number | undefined): AffinityTimeout {
-  return seconds === undefined ? NO_AFFINITY : { number: 1, seconds };
-}
 
 function shortened({ key, affinitySeconds }: Service, timeout: AffinityTimeout): readonly string[] {
   if (timeout === NO_AFFINITY || timeout.seconds === affinitySeconds) return [];

@@ -1,4 +1,5 @@
 import process from "node:process";
+import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { type Nftables, NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
@@ -84,6 +85,7 @@ export class Ours implements Disposable {
       ruleset: this.#ruleset,
       clock: realClock,
       podCidrs: [parseCidr(POD_CIDR)],
+      judge: new NodeJudge({ nodeName: NODE, ownCidrs: [parseCidr(POD_CIDR)] }),
       nodePortAddresses: [],
       refuseExternalIps: false,
     });

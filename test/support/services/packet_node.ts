@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
@@ -54,6 +55,7 @@ export class PacketNode {
       },
       clock: realClock,
       podCidrs: configuration.clusterCidrs,
+      judge: new NodeJudge({ nodeName, ownCidrs: configuration.clusterCidrs }),
       nodePortAddresses: configuration.nodePortAddresses,
       refuseExternalIps: configuration.refuseExternalIps,
     });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
@@ -80,6 +81,7 @@ export class EventNode {
       ruleset: this.#ruleset,
       clock,
       podCidrs: [],
+      judge: new NodeJudge({ nodeName: "n1", ownCidrs: [] }),
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,
     });

@@ -3,9 +3,10 @@ import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { judge } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import type { ClusterObject, EndpointSlice, Service } from "../../../policyd/objects/model.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
+import { NO_AFFINITY } from "../../../policyd/services/affinity/timeout_numbers.ts";
 import { type CompiledService, compileService } from "../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
 import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
@@ -33,6 +34,18 @@ export function indexed(
   return { index, context: { nodeName, refuseExternalIps: false, ...index.nodeFacts() } };
 }
 
+/** Compiles a Service beside which no other one has session affinity, nor, without holders, any of its frontends. */
+export function compileAlone(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  context: CompileContext,
+  holders: Parameters<typeof compileService>[3] = { rival: () => undefined },
+): CompiledService {
+  return compileService(service, slices, context, holders, (seconds) =>
+    seconds === undefined ? NO_AFFINITY : { number: 1, seconds },
+  );
+}
+
 /** Compiles each Service among the objects for a node, by its key. */
 export function compileAll(
   objects: readonly ClusterObject[],
@@ -45,7 +58,7 @@ export function compileAll(
       .filter((object) => object.kind === "Service")
       .map((service) => [
         service.key,
-        compileService(service, index.slicesOf(service.key), { ...context, ...overrides }),
+        compileAlone(service, index.slicesOf(service.key), { ...context, ...overrides }),
       ]),
   );
 }

@@ -151,7 +151,8 @@ export class ServicedNode implements Disposable {
       podCidrs: this.#podCidrs,
       nodePortAddresses,
       refuseExternalIps,
-      ...(index === undefined ? {} : { judge, protection: index }),
+      judge,
+      ...(index === undefined ? {} : { protection: index }),
     });
   }
 

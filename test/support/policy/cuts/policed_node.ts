@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import { type AttachmentRecord, listAttachments } from "../../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
@@ -102,6 +103,7 @@ export class PolicedNode implements Disposable {
       ruleset,
       clock: realClock,
       podCidrs: this.wired.podCidrs,
+      judge: new NodeJudge({ nodeName: name, ownCidrs: this.wired.podCidrs }),
       nodePortAddresses: [],
       refuseExternalIps: false,
     });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
@@ -32,6 +33,7 @@ function setUp() {
     },
     clock: new FakeClock(),
     podCidrs: [],
+    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
     nodePortAddresses: [],
     refuseExternalIps: false,
   });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";
@@ -106,6 +107,7 @@ function setUp() {
     ruleset,
     clock,
     podCidrs: [],
+    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [problemReport(logger, events)],

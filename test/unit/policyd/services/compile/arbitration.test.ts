@@ -4,9 +4,8 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
 import type { Service } from "../../../../../policyd/objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
-import { compileService } from "../../../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
-import { readScenario } from "../../../../support/services/scenario.ts";
+import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
 
 const ADDRESSES = ["10.96.0.1", "10.96.0.2"];
 const NODE_ADDRESS = "10.240.0.5";
@@ -63,7 +62,7 @@ function held(services: ReadonlyMap<string, Service>, holders: FrontendHolders):
   return new Map(
     [...services].map(([key, one]) => [
       key,
-      compileService(one, [], context, holders)
+      compileAlone(one, [], context, holders)
         .claims.map(({ set, element }) => `${set} ${keyText(element.key)}`)
         .join(", "),
     ]),
@@ -79,7 +78,7 @@ describe("services/compile: a frontend that several Services claim", () => {
     ];
     const holders = new FrontendHolders();
     for (const one of [c, b, a]) holders.replace(one.key, one, context);
-    const [ofA, ofB, ofC] = [a, b, c].map((one) => compileService(one, [], context, holders).problems);
+    const [ofA, ofB, ofC] = [a, b, c].map((one) => compileAlone(one, [], context, holders).problems);
     assert.deepEqual(ofA, ["Service default/a: port : external TCP 80 is Service default/b's"]);
     assert.deepEqual(ofB, []);
     assert.deepEqual(ofC, [
@@ -92,7 +91,7 @@ describe("services/compile: a frontend that several Services claim", () => {
     const holdersOf = (...services: readonly Service[]): readonly string[] => {
       const holders = new FrontendHolders();
       for (const one of services) holders.replace(one.key, one, context);
-      return services.flatMap((one) => compileService(one, [], context, holders).problems);
+      return services.flatMap((one) => compileAlone(one, [], context, holders).problems);
     };
     const newer = { creationTimestamp: "2026-01-01T00:00:00Z" };
     const older = { creationTimestamp: "2025-01-01T00:00:00Z" };

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import type { EndpointPort, EndpointSlice, Service } from "../../../../../policyd/objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
-import { compileService } from "../../../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
 import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
-import { readScenario } from "../../../../support/services/scenario.ts";
+import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
 
 const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
 
@@ -60,7 +59,7 @@ describe("services/compile: a Service's port and those of its slices", () => {
     const holders = new FrontendHolders();
     holders.replace(service.key, service, context);
     const consumers: readonly ((of: Service, own: readonly EndpointSlice[]) => unknown)[] = [
-      (of, own) => assert.equal(compileService(of, own, context).served.length, 50),
+      (of, own) => assert.equal(compileAlone(of, own, context).served.length, 50),
       (of, own) => {
         const [{ targets } = assert.fail()] = servedFrontends(
           { service: of, slices: own, context, holders },

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
 import type { Table } from "../../../../../kernel/nftables/model/object.ts";
 import { addressPlus, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
@@ -31,6 +32,7 @@ function served(count: number) {
     },
     clock: new FakeClock(),
     podCidrs: [],
+    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
     nodePortAddresses: [],
     refuseExternalIps: false,
   });

@@ -1,18 +1,18 @@
 import { FakeClock } from "../../../../support/fake_clock.ts";
+import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { EndpointSlice, Service } from "../../../../../policyd/objects/model.ts";
 import { MOST_PROBLEMS } from "../../../../../policyd/objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
-import { compileService } from "../../../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/elements/service_size.ts";
 import { problemReport } from "../../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { readScenario } from "../../../../support/services/scenario.ts";
+import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
 
 const context: CompileContext = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
 
@@ -77,7 +77,7 @@ function numbered<T>(count: number, of: (i: number) => T): readonly T[] {
 
 /** The number of served frontends, and the problems. */
 function compiled(size: Size, overrides: Partial<CompileContext> = {}): readonly [number, readonly string[]] {
-  const { served, problems } = compileService(service(size), [], { ...context, ...overrides });
+  const { served, problems } = compileAlone(service(size), [], { ...context, ...overrides });
   return [served.length, problems];
 }
 
@@ -111,9 +111,9 @@ describe("services/compile: Services of many ports and addresses", () => {
   });
 
   it("BAD-01: a Service with too many ports serves none of them, and its address refuses them", () => {
-    const most = compileService(service({ ports: MOST_FRONTENDS }), [], context);
+    const most = compileAlone(service({ ports: MOST_FRONTENDS }), [], context);
     assert.deepEqual([most.served.length, most.problems], [MOST_FRONTENDS, []]);
-    const { claims, problems } = compileService(service({ ports: MOST_FRONTENDS + 1 }), [], context);
+    const { claims, problems } = compileAlone(service({ ports: MOST_FRONTENDS + 1 }), [], context);
     assert.deepEqual(problems, reported(MOST_FRONTENDS + 1, "nothing of it is"));
     assert.deepEqual(
       claims.map(({ element }) => element.key),
@@ -131,7 +131,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.equal(holders.holder(frontendId(external, "UDP", 4)), other.key);
     assert.equal(holders.holder(frontendId({ ...external, port: 2 }, "UDP", 4)), undefined);
     assert.equal(holders.holder(frontendId(own, "UDP", 4)), large.key);
-    assert.deepEqual(compileService(other, [], context, holders).problems, []);
+    assert.deepEqual(compileAlone(other, [], context, holders).problems, []);
     assert.equal(servedFrontends({ service: large, slices: [], context, holders }, "UDP").size, 1000);
   });
 
@@ -139,7 +139,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     const withEndpoints = (size: Size, endpoints: number): readonly [number, readonly string[]] => {
       const object = service(size);
       const slice = sliceOf(object, endpoints);
-      const { served, problems } = compileService(object, [slice], context);
+      const { served, problems } = compileAlone(object, [slice], context);
       const holders = new FrontendHolders();
       holders.replace(object.key, object, context);
       const flows = servedFrontends({ service: object, slices: [slice], context, holders }, "UDP");
@@ -161,7 +161,7 @@ describe("services/compile: Services of many ports and addresses", () => {
 
   it("BAD-01: of very many problems a hundred are reported, and the number of the others", () => {
     const object = { ...service({}), externalIps: numbered(500, (i) => parseAddress(`127.0.${i >> 8}.${i & 255}`)) };
-    const { problems } = compileService(object, [], context);
+    const { problems } = compileAlone(object, [], context);
     assert.equal(problems.length, MOST_PROBLEMS + 1);
     assert.match(
       problems[0] ?? "",
@@ -177,6 +177,7 @@ describe("services/compile: Services of many ports and addresses", () => {
       ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isReconciled: false },
       clock: new FakeClock(),
       podCidrs: [],
+      judge: new NodeJudge({ nodeName: "n1", ownCidrs: [] }),
       nodePortAddresses: [],
       refuseExternalIps: false,
       observers: [problemReport(logger, events)],
