@@ -106,45 +106,6 @@ describe("policy explain: answers", () => {
     }
   });
 
-  it("EXPLAIN-03: every combination of pod, endpoint and family is in exactly one case", () => {
-    const { cases, from, to } = ask(context, ["shop/deployment/cart", "service/shop/cart"], {
-      protocol: "TCP",
-      port: 80,
-    });
-    const reported = cases.flatMap((one) =>
-      one.from.flatMap((source) =>
-        one.to.flatMap((target) => one.families.map((family) => `${source} ${target} ${family}`)),
-      ),
-    );
-    const pods = ["shop/cart-7f5b6d9c8-4hj2w", "shop/cart-7f5b6d9c8-m8z5r"];
-    const expected = pods.flatMap((source) =>
-      pods.flatMap((target) => ["IPv4", "IPv6"].map((family) => `${source} ${target} ${family}`)),
-    );
-    assert.deepEqual(reported.toSorted(), expected.toSorted());
-    assert.deepEqual([from.hosts, to.hosts], [pods, pods]);
-    // Each pod reaches itself, which nothing forbids, and not the other one, which no rule allows.
-    assert.deepEqual(
-      cases.map(({ allowed }) => allowed),
-      [true, true, false, false],
-    );
-  });
-
-  it("EXPLAIN-05: endpoints come from EndpointSlices if there are any, or else from the selector, and the answer says so", () => {
-    const https = { protocol: "TCP", port: 443 } as const;
-    const derived = ask(context, ["shop/deployment/cart", "service/payments/api"], https);
-    assert.deepEqual(
-      derived.services.map(({ derivedFrom, candidates }) => [derivedFrom, ...candidates.map(({ port }) => port)]),
-      [
-        ["app=api", 8443, 9443],
-        ["app=api", 8443, 9443],
-      ],
-    );
-    assert.match(derived.remarks.join(), /Service payments\/api has no EndpointSlices in the input/);
-    assert.equal(derived.allowed, true);
-    const written = ask(context, ["shop/deployment/frontend", "service/shop/cart"], { protocol: "TCP", port: 80 });
-    assert.deepEqual([written.services.map(({ derivedFrom }) => derivedFrom), written.remarks], [[null, null], []]);
-  });
-
   it("EXPLAIN-05: running pods that a selector selects are ready endpoints, and finished ones are not endpoints", async () => {
     const pod = (name: string, status: string, more = ""): string =>
       `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: x, labels: { app: a }${more} }\nspec: {}\nstatus: ${status}\n`;
@@ -173,28 +134,6 @@ describe("policy explain: answers", () => {
     );
   });
 
-  it("EXPLAIN-06: missing objects are reported, and invented addresses are never shown", async () => {
-    const templates = contextOf("shop_templates");
-    const { remarks, services, cases } = ask(templates, ["shop/deployment/mailer", "service/shop/cart"], {
-      protocol: "TCP",
-      port: 80,
-    });
-    assert.match(
-      remarks.join("\n"),
-      /no address is known of shop\/mailer_deployment_0, shop\/mailer_deployment_1: NetworkPolicy shop\/cart ingress\[1\]/,
-    );
-    assert.match(remarks.join("\n"), /Service shop\/cart has no cluster IP in the input/);
-    assert.deepEqual([services[0]?.frontend?.address, services[0]?.candidates[0]?.address], [null, null]);
-    assert.deepEqual(
-      cases.map(({ families }) => families),
-      [[]],
-    );
-    for (const to of ["service/shop/cart", "service/shop/agent", "service/shop/mailer", "shop/cart_deployment_0"]) {
-      const text = JSON.stringify(ask(templates, ["shop/deployment/frontend", to], { protocol: "TCP", port: 80 }));
-      assert.doesNotMatch(text, /\b240\.|100::/);
-    }
-  });
-
   it("EXPLAIN-06: a missing address that cannot change the answer is not reported", () => {
     const templates = contextOf("shop_templates");
     // A rule for pods already allows the traffic, so the rule for addresses does not matter.
@@ -203,22 +142,6 @@ describe("policy explain: answers", () => {
       port: 8080,
     });
     assert.deepEqual(remarks, []);
-  });
-
-  it("EXPLAIN-08: with masquerade, policies of other nodes see the node, and those of the own node see the source", () => {
-    const { cases } = ask(context, ["203.0.113.9", "service/shop/frontend"], { protocol: "TCP", port: 80 });
-    // The source itself is within an exception of the policy, the nodes are not.
-    assert.deepEqual(
-      cases.map(({ allowed, ingress, source }) => [allowed, ingress?.judgedAs, source?.nodes]),
-      [
-        [false, "endpoint on the same node: seen from the source itself", ["node/worker-1", "node/worker-2"]],
-        [
-          true,
-          "endpoint on another node: seen from the node that puts its address in",
-          ["node/worker-1", "node/worker-2"],
-        ],
-      ],
-    );
   });
 
   it("EXPLAIN-08: egress policies see a node port before another node translates it", () => {

@@ -5,6 +5,8 @@ import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 
 interface Question {
   readonly name: string;
+  /** The behaviours that the answer proves besides EXPLAIN-01. */
+  readonly ids?: string;
   readonly what: string;
   readonly fixture?: string;
   readonly args: string;
@@ -14,12 +16,14 @@ interface Question {
 const QUESTIONS: readonly Question[] = [
   {
     name: "service",
+    ids: "EXPLAIN-05",
     what: "a workload to a Service, whose slices have both families",
     args: "--from shop/deployment/frontend --to service/shop/cart --port 80",
     code: 0,
   },
   {
     name: "derived",
+    ids: "EXPLAIN-05 POL-50",
     what: "endpoints by a selector with the named port of each pod, and a rule with the Service's port",
     args: "--from shop/deployment/frontend --to service/payments/api --port 443/TCP",
     code: 1,
@@ -50,18 +54,21 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "balancer",
+    ids: "EXPLAIN-08",
     what: "from outside by a balancer: policies of another node see the node that accepts the connection",
     args: "--from 203.0.113.9 --to service/shop/frontend --port 80",
     code: 1,
   },
   {
     name: "node_port",
+    ids: "EXPLAIN-08",
     what: "a pod by a node port of another node: its egress policies see that node",
     args: "--from monitoring/prometheus-0 --to node/worker-1 --port 30080",
     code: 1,
   },
   {
     name: "hairpin",
+    ids: "EXPLAIN-03",
     what: "pods by their own Service reach themselves and each other",
     args: "--from shop/deployment/cart --to service/shop/cart --port 80",
     code: 1,
@@ -74,6 +81,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "host_network",
+    ids: "POL-50",
     what: "pods of the host's network count as their nodes",
     args: "--from monitoring/daemonset/node-exporter --to shop/redis-0 --port 6379",
     code: 1,
@@ -86,6 +94,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "templates",
+    ids: "EXPLAIN-06",
     what: "pods of templates have no addresses, so no rule for addresses matches them",
     fixture: "shop_templates",
     args: "--from shop/deployment/mailer --to service/shop/cart --port 80",
@@ -108,8 +117,8 @@ const QUESTIONS: readonly Question[] = [
 ];
 
 describe("cli/policy/explain", () => {
-  for (const { name, what, fixture = "shop", args, code } of QUESTIONS) {
-    it(`EXPLAIN-01: ${what} (${name})`, async () => {
+  for (const { name, ids = "", what, fixture = "shop", args, code } of QUESTIONS) {
+    it(`EXPLAIN-01${ids === "" ? "" : ` ${ids}`}: ${what} (${name})`, async () => {
       const command = ["policy", "explain", "-f", fixture, ...args.split(" ")];
       const files = fixtureFiles(fixture);
       const asText = await runCli(command, files);
@@ -120,6 +129,7 @@ describe("cli/policy/explain", () => {
       const parsed: unknown = JSON.parse(asJson.out);
       assert.ok(typeof parsed === "object" && parsed !== null && "allowed" in parsed);
       assert.equal(parsed.allowed, code === 0);
+      assert.doesNotMatch(asJson.out, /\b240\.|100::/, "an address that we invented for a pod without one");
     });
   }
 
