@@ -1,50 +1,78 @@
 import { type Estimate, estimateRatio, median, type Pair } from "./statistics.ts";
 
-/** The ratio that counts as reached. */
-export type Goal =
-  | { readonly kind: "at most"; readonly ratio: number }
-  | { readonly kind: "at least"; readonly ratio: number };
+export type Unit = "ms" | "µs" | "MB" | "%" | "Gbit/s" | "kpackets/s";
 
-/** The measurements of one scenario. */
-export interface Measured {
-  /** The scenario's name for people and in the JSON file ("ADD, dual-stack"). */
+/** One finding of a benchmark. */
+export interface Row {
   readonly title: string;
-  readonly unit: "ms" | "MB" | "Gbit/s" | "kpackets/s";
-  readonly pairs: readonly Pair[];
-  readonly goal: Goal | undefined;
-  /** A remark that a reader needs to understand these numbers. */
-  readonly remark?: string;
-}
-
-/** A measured scenario with its statistics. */
-export interface Row extends Measured {
+  readonly unit: Unit;
+  /** Medians, unless the title says otherwise. */
   readonly ours: number;
-  readonly peer: number;
-  /** Absent when the peer has another version than the goals are written for. */
-  readonly estimate: Estimate | undefined;
-  /** Whether the whole interval is on the goal's good side; undefined without a goal or an estimate. */
-  readonly isShown: boolean | undefined;
+  /** Absent where nothing is compared. */
+  readonly peer?: number;
+  readonly against?: string;
+  /** The estimate of ours / peer; where nothing is compared, of ours. */
+  readonly estimate?: Estimate;
+  readonly goal?: string;
+  /** Whether the whole interval is on the goal's good side; absent without a goal. */
+  readonly isReached?: boolean;
+  readonly remark?: string;
+  /** All measured values. */
+  readonly values: readonly number[] | readonly Pair[];
 }
 
-/**
- * Returns the statistics of a scenario.
- *
- * @param comparable false when no ratio against this peer may be given
- */
-export function rowOf(measured: Measured, comparable: boolean): Row {
-  const estimate = comparable ? estimateRatio(measured.pairs) : undefined;
+/** A goal for a comparison: to be this number of times faster, a largest or smallest ratio, or a largest value of ours. */
+export type ComparedGoal =
+  | { readonly timesFaster: number }
+  | { readonly most: number }
+  | { readonly ratioAtMost: number }
+  | { readonly ratioAtLeast: number };
+
+/** Returns a row of pairs, ours and the peer's. */
+export function compared(title: string, unit: Unit, against: string, pairs: readonly Pair[], goal?: ComparedGoal): Row {
+  const estimate = estimateRatio(pairs);
   return {
-    ...measured,
-    ours: median(measured.pairs.map(({ ours }) => ours)),
-    peer: median(measured.pairs.map(({ peer }) => peer)),
+    title,
+    unit,
+    against,
+    ours: median(pairs.map(({ ours }) => ours)),
+    peer: median(pairs.map(({ peer }) => peer)),
     estimate,
-    isShown: estimate === undefined || measured.goal === undefined ? undefined : reaches(estimate, measured.goal),
+    values: pairs,
+    ...(goal === undefined ? {} : judged(goal, estimate, median(pairs.map(({ ours }) => ours)), unit)),
   };
 }
 
-/** Whether a goal is reached, even by the less favourable end of the interval. */
-export function reaches(estimate: Estimate, goal: Goal): boolean {
-  return goal.kind === "at most" ? estimate.high <= goal.ratio : estimate.low >= goal.ratio;
+function judged(goal: ComparedGoal, estimate: Estimate, ours: number, unit: Unit): Pick<Row, "goal" | "isReached"> {
+  if ("most" in goal) return { goal: `≤ ${goal.most} ${unit}`, isReached: ours <= goal.most };
+  if ("ratioAtLeast" in goal) return { goal: `≥ ${goal.ratioAtLeast} ×`, isReached: estimate.low >= goal.ratioAtLeast };
+  if ("ratioAtMost" in goal) return { goal: `≤ ${goal.ratioAtMost} ×`, isReached: estimate.high <= goal.ratioAtMost };
+  return { goal: `≥ ${goal.timesFaster} × faster`, isReached: estimate.high <= 1 / goal.timesFaster };
+}
+
+/** Returns a row of values with the largest permitted median. */
+export function measured(title: string, unit: Unit, values: readonly number[], most?: number): Row {
+  const estimate = estimateRatio(values.map((ours) => ({ ours, peer: 1 })));
+  return {
+    title,
+    unit,
+    ours: estimate.ratio,
+    estimate,
+    values,
+    ...(most === undefined ? {} : { goal: `≤ ${most} ${unit}`, isReached: estimate.high <= most }),
+  };
+}
+
+/** Returns a row of one number with the largest permitted value. */
+export function found(title: string, unit: Unit, value: number, most: number, remark?: string): Row {
+  const goal = { goal: `≤ ${most} ${unit}`, isReached: value <= most };
+  return { title, unit, ours: value, values: [value], ...goal, ...(remark === undefined ? {} : { remark }) };
+}
+
+/** The halves of one round. */
+export interface Halves<T> {
+  readonly ours: T;
+  readonly peer: T;
 }
 
 /**
@@ -57,7 +85,7 @@ export function interleave<T>(
   ours: (round: number) => T,
   peer: (round: number) => T,
   afterEach: (done: number) => void = () => {},
-): readonly { readonly ours: T; readonly peer: T }[] {
+): readonly Halves<T>[] {
   return Array.from({ length: count }, (_, round) => {
     const pair = onePair(round, ours, peer);
     afterEach(round + 1);
@@ -66,15 +94,25 @@ export function interleave<T>(
 }
 
 /** Makes one pair; the order of its halves depends on the round. */
-export function onePair<T>(
-  round: number,
-  ours: (round: number) => T,
-  peer: (round: number) => T,
-): { readonly ours: T; readonly peer: T } {
+export function onePair<T>(round: number, ours: (round: number) => T, peer: (round: number) => T): Halves<T> {
   if (round % 2 === 0) {
     const first = ours(round);
     return { ours: first, peer: peer(round) };
   }
   const first = peer(round);
   return { ours: ours(round), peer: first };
+}
+
+/** Does the same as {@link onePair} with measurements each of which ends before the next begins. */
+export async function onePairInTurn<T>(
+  round: number,
+  ours: (round: number) => Promise<T>,
+  peer: (round: number) => Promise<T>,
+): Promise<Halves<T>> {
+  if (round % 2 === 0) {
+    const first = await ours(round);
+    return { ours: first, peer: await peer(round) };
+  }
+  const first = await peer(round);
+  return { ours: await ours(round), peer: first };
 }

@@ -5,13 +5,14 @@ import path from "node:path";
 import process from "node:process";
 import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Lab } from "../lab/lab.ts";
 import { BUNDLE } from "../support/daemon/policyd.ts";
 import type { Side } from "./contestant.ts";
 import { imageStart } from "./daemon/image_start.ts";
 import type { Context } from "./scenario/context.ts";
 import { sleep } from "./sleep.ts";
 
-const START_MILLISECONDS = 10_000;
+const START_MILLISECONDS = 30_000;
 
 /**
  * Runs an action on a side with a daemon of its own, started as a node starts it; the side's configuration names it
@@ -40,7 +41,7 @@ export function withPolicyd<T>(context: Context, side: Side, objects: readonly o
     { cwd: "/", env: { ...process.env, ...environment }, stdio: "ignore" },
   );
   try {
-    waitUntilSynced(context, socket);
+    waitUntilSynced(context.lab, socket);
     return action({ ...side, configuration: { ...side.configuration, policyd: { socket } } });
   } finally {
     daemon.kill("SIGKILL");
@@ -48,12 +49,12 @@ export function withPolicyd<T>(context: Context, side: Side, objects: readonly o
   }
 }
 
-/** Waits until the daemon has synced. @throws Error when it does not answer in {@link START_MILLISECONDS} */
-function waitUntilSynced(context: Context, socket: string): void {
+/** Waits until a daemon has read all objects. @throws Error when it does not answer in {@link START_MILLISECONDS} */
+export function waitUntilSynced({ calls }: Lab, socket: string): void {
   const deadline = performance.now() + START_MILLISECONDS;
   while (performance.now() < deadline) {
     try {
-      const reply = askPolicyd(context.lab.calls, socket, { type: "status" }, 1000);
+      const reply = askPolicyd(calls, socket, { type: "status" }, 1000);
       if (reply.type === "status" && reply.status.isSynced) return;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;

@@ -82,37 +82,3 @@ export function podObjects(): readonly object[] {
     })),
   ];
 }
-
-/** Returns a policy that selects the server, or for egress the client, and allows the measured traffic. */
-export function allowing(direction: "ingress" | "egress"): object {
-  const isIngress = direction === "ingress";
-  const peer = { podSelector: { matchLabels: { app: isIngress ? "client" : "server" } } };
-  const ports = PROTOCOLS.map((protocol) => ({ protocol, port: CONNECTION_PORT }));
-  return {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name: `allow-${direction}`, namespace: NAMESPACE },
-    spec: {
-      podSelector: { matchLabels: { app: isIngress ? "server" : "client" } },
-      policyTypes: [isIngress ? "Ingress" : "Egress"],
-      ...(isIngress ? { ingress: [{ from: [peer], ports }] } : { egress: [{ to: [peer], ports }] }),
-    },
-  };
-}
-
-/** Returns a policy of the Admin tier for both pods that passes the measured traffic on to the next tier. */
-export function tierPolicy(): object {
-  const namespaces = { matchLabels: { team: "bench" } };
-  return {
-    apiVersion: "policy.networking.k8s.io/v1alpha2",
-    kind: "ClusterNetworkPolicy",
-    metadata: { name: "tier" },
-    spec: {
-      tier: "Admin",
-      priority: 10,
-      subject: { namespaces },
-      ingress: [{ name: "within", action: "Pass", from: [{ namespaces }] }],
-      egress: [{ name: "within", action: "Pass", to: [{ namespaces }] }],
-    },
-  };
-}

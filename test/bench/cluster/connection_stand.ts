@@ -26,10 +26,10 @@ const SYNC_MILLISECONDS = 20_000;
 /** A short timeout, so that entries of earlier connections do not accumulate over the rounds. */
 const UDP_SECONDS = "5";
 
-/** The keeper of the node's tables: nothing, policyd with further objects, or kube-proxy. */
+/** The keeper of the node's tables: nothing, policyd (this build or another one), or kube-proxy. */
 export type Keeper =
   | { readonly kind: "none" }
-  | { readonly kind: "policyd"; readonly objects: readonly object[]; readonly bundle?: string }
+  | { readonly kind: "policyd"; readonly bundle?: string }
   | { readonly kind: "kube-proxy"; readonly executable: string };
 
 /** The ends of a connection, and how it is made. */
@@ -128,23 +128,17 @@ async function keep(lab: Lab, node: LabNamespace, runDir: string, keeper: Keeper
     case "none":
       return { stop: async () => {}, overrides: {} };
     case "policyd":
-      return keepByPolicyd(lab, node, runDir, keeper.objects, keeper.bundle ?? BUNDLE);
+      return keepByPolicyd(lab, node, runDir, keeper.bundle ?? BUNDLE);
     case "kube-proxy":
       return keepByKubeProxy(lab, node, keeper.executable);
   }
 }
 
-async function keepByPolicyd(
-  lab: Lab,
-  node: LabNamespace,
-  runDir: string,
-  further: readonly object[],
-  bundle: string,
-): Promise<Kept> {
+async function keepByPolicyd(lab: Lab, node: LabNamespace, runDir: string, bundle: string): Promise<Kept> {
   const objects = path.join(lab.scratch, "objects");
   mkdirSync(objects, { recursive: true });
   const { services, endpointslices, nodes } = connectionObjects();
-  const items = [...services, ...endpointslices, ...nodes, ...podObjects(), ...further];
+  const items = [...services, ...endpointslices, ...nodes, ...podObjects()];
   writeFileSync(path.join(objects, "all.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   const socket = path.join(lab.scratch, "policyd", "policyd.sock");
   const daemon = startDaemon(

@@ -1,9 +1,8 @@
 import process from "node:process";
 import { buildPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
-import { compared, type ServicesRow } from "../services/row.ts";
+import { compared, type Row } from "../row.ts";
 import { estimateRatio, median, type Pair } from "../statistics.ts";
-import { allowing, tierPolicy } from "./connection_objects.ts";
 import { ConnectionProgram } from "./connection_program.ts";
 import { caseTitle, type ConnectionCase, ConnectionStand, type Keeper } from "./connection_stand.ts";
 import type { Plan } from "./plan.ts";
@@ -14,24 +13,8 @@ const OTHER_BUNDLE = "DRAWBRIDGE_OTHER_POLICYD";
 const MOST_MICROSECONDS_MORE = 1;
 const MOST_ESTABLISHED = 1.03;
 
-/** Policies that select the pods, each on a node of its own. */
-const FEATURES: readonly { readonly name: string; readonly title: string; readonly objects: readonly object[] }[] = [
-  { name: "ingress", title: "a policy for the server's ingress", objects: [allowing("ingress")] },
-  { name: "egress", title: "a policy for the client's egress", objects: [allowing("egress")] },
-  {
-    name: "both",
-    title: "policies for ingress and egress",
-    objects: [allowing("ingress"), allowing("egress")],
-  },
-  {
-    name: "tiers",
-    title: "policies for ingress and egress after a ClusterNetworkPolicy that passes",
-    objects: [tierPolicy(), allowing("ingress"), allowing("egress")],
-  },
-];
-
 /**
- * Measures connections with no tables at all, with kube-proxy, and with policyd without policies and with some.
+ * Measures connections with no tables at all, with kube-proxy, and with policyd.
  *
  * All are measured in turn, in rounds that begin with another one each, and compared within a round.
  */
@@ -39,7 +22,7 @@ export async function compareConnections(
   lab: Lab,
   plan: Plan,
   progress: (step: string) => void,
-): Promise<readonly ServicesRow[]> {
+): Promise<readonly Row[]> {
   const { kubernetes } = buildPrograms(progress);
   const program = new ConnectionProgram(lab.scratch);
   await using stands = new AsyncDisposableStack();
@@ -48,11 +31,11 @@ export async function compareConnections(
     return stands.use(await ConnectionStand.open(`bench-${name}`, keeper));
   }
   const none = await open("none", { kind: "none" });
-  const ours = await open("ours", { kind: "policyd", objects: [] });
+  const ours = await open("ours", { kind: "policyd" });
   const peer = await open("kube-proxy", { kind: "kube-proxy", executable: `${kubernetes.directory}/kube-proxy` });
   const bundle = process.env[OTHER_BUNDLE];
-  const other = bundle === undefined ? undefined : await open("other", { kind: "policyd", objects: [], bundle });
-  const rows: ServicesRow[] = [];
+  const other = bundle === undefined ? undefined : await open("other", { kind: "policyd", bundle });
+  const rows: Row[] = [];
   for (const which of cases()) {
     const title = caseTitle(which);
     progress(title);
@@ -62,22 +45,6 @@ export async function compareConnections(
     rows.push(judged(which, pairs(ours, peer)));
     if (which.by === "address") rows.push(compared(title, "µs", "no tables", pairs(ours, none)));
     if (other !== undefined) rows.push(compared(title, "µs", "the other policyd", pairs(ours, other)));
-  }
-  const features = new Map<ConnectionStand, string>();
-  for (const { name, title, objects } of FEATURES) {
-    features.set(await open(name, { kind: "policyd", objects }), title);
-  }
-  for (const family of [4, 6] as const) {
-    for (const kind of ["tcp-connect", "tcp-exchange"] as const) {
-      const which: ConnectionCase = { kind, family, from: "pod", to: "pod", by: "address" };
-      progress(`policies: ${caseTitle(which)}`);
-      const times = inTurn(plan, [ours, ...features.keys()], (stand) =>
-        stand.measure(program, which, plan.connections),
-      );
-      for (const [stand, title] of features) {
-        rows.push(compared(`${caseTitle(which)}, ${title}`, "µs", "no policy", pairsOf(times, stand, ours)));
-      }
-    }
   }
   return rows;
 }
@@ -118,7 +85,7 @@ function pairsOf(
 }
 
 /** Returns a row beside kube-proxy: for an established connection the ratio, for others the difference. */
-function judged(which: ConnectionCase, pairs: readonly Pair[]): ServicesRow {
+function judged(which: ConnectionCase, pairs: readonly Pair[]): Row {
   const title = caseTitle(which);
   if (which.kind.endsWith("exchange")) {
     return compared(title, "µs", "kube-proxy", pairs, { ratioAtMost: MOST_ESTABLISHED });

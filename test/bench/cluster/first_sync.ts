@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { Access } from "./control_plane.ts";
-import { MemoryWatch } from "./process_tree.ts";
+import { MemoryWatch } from "../process_usage.ts";
 import { frontendsInKernel, type RunningProxy, type ServiceProxy } from "./service_proxy.ts";
 
 const POLL_MILLISECONDS = 5;

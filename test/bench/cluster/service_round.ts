@@ -4,7 +4,7 @@ import { AddressCommits } from "../daemon/address_commits.ts";
 import type { Access } from "./control_plane.ts";
 import { firstSync } from "./first_sync.ts";
 import type { Plan } from "./plan.ts";
-import { type Memory, processorSeconds } from "./process_tree.ts";
+import { type Memory, processorSeconds } from "../process_usage.ts";
 import { CHANGE_KINDS, type ChangeKind, type ServiceChanges } from "./service_changes.ts";
 import type { ServiceProxy } from "./service_proxy.ts";
 

@@ -2,7 +2,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { buildPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import { compared, type ServicesRow } from "../services/row.ts";
+import { compared, type Row } from "../row.ts";
 import { sizeText } from "../services/cluster.ts";
 import { median, quantile } from "../statistics.ts";
 import { ControlPlane } from "./control_plane.ts";
@@ -20,7 +20,7 @@ type Progress = (step: string) => void;
  *
  * Each program has a node of its own and runs while the other one does not; the order changes from round to round.
  */
-export async function compareServices(lab: Lab, plan: Plan, progress: Progress): Promise<readonly ServicesRow[]> {
+export async function compareServices(lab: Lab, plan: Plan, progress: Progress): Promise<readonly Row[]> {
   const programs = buildPrograms(progress);
   const { node1, node2, router } = twoNodes(lab);
   progress("starts etcd and kube-apiserver");
@@ -53,8 +53,8 @@ function rowsOf(
   measured: readonly { readonly ours: Measurement; readonly peer: Measurement }[],
   plan: Plan,
   against: string,
-): readonly ServicesRow[] {
-  const row = (title: string, unit: "ms" | "MB", valueOf: (one: Measurement) => number): ServicesRow =>
+): readonly Row[] {
+  const row = (title: string, unit: "ms" | "MB", valueOf: (one: Measurement) => number): Row =>
     compared(
       title,
       unit,

@@ -10,7 +10,8 @@ import { parseNotification } from "../../../kernel/nftables/decode/notification.
  */
 export class AddressCommits implements NotificationListener {
   readonly lost: string[] = [];
-  /** The time of the last batch's notification, by performance.now(). */
+  /** The number of batches so far, and the time of the last one's notification by performance.now(). */
+  commits = 0;
   last = 0;
   readonly #awaited = new Map<string, { readonly bytes: Buffer; readonly committed: (at: number) => void }>();
   readonly #seen = new Set<string>();
@@ -46,6 +47,7 @@ export class AddressCommits implements NotificationListener {
   }
 
   #generation(at: number): void {
+    this.commits++;
     this.last = at;
     for (const address of this.#seen) {
       this.#awaited.get(address)?.committed(at);

@@ -1,21 +1,17 @@
-import { fileURLToPath } from "node:url";
 import { createLab, type Lab } from "../../lab/lab.ts";
-import { thisMachine } from "../machine.ts";
-import { publishServicesReport, type ServicesReport } from "../services/report.ts";
-import { found, measured, type ServicesRow } from "../services/row.ts";
+import { found, measured, type Row } from "../row.ts";
 import { quantile } from "../statistics.ts";
+import type { Progress, Subjects } from "../subjects.ts";
 import { flowCost } from "./flow_cost.ts";
 import { idleNode } from "./idle_node.ts";
-import { manyNodes, NODES_PLAN } from "./many_nodes.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
-import { memoryAfterSweeps, memoryReturn } from "./memory_return.ts";
+import { memoryReturn } from "./memory_return.ts";
 import type { Plan } from "./plan.ts";
 import { releases } from "./release.ts";
 import { serviceLatency } from "./service_latency.ts";
 import { steadyChanges } from "./steady_changes.ts";
 
-const RESULTS = fileURLToPath(new URL("../../../test-results/bench-daemon.json", import.meta.url));
 const P50_GOAL = 5;
 const P95_GOAL = 25;
 const LOOP_GOAL = 50;
@@ -23,51 +19,21 @@ const MEMORY_GOAL = 150;
 const PEAK_GOAL = 220;
 
 /**
- * The subjects that can be measured by themselves: a cluster with steady changes, the same with changes of Services
- * only, one of thousands of Nodes, an API server that comes back, whether memory comes back, a node with idle pods, and
- * the ledger of flows.
+ * Returns the subjects: a cluster with steady changes, the same with changes of Services only, whether memory comes
+ * back, an API server that comes back, a node with idle pods, and the ledger of flows.
  */
-export const SUBJECTS = ["cluster", "services", "nodes", "release", "memory", "idle", "flows"] as const;
-
-type Subject = (typeof SUBJECTS)[number];
-
-type Progress = (step: string) => void;
-
-/**
- * Measures the whole daemon of one node with an API server in a process of its own, prints a table or JSON and leaves
- * the JSON.
- */
-export async function benchDaemon(
-  plan: Plan,
-  subjects: readonly Subject[] | undefined,
-  output: "table" | "json",
-  progress: Progress,
-): Promise<void> {
-  const machine = thisMachine();
-  const started = performance.now();
-  using lab = createLab("bench-daemon");
-  const nft = lab.namespace("nft").exec("nft", ["--version"]).trim();
-  using servicesLab = createLab("bench-service-changes");
-  using nodesLab = createLab("bench-nodes");
-  using memoryLab = createLab("bench-memory");
-  using sweepLab = createLab("bench-sweep");
-  using idleLab = createLab("bench-idle");
-  const isMeant = (subject: Subject): boolean => subjects?.includes(subject) ?? true;
-  const rows = [
-    ...(isMeant("cluster") ? await measure(lab, plan, progress) : []),
-    ...(isMeant("services") ? await serviceLatency(servicesLab, plan, progress) : []),
-    ...(isMeant("nodes") ? await manyNodes(nodesLab, NODES_PLAN, progress) : []),
-    ...(isMeant("memory") ? await memoryReturn(memoryLab, plan, progress) : []),
-    ...(isMeant("memory") ? await memoryAfterSweeps(sweepLab, progress) : []),
-    ...(isMeant("release") ? await releases(createLab, plan, progress) : []),
-    ...(isMeant("idle") ? await idleNode(idleLab, plan.idle, progress) : []),
-    ...(isMeant("flows") ? await flowCost(plan.flows, progress) : []),
-  ];
-  const report: ServicesReport = { machine, nft, seconds: Math.round((performance.now() - started) / 1000), rows };
-  publishServicesReport(report, RESULTS, output);
+export function daemonSubjects(plan: Plan): Subjects {
+  return {
+    cluster: (lab, progress) => measure(lab, plan, progress),
+    services: (lab, progress) => serviceLatency(lab, plan, progress),
+    memory: (lab, progress) => memoryReturn(lab, plan, progress),
+    release: (_lab, progress) => releases(createLab, plan, progress),
+    idle: (lab, progress) => idleNode(lab, plan.idle, progress),
+    flows: (_lab, progress) => flowCost(plan.flows, progress),
+  };
 }
 
-async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readonly ServicesRow[]> {
+async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readonly Row[]> {
   const cluster = await MeasuredCluster.open(lab, plan, progress);
   const syncs: number[] = [];
   let current: MeasuredDaemon | undefined;

@@ -3,9 +3,9 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { namespaceManifest, type Place, podManifest, type PodPlace } from "../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
-import { compared, measured, type ServicesRow } from "../services/row.ts";
+import { compared, measured, type Row } from "../row.ts";
 import { median, type Pair } from "../statistics.ts";
-import { nanoseconds } from "./processor_time.ts";
+import { nanoseconds } from "../process_usage.ts";
 
 const PODS: readonly PodPlace[] = [
   { key: "x/client", node: "node1" },
@@ -30,7 +30,7 @@ export interface FlowPlan {
  * Measures the processor time of the ledger of flows while 5,000 connections a second begin and the same number end,
  * and how long ADDs and changes of policies take meanwhile: by daemons with the ledger and without it, in turn.
  */
-export async function flowCost(plan: FlowPlan, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
+export async function flowCost(plan: FlowPlan, progress: (step: string) => void): Promise<readonly Row[]> {
   const lab = await PolicyLab.create({
     name: "bench-flows",
     pods: PODS,

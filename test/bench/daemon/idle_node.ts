@@ -8,9 +8,9 @@ import { twoNodes } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { nodeObject } from "../../support/routes/route_lab.ts";
-import { found, measured, type ServicesRow } from "../services/row.ts";
+import { found, measured, type Row } from "../row.ts";
 import { imageStart } from "./image_start.ts";
-import { nanoseconds } from "./processor_time.ts";
+import { nanoseconds } from "../process_usage.ts";
 
 const IDLE_GOAL = 0.2;
 /**
@@ -38,7 +38,7 @@ export async function idleNode(
   lab: Lab,
   { pods, seconds }: IdlePlan,
   progress: (step: string) => void,
-): Promise<readonly ServicesRow[]> {
+): Promise<readonly Row[]> {
   const { node1: wired } = twoNodes(lab);
   const policyd = new PolicydNode(lab, wired);
   const { node } = wired;

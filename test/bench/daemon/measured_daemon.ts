@@ -6,11 +6,10 @@ import * as v from "valibot";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { NODE } from "../policy/cluster.ts";
+import { processorSeconds, residentOf } from "../process_usage.ts";
 import { imageStart } from "./image_start.ts";
 
 const PRELOAD = fileURLToPath(new URL("loop_delay_preload.mjs", import.meta.url));
-/** USER_HZ, the unit in which proc(5) counts. */
-const TICKS_PER_SECOND = 100;
 
 const delaySchema = v.object({ p50: v.number(), p99: v.number(), max: v.number() });
 
@@ -57,17 +56,12 @@ export class MeasuredDaemon {
 
   /** Returns the megabytes now, and the largest number so far. */
   memory(): { readonly now: number; readonly peak: number } {
-    const status = readFileSync(`/proc/${this.daemon.child.pid}/status`, "latin1");
-    const of = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;
-    return { now: of("VmRSS"), peak: of("VmHWM") };
+    return residentOf(this.daemon.child.pid ?? 0) ?? { now: Number.NaN, peak: Number.NaN };
   }
 
   /** Returns the seconds of the processor so far, of all threads. */
   processorSeconds(): number {
-    const stat = readFileSync(`/proc/${this.daemon.child.pid}/stat`, "latin1");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    // utime and stime, the fields 14 and 15; the first here is field 3.
-    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+    return processorSeconds(this.daemon.child.pid ?? 0);
   }
 
   /** Returns the delays of timers since the last call. */

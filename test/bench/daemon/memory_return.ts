@@ -1,20 +1,12 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { Lab } from "../../lab/lab.ts";
-import { ATTACK_PORTS, CrowdedNode } from "../../support/daemon/crowded_node.ts";
 import { benchPods } from "../policy/cluster.ts";
-import { found, type ServicesRow } from "../services/row.ts";
+import { found, type Row } from "../row.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
 
-const FLOOD = fileURLToPath(new URL("health_flood_main.ts", import.meta.url));
-const HEALTH_PORT = 10_256;
-const FLOOD_SECONDS = 12;
 /** The largest ratio of memory to that after a start, a minute after its use has ended. */
 const GOAL = 1.2;
 const MINUTE = 60_000;
@@ -24,8 +16,6 @@ const REST_MILLISECONDS = 40_000;
 const POLICIES = 740;
 const ADDRESSES = 1000;
 const AT_ONCE = 20;
-/** The filling of the table above which pods have shares (connection_limit.ts). */
-const SHARED = 13 / 16;
 /** The number of policies that select pods of the node, for which rules and sets are made. */
 const OF_OWN_PODS = 10;
 
@@ -38,14 +28,10 @@ export const SMALL_PLAN: Pick<Plan, "pods" | "services" | "endpoints" | "policie
 };
 
 /**
- * Measures whether a daemon returns its memory: after 37 MB of policies have come and gone, and after a flood of its
- * health port, each time a minute later, beside a fresh start with the same objects.
+ * Measures whether a daemon returns its memory: a minute after 37 MB of policies have come and gone, beside a fresh
+ * start with the same objects.
  */
-export async function memoryReturn(
-  lab: Lab,
-  plan: Plan,
-  progress: (step: string) => void,
-): Promise<readonly ServicesRow[]> {
+export async function memoryReturn(lab: Lab, plan: Plan, progress: (step: string) => void): Promise<readonly Row[]> {
   const small = { ...plan, ...SMALL_PLAN };
   const cluster = await MeasuredCluster.open(lab, small, progress);
   const { current } = await cluster.start();
@@ -63,10 +49,6 @@ export async function memoryReturn(
   await untilPolicies(current, (count) => count < POLICIES);
   await wait(MINUTE);
   const afterPolicies = current.memory().now;
-  progress("a flood of the health port");
-  await flood(cluster);
-  await wait(MINUTE);
-  const afterFlood = current.memory().now;
   await cluster.stop();
   const limit = Math.round(GOAL * fresh);
   const beside = `${fresh.toFixed(0)} MB after a fresh start`;
@@ -78,16 +60,7 @@ export async function memoryReturn(
       limit,
       `${beside}, ${most.toFixed(0)} MB with them`,
     ),
-    found("a minute after a flood of the health port", "MB", afterFlood, limit, beside),
   ];
-}
-
-async function flood({ node }: MeasuredCluster): Promise<void> {
-  const child = node.inside(() =>
-    spawn(process.execPath, [FLOOD, String(HEALTH_PORT), String(FLOOD_SECONDS)], { stdio: "inherit" }),
-  );
-  await once(child, "exit");
-  if (child.exitCode !== 0) throw new Error("no request to the health port was answered");
 }
 
 async function applyAll({ server }: MeasuredCluster, objects: readonly RawObject[]): Promise<void> {
@@ -117,28 +90,4 @@ function largePolicies(plan: Pick<Plan, "pods" | "policies">): readonly RawObjec
       ],
     },
   }));
-}
-
-/**
- * Measures the memory after the connection limit's sweeps: two pods have filled the node's table of connections, and
- * the connections beyond their shares were deleted.
- */
-export async function memoryAfterSweeps(lab: Lab, progress: (step: string) => void): Promise<readonly ServicesRow[]> {
-  const node = new CrowdedNode(lab);
-  try {
-    await node.start({ masquerade: false });
-    await wait(REST_MILLISECONDS);
-    const fresh = node.memory();
-    progress("two pods fill the table of connections");
-    for (const port of ATTACK_PORTS) await node.attack(port);
-    while (node.connections > node.capacity * SHARED) await wait(100);
-    const most = node.memory();
-    node.forgetConnections();
-    await wait(MINUTE);
-    const limit = Math.round(GOAL * fresh);
-    const beside = `${fresh.toFixed(0)} MB after a fresh start, ${most.toFixed(0)} MB at their end`;
-    return [found("a minute after sweeps of a full table of connections", "MB", node.memory(), limit, beside)];
-  } finally {
-    await node.close();
-  }
 }

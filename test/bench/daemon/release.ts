@@ -11,7 +11,7 @@ import { makeCertificate } from "../../support/certificate.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { NODE } from "../policy/cluster.ts";
 import { recordLocalPods } from "../policy/local_records.ts";
-import { measured, type ServicesRow } from "../services/row.ts";
+import { measured, type Row } from "../row.ts";
 import { clusterObjects } from "./cluster.ts";
 import { imageStart } from "./image_start.ts";
 import type { Plan } from "./plan.ts";
@@ -39,8 +39,8 @@ export async function releases(
   makeLab: (name: string) => Lab,
   plan: Plan,
   progress: (step: string) => void,
-): Promise<readonly ServicesRow[]> {
-  const rows: ServicesRow[] = [];
+): Promise<readonly Row[]> {
+  const rows: Row[] = [];
   for (const size of [{ ...plan, ...SMALL }, plan]) {
     using lab = makeLab(`bench-release-${size.pods}`);
     await using node = await NodeWithoutServer.make(lab, size);

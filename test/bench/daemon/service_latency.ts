@@ -1,5 +1,5 @@
 import type { Lab } from "../../lab/lab.ts";
-import { compared, found, measured, type ServicesRow } from "../services/row.ts";
+import { compared, found, measured, type Row } from "../row.ts";
 import { quantile } from "../statistics.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { Plan } from "./plan.ts";
@@ -22,11 +22,7 @@ interface Measurement {
  * Measures how late changes of Services are in the kernel when nothing else changes, with the default configuration
  * and, for comparison, with kube-proxy's `minSyncPeriod`, by daemons in turn.
  */
-export async function serviceLatency(
-  lab: Lab,
-  plan: Plan,
-  progress: (step: string) => void,
-): Promise<readonly ServicesRow[]> {
+export async function serviceLatency(lab: Lab, plan: Plan, progress: (step: string) => void): Promise<readonly Row[]> {
   const cluster = await MeasuredCluster.open(lab, plan, progress);
   const changes = new ServiceChanges(cluster.server, cluster.commits, plan);
   const pairs: { readonly ours: Measurement; readonly peer: Measurement }[] = [];

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import type { Lab } from "../../lab/lab.ts";
 import { inOwnProcess } from "../daemon/own_process.ts";
 import { kernelMemory } from "../services/kernel_memory.ts";
-import { found, measured, type ServicesRow } from "../services/row.ts";
+import { found, measured, type Row } from "../row.ts";
 import { sleep } from "../sleep.ts";
 import { type ClusterSize, sizeText } from "./cluster.ts";
 
@@ -55,7 +55,7 @@ export function parseOrder(text: string): BuildOrder {
  * Measures builds of very many policies from nothing: their time, the longest time in which nothing else is done, and
  * the memory that they keep.
  */
-export function builds(lab: Lab, size: ClusterSize, rounds: number): readonly ServicesRow[] {
+export function builds(lab: Lab, size: ClusterSize, rounds: number): readonly Row[] {
   return [
     { name: "built at the start", isBurst: false, isLocal: false },
     { name: "all policies at once", isBurst: true, isLocal: false },

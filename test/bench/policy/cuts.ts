@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import { inOwnProcess } from "../daemon/own_process.ts";
-import { found, measured, type ServicesRow } from "../services/row.ts";
+import { found, measured, type Row } from "../row.ts";
 
 /** The numbers of connections on the node, and of those of the one pod of which only some are cut. */
 export const CONNECTIONS = 10_000;
@@ -31,7 +31,7 @@ const measurementSchema = v.object({
 export type CutsMeasurement = v.InferOutput<typeof measurementSchema>;
 
 /** Measures cuts in a process of its own, whose turns do not include memory that other subjects have left. */
-export function cuts(rounds: number): readonly ServicesRow[] {
+export function cuts(rounds: number): readonly Row[] {
   const { some, all, back, longestTurn, longestProcessor } = inOwnProcess([MAIN, String(rounds)], measurementSchema);
   const title = `${CONNECTIONS} connections`;
   return [

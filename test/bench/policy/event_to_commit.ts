@@ -1,15 +1,13 @@
 import { mkdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
-import type { NotificationListener } from "../../../kernel/notifications/notifications.ts";
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
-import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { BUNDLE, startDaemon } from "../../support/daemon/policyd.ts";
+import { AddressCommits } from "../daemon/address_commits.ts";
 import { imageStart } from "../daemon/image_start.ts";
 import { RunDirectory } from "../run_directory.ts";
-import { found, type ServicesRow } from "../services/row.ts";
+import { found, type Row } from "../row.ts";
 import { quantile } from "../statistics.ts";
 import {
   baseManifests,
@@ -37,7 +35,7 @@ const KINDS = ["a pod added", "a pod relabelled", "a pod removed"] as const;
  * The daemon is a process of its own, started as on a node; the changes are of a pod elsewhere. The files are in
  * memory: ext4 takes 2 ms to unlink one, and 6 to 20 at the 95th and 99th percentiles.
  */
-export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<readonly ServicesRow[]> {
+export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<readonly Row[]> {
   const node = lab.namespace(`events-${size.pods}`);
   using run = new RunDirectory();
   const directory = run.path;
@@ -60,7 +58,7 @@ export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number
   // The node has no bridge and forwards nothing, which the daemon reports: here only its rules count.
   const areObjectsFine = (problems: readonly string[]): boolean => problems.every((text) => text.startsWith("node: "));
   await daemon.statusWhen(({ isSynced, problems }) => isSynced && areObjectsFine(problems), "synced");
-  const watch = new CommitWatch();
+  const watch = new AddressCommits();
   const events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
   await events.subscribe({ kind: "nftables" }, watch);
   await untilQuiet(watch);
@@ -116,30 +114,7 @@ function fileChange(directory: string, kind: (typeof KINDS)[number], pod: BenchP
   return () => renameSync(`${directory}/new`, file);
 }
 
-/** Counts the batches of a namespace, with the time of the last one. */
-class CommitWatch implements NotificationListener {
-  readonly lost: string[] = [];
-  commits = 0;
-  last = 0;
-
-  onMessages(messages: readonly ReceivedMessage[]): void {
-    for (const message of messages) {
-      if (parseNotification(message)?.kind !== "generation") continue;
-      this.commits++;
-      this.last = performance.now();
-    }
-  }
-
-  onOverrun(): void {
-    this.lost.push("notifications were lost");
-  }
-
-  onFailure({ message }: Error): void {
-    this.lost.push(message);
-  }
-}
-
-async function untilQuiet(watch: CommitWatch): Promise<void> {
+async function untilQuiet(watch: AddressCommits): Promise<void> {
   for (let before = -1; before !== watch.commits;) {
     before = watch.commits;
     await wait(300);

@@ -1,6 +1,5 @@
 import type { Lab } from "../../lab/lab.ts";
-import { interleave } from "../row.ts";
-import { compared, type ComparedGoal, type ServicesRow } from "../services/row.ts";
+import { type ComparedGoal, type Row, compared, interleave } from "../row.ts";
 import { median } from "../statistics.ts";
 import { attachmentOf, changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
 import { type Crowd, crowd, prefixManifests } from "./crowd.ts";
@@ -18,7 +17,7 @@ interface Stand extends Disposable {
 }
 
 /** Measures a flow's first packet from a pod to another's socket, and further ones, by the policies on the other. */
-export async function newFlow(lab: Lab, plan: Plan): Promise<readonly ServicesRow[]> {
+export async function newFlow(lab: Lab, plan: Plan): Promise<readonly Row[]> {
   const many = crowd(plan.policiesOnOnePod);
   const one = crowd(1);
   using none = stand(lab, "no rules at all", one);
@@ -28,7 +27,7 @@ export async function newFlow(lab: Lab, plan: Plan): Promise<readonly ServicesRo
   using ofPrefixes = await oursWith(lab, `${countText(many)} of a prefix each`, many, prefixManifests(many));
   const first: Measure = { what: "first packet", packets: (wire) => wire.firstPackets(PACKETS) };
   const next: Measure = { what: "further packet", packets: (wire) => wire.furtherPackets(PACKETS) };
-  const pair = (ours: Stand, peer: Stand, goal?: ComparedGoal): ServicesRow =>
+  const pair = (ours: Stand, peer: Stand, goal?: ComparedGoal): Row =>
     pairOf(first, plan.packetPairs, [ours, peer], goal);
   return [
     pair(ofMany, ofOne, { ratioAtMost: MOST }),
@@ -50,7 +49,7 @@ function pairOf(
   rounds: number,
   [ours, peer]: readonly [Stand, Stand],
   goal?: ComparedGoal,
-): ServicesRow {
+): Row {
   const measure =
     ({ wire }: Stand) =>
     (): number =>

@@ -46,13 +46,3 @@ export const QUICK_PLAN: Plan = {
   cutRounds: 1,
   throughputPairs: 2,
 };
-
-/** Returns the plan with a cluster of another size. */
-export function ofSize(plan: Plan, { pods, policies }: Partial<ClusterSize>): Plan {
-  const { large, small } = plan;
-  return {
-    ...plan,
-    large: { pods: pods ?? large.pods, policies: policies ?? large.policies },
-    small: { ...small, policies: policies ?? small.policies },
-  };
-}

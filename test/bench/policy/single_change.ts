@@ -1,8 +1,7 @@
 import type { Lab } from "../../lab/lab.ts";
-import { measured, type ServicesRow } from "../services/row.ts";
+import { type Halves, measured, onePairInTurn, type Row } from "../row.ts";
 import { CHANGE_KINDS, type ChangeKind } from "./change_kinds.ts";
 import { sizeText } from "./cluster.ts";
-import { inTurn } from "./in_turn.ts";
 import { loadOurs } from "./loaded.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Plan } from "./plan.ts";
@@ -14,20 +13,17 @@ const DIFFERENCE_GOAL = 0.1;
 const POLICY_STEP = 4;
 
 /** Measures changes of one pod or one policy among many, by our layout on a large and on a small cluster in turn. */
-export async function singleChanges(lab: Lab, { large, small, changes }: Plan): Promise<readonly ServicesRow[]> {
+export async function singleChanges(lab: Lab, { large, small, changes }: Plan): Promise<readonly Row[]> {
   using largeNode = await loadOurs(lab, large);
   using smallNode = await loadOurs(lab, small);
-  const taken = new Map<ChangeKind, { readonly ours: Taken; readonly peer: Taken }[]>();
+  const taken = new Map<ChangeKind, Halves<Taken>[]>();
   for (let number = 0; number < changes; number++) {
     for (const kind of CHANGE_KINDS) {
       if (!kind.isOfPod && number % POLICY_STEP !== 0) continue;
       const pairs = taken.get(kind) ?? [];
       taken.set(kind, pairs);
       const on = (contestant: Ours) => async (): Promise<Taken> => await changeOnce(contestant, kind, number);
-      // The two clusters take turns at being first.
-      const [first, second] = number % 2 === 0 ? [largeNode, smallNode] : [smallNode, largeNode];
-      const [pair] = await inTurn(1, on(first.contestant), on(second.contestant));
-      if (pair !== undefined) pairs.push(number % 2 === 0 ? pair : { ours: pair.peer, peer: pair.ours });
+      pairs.push(await onePairInTurn(number, on(largeNode.contestant), on(smallNode.contestant)));
     }
   }
   return [...taken].flatMap(([kind, pairs]) => {

@@ -11,9 +11,8 @@ import { serviceElements } from "../../../policyd/services/service_proxy.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { install, OURS } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
-import { interleave } from "../row.ts";
+import { type Row, compared, interleave } from "../row.ts";
 import { type Pods, ROUTES, wirePods } from "../scenario/throughput.ts";
-import { compared, type ServicesRow } from "../services/row.ts";
 import { type BenchPod, changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
 import { type Crowd, crowd } from "./crowd.ts";
 import { Ours } from "./ours.ts";
@@ -36,7 +35,7 @@ const NODE_TABLES = nodeTables({
  * Measures the throughput between pods with the node's default tables: without that of policies, with it, and with many
  * policies on the receiver.
  */
-export async function throughput(runDirectory: string, plan: Plan): Promise<readonly ServicesRow[]> {
+export async function throughput(runDirectory: string, plan: Plan): Promise<readonly Row[]> {
   if (!isIperfThere()) {
     process.stderr.write(IPERF_ADVICE);
     return [];
@@ -50,7 +49,7 @@ export async function throughput(runDirectory: string, plan: Plan): Promise<read
   for (const { node } of none.pods.sides) node.exec("nft", ["delete", "table", POLICY_TABLE.family, POLICY_TABLE.name]);
   const rows = ROUTES.flatMap((route) =>
     LOADS.flatMap(({ name, unit, stretches, measure }) =>
-      [open, many].map((ours): ServicesRow => {
+      [open, many].map((ours): Row => {
         const on =
           ({ pods }: Nodes) =>
           () =>

@@ -1,5 +1,9 @@
 import type { Contestant, Place } from "../contestant.ts";
-import type { Measured } from "../row.ts";
+import type { Row } from "../row.ts";
+import type { Progress } from "../subjects.ts";
+
+/** The name of the peer in rows. */
+export const PEER = "Go's plugins";
 
 /** The parts that a scenario works with. */
 export interface Context extends Place {
@@ -10,13 +14,8 @@ export interface Context extends Place {
   readonly peer: Contestant;
   /** The number of pairs. */
   readonly pairs: number;
-  /** Reports the progress. */
-  progress(step: string): void;
+  readonly progress: Progress;
 }
 
 /** A scenario measures one thing, or a few that come from the same calls. */
-export interface Scenario {
-  /** The name for `--only`. */
-  readonly name: string;
-  run(context: Context): readonly Measured[];
-}
+export type Scenario = (context: Context) => readonly Row[];

@@ -2,9 +2,9 @@ import type { LabPod } from "../../lab/lab.ts";
 import { pollEnd, startProgram } from "../../lab/posix_spawn.ts";
 import { type Contestant, demandSuccess, newSide, programFor, type Side, timeCall } from "../contestant.ts";
 import { megabytesIn, readIfThere, threadsOf } from "../../support/process_files.ts";
-import { interleave, type Measured } from "../row.ts";
+import { compared, interleave, type Row } from "../row.ts";
 import type { Pair } from "../statistics.ts";
-import type { Context, Scenario } from "./context.ts";
+import { type Context, PEER, type Scenario } from "./context.ts";
 
 /**
  * Measures the peak memory of an ADD: the largest resident set of the shim, or without a plugin server of the plugin
@@ -15,39 +15,33 @@ import type { Context, Scenario } from "./context.ts";
  * last fraction of a millisecond. The kernel's own account (ru_maxrss) cannot be used: it starts with the peak of the
  * process that called posix_spawn, which is this process (exec_mmap, fs/exec.c).
  */
-export const memory: Scenario = {
-  name: "memory",
-  run(context: Context): readonly Measured[] {
-    const measure = (contestant: Contestant, name: string): ((round: number) => number) => {
-      const side = newSide(context, contestant, name);
-      const pod = context.lab.pod(`${name}-${contestant.name}`);
-      return () => peakOfAdd(side, pod);
-    };
-    const pairsWith = (contestant: Contestant, name: string): readonly Pair[] =>
-      interleave(Math.min(context.pairs, ENOUGH), measure(contestant, name), measure(context.peer, name));
-    const shim = pairsWith(context.ours, "memory");
-    const resident = context.ours.server.residentMegabytes;
-    if (resident === undefined) throw new Error("no plugin server after an ADD: its memory cannot be measured");
-    const plugin = pairsWith(context.cold, "memory-cold");
-    context.progress(`peak memory ${plugin.length}/${plugin.length}`);
-    const shared = "most of it are the executable's pages, shared with the page cache and among processes";
-    const row = (title: string, pairs: readonly Pair[], remark: string): Measured => ({
-      title,
-      unit: "MB",
-      pairs,
-      goal: undefined,
-      remark,
-    });
-    return [
-      row("peak memory of an ADD", shim, "the shim's own; bridge and host-local counted together"),
-      row("peak memory of an ADD, cold", plugin, shared),
-      row(
-        "memory of the plugin server",
-        shim.map(({ peer }) => ({ ours: resident, peer })),
-        `resident until a minute after the last call; ${shared}; the peer has no server: its peak of an ADD is given`,
-      ),
-    ];
-  },
+export const memory: Scenario = (context: Context): readonly Row[] => {
+  const measure = (contestant: Contestant, name: string): ((round: number) => number) => {
+    const side = newSide(context, contestant, name);
+    const pod = context.lab.pod(`${name}-${contestant.name}`);
+    return () => peakOfAdd(side, pod);
+  };
+  const pairsWith = (contestant: Contestant, name: string): readonly Pair[] =>
+    interleave(Math.min(context.pairs, ENOUGH), measure(contestant, name), measure(context.peer, name));
+  const shim = pairsWith(context.ours, "memory");
+  const resident = context.ours.server.residentMegabytes;
+  if (resident === undefined) throw new Error("no plugin server after an ADD: its memory cannot be measured");
+  const plugin = pairsWith(context.cold, "memory-cold");
+  context.progress(`peak memory ${plugin.length}/${plugin.length}`);
+  const shared = "most of it are the executable's pages, shared with the page cache and among processes";
+  const row = (title: string, pairs: readonly Pair[], remark: string): Row => ({
+    ...compared(title, "MB", PEER, pairs),
+    remark,
+  });
+  return [
+    row("peak memory of an ADD", shim, "the shim's own; bridge and host-local counted together"),
+    row("peak memory of an ADD, cold", plugin, shared),
+    row(
+      "memory of the plugin server",
+      shim.map(({ peer }) => ({ ours: resident, peer })),
+      `resident until a minute after the last call; ${shared}; the peer has no server: its peak of an ADD is given`,
+    ),
+  ];
 };
 
 /** A number of measurements that is enough, since the peak hardly varies. */

@@ -1,37 +1,28 @@
 import type { LabPod } from "../../lab/lab.ts";
-import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
-import { type Contestant, demandSuccess, newSide, programFor } from "../contestant.ts";
-import { interleave, type Measured } from "../row.ts";
+import { type Contestant, newSide, together } from "../contestant.ts";
+import { compared, interleave, type Row } from "../row.ts";
 import { sleep } from "../sleep.ts";
-import type { Context, Scenario } from "./context.ts";
+import { type Context, PEER, type Scenario } from "./context.ts";
 
 const CLEANUP_MILLISECONDS = 10_000;
 
 /** Measures this number of ADDs at once on a node that has no bridge yet, as after a reboot. */
 export function parallel(count: number): Scenario {
-  return {
-    name: `parallel-${count}`,
-    run(context: Context): readonly Measured[] {
-      const pods = Array.from({ length: count }, (_, i) => context.lab.pod(`parallel-${count}-${i}`));
-      const measure = (contestant: Contestant) => (round: number) => timeTogether(context, contestant, pods, round);
-      const pairs = interleave(context.pairs, measure(context.ours), measure(context.peer), (done) =>
-        context.progress(`${count} ADDs at once ${done}/${context.pairs}`),
-      );
-      for (const pod of pods) context.lab.remove(pod);
-      return [{ title: `${count} ADDs at once`, unit: "ms", pairs, goal: { kind: "at most", ratio: 0.6 } }];
-    },
+  return (context: Context): readonly Row[] => {
+    const pods = Array.from({ length: count }, (_, i) => context.lab.pod(`parallel-${count}-${i}`));
+    const measure = (contestant: Contestant) => (round: number) => timeTogether(context, contestant, pods, round);
+    const pairs = interleave(context.pairs, measure(context.ours), measure(context.peer), (done) =>
+      context.progress(`${count} ADDs at once ${done}/${context.pairs}`),
+    );
+    for (const pod of pods) context.lab.remove(pod);
+    return [compared(`${count} ADDs at once`, "ms", PEER, pairs, { ratioAtMost: 0.6 })];
   };
 }
 
 /** Returns the milliseconds from the start of the first until the end of the last. */
 function timeTogether(context: Context, contestant: Contestant, pods: readonly LabPod[], round: number): number {
   const side = newSide(context, contestant, `parallel-${pods.length}-${round}`);
-  const programs = pods.map((pod) => programFor(side, "ADD", pod));
-  const start = performance.now();
-  const processes = programs.map((program) => startProgram(side.node, program));
-  const ends = processes.map(waitFor);
-  const milliseconds = performance.now() - start;
-  for (const [i, program] of programs.entries()) demandSuccess(program, ends[i]?.exitCode ?? null);
+  const milliseconds = together(side, "ADD", pods);
   context.lab.remove(side.node);
   waitUntilBare(pods);
   return milliseconds;

@@ -1,39 +1,35 @@
 import type { LabPod } from "../../lab/lab.ts";
 import { newSide, type Side, together } from "../contestant.ts";
-import { interleave, type Measured } from "../row.ts";
+import { compared, interleave, type Row } from "../row.ts";
 import { withPolicyd } from "../with_policyd.ts";
-import type { Context, Scenario } from "./context.ts";
+import { type Context, PEER, type Scenario } from "./context.ts";
 
 /**
  * Measures this number of DELs at once, as when a node is drained; ours with policyd, which removes the links together.
  */
 export function parallelDel(count: number): Scenario {
-  return {
-    name: `parallel-del-${count}`,
-    run(context: Context): readonly Measured[] {
-      const pods = Array.from({ length: count }, (_, i) => context.lab.pod(`del-${count}-${i}`));
-      const peer = (round: number): number => {
-        const side = newSide(context, context.peer, `del-${count}-${round}`);
-        try {
-          return timeDels(side, pods);
-        } finally {
-          context.lab.remove(side.node);
-        }
-      };
-      const pairs = onDaemonNode(context, (side) => {
-        timeDels(side, pods);
-        return interleave(
-          context.pairs,
-          () => timeDels(side, pods),
-          peer,
-          (done) => context.progress(`${count} DELs at once ${done}/${context.pairs}`),
-        );
-      });
-      for (const pod of pods) context.lab.remove(pod);
-      const title = `${count} DELs at once, with policyd`;
-      const remark = "the daemon has run for one such round before";
-      return [{ title, unit: "ms", pairs, goal: { kind: "at most", ratio: 0.3 }, remark }];
-    },
+  return (context: Context): readonly Row[] => {
+    const pods = Array.from({ length: count }, (_, i) => context.lab.pod(`del-${count}-${i}`));
+    const peer = (round: number): number => {
+      const side = newSide(context, context.peer, `del-${count}-${round}`);
+      try {
+        return timeDels(side, pods);
+      } finally {
+        context.lab.remove(side.node);
+      }
+    };
+    const pairs = onDaemonNode(context, (side) => {
+      timeDels(side, pods);
+      return interleave(
+        context.pairs,
+        () => timeDels(side, pods),
+        peer,
+        (done) => context.progress(`${count} DELs at once ${done}/${context.pairs}`),
+      );
+    });
+    for (const pod of pods) context.lab.remove(pod);
+    const row = compared(`${count} DELs at once, with policyd`, "ms", PEER, pairs, { ratioAtMost: 0.3 });
+    return [{ ...row, remark: "the daemon has run for one such round before" }];
   };
 }
 

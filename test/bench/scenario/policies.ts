@@ -1,6 +1,6 @@
 import type { LabPod } from "../../lab/lab.ts";
-import { newSide, type Side, timeCall, type Timing, together } from "../contestant.ts";
-import { type Measured, onePair } from "../row.ts";
+import { newSide, type Side, timeCall, together } from "../contestant.ts";
+import { compared, interleave, type Row } from "../row.ts";
 import { sleep } from "../sleep.ts";
 import { withPolicyd } from "../with_policyd.ts";
 import type { Context, Scenario } from "./context.ts";
@@ -19,55 +19,44 @@ const PAIRS_OF_ONE = 10;
  * its first packet. ADDs are made one at a time and several at once, on nodes that have their bridge. Both sides are
  * ours.
  */
-export const policies: Scenario = {
-  name: "policies",
-  run(context: Context): readonly Measured[] {
-    const { lab, pairs } = context;
-    const podsOf = (prefix: string): readonly LabPod[] =>
-      Array.from({ length: AT_ONCE }, (_, i) => lab.pod(`policies-${prefix}-${i}`));
-    const [guarded, bare] = [podsOf("guarded"), podsOf("bare")];
-    const resident = (side: string): LabPod => lab.pod(`policies-${side}-resident`);
-    const residents = { guarded: resident("guarded"), alone: resident("alone") };
-    const alone = newSide(context, context.ours, "policies-alone");
-    timeCall(alone, "ADD", residents.alone);
-    const objects = clusterOf([residents.guarded, ...guarded]);
-    return withPolicyd(context, newSide(context, context.ours, "policies"), objects, (side) => {
-      timeCall(side, "ADD", residents.guarded);
-      const single = PAIRS_OF_ONE * pairs;
-      const one = Array.from({ length: single }, (_, round) => {
-        const timed = onePair(
-          round,
-          () => timeAdd(side, guarded[round % AT_ONCE]),
-          () => timeAdd(alone, bare[round % AT_ONCE]),
-        );
-        context.progress(`ADD with policies ${round + 1}/${single}`);
-        return timed;
-      });
-      const many = Array.from({ length: pairs }, (_, round) => {
-        const timed = onePair(
-          round,
-          () => timeAdds(side, guarded),
-          () => timeAdds(alone, bare),
-        );
-        context.progress(`${AT_ONCE} ADDs at once with policies ${round + 1}/${pairs}`);
-        return timed;
-      });
-      const remark = "compared with only the plugin, without daemon and policies";
-      const goal = { kind: "at most", ratio: 1.5 } as const;
-      const wall = ({ ours, peer }: (typeof one)[number]) => ({ ours: ours.milliseconds, peer: peer.milliseconds });
-      return [
-        { title: "ADD with policyd and policies", unit: "ms", pairs: one.map(wall), goal, remark },
-        { title: `${AT_ONCE} ADDs at once with policyd and policies`, unit: "ms", pairs: many, goal, remark },
-      ];
-    });
-  },
+export const policies: Scenario = (context: Context): readonly Row[] => {
+  const { lab, pairs } = context;
+  const podsOf = (prefix: string): readonly LabPod[] =>
+    Array.from({ length: AT_ONCE }, (_, i) => lab.pod(`policies-${prefix}-${i}`));
+  const [guarded, bare] = [podsOf("guarded"), podsOf("bare")];
+  const resident = (side: string): LabPod => lab.pod(`policies-${side}-resident`);
+  const residents = { guarded: resident("guarded"), alone: resident("alone") };
+  const alone = newSide(context, context.ours, "policies-alone");
+  timeCall(alone, "ADD", residents.alone);
+  const objects = clusterOf([residents.guarded, ...guarded]);
+  return withPolicyd(context, newSide(context, context.ours, "policies"), objects, (side) => {
+    timeCall(side, "ADD", residents.guarded);
+    const one = interleave(
+      PAIRS_OF_ONE * pairs,
+      (round) => timeAdd(side, guarded[round % AT_ONCE]),
+      (round) => timeAdd(alone, bare[round % AT_ONCE]),
+      (done) => context.progress(`ADD ${done}/${PAIRS_OF_ONE * pairs}`),
+    );
+    const many = interleave(
+      pairs,
+      () => timeAdds(side, guarded),
+      () => timeAdds(alone, bare),
+      (done) => context.progress(`${AT_ONCE} ADDs at once ${done}/${pairs}`),
+    );
+    const against = "only the plugin";
+    const goal = { ratioAtMost: 1.5 };
+    return [
+      compared("ADD with policyd and policies", "ms", against, one, goal),
+      compared(`${AT_ONCE} ADDs at once with policyd and policies`, "ms", against, many, goal),
+    ];
+  });
 };
 
-function timeAdd(side: Side, pod: LabPod | undefined): Timing {
-  const timing = timeCall(side, "ADD", pod);
+function timeAdd(side: Side, pod: LabPod | undefined): number {
+  const { milliseconds } = timeCall(side, "ADD", pod);
   timeCall(side, "DEL", pod);
   sleep(SETTLE_MILLISECONDS);
-  return timing;
+  return milliseconds;
 }
 
 function timeAdds(side: Side, pods: readonly LabPod[]): number {

@@ -1,27 +1,14 @@
 import { statSync } from "node:fs";
 import path from "node:path";
-import type { Measured } from "../row.ts";
-import type { Context, Scenario } from "./context.ts";
+import { compared, type Row } from "../row.ts";
+import { type Context, PEER, type Scenario } from "./context.ts";
 
 /** Measures the size of the files that are copied to every node. */
-export const size: Scenario = {
-  name: "size",
-  run({ ours, cold, peer }: Context): readonly Measured[] {
-    const megabytes = (file: string): number => statSync(file).size / 1e6;
-    const hostLocal = path.join(path.dirname(peer.executable), "host-local");
-    return [
-      {
-        title: "size of the executables",
-        unit: "MB",
-        pairs: [
-          {
-            ours: megabytes(ours.executable) + megabytes(cold.executable),
-            peer: megabytes(peer.executable) + megabytes(hostLocal),
-          },
-        ],
-        goal: undefined,
-        remark: `a shim of ${statSync(ours.executable).size} bytes, which is drawbridge, drawbridge-ipam and loopback, and one plugin; bridge and host-local`,
-      },
-    ];
-  },
+export const size: Scenario = ({ ours, cold, peer }: Context): readonly Row[] => {
+  const megabytes = (...files: readonly string[]): number =>
+    files.reduce((sum, file) => sum + statSync(file).size / 1e6, 0);
+  const hostLocal = path.join(path.dirname(peer.executable), "host-local");
+  const pair = { ours: megabytes(ours.executable, cold.executable), peer: megabytes(peer.executable, hostLocal) };
+  const remark = `a shim of ${statSync(ours.executable).size} bytes, which is drawbridge, drawbridge-ipam and loopback, and one plugin; bridge and host-local`;
+  return [{ ...compared("size of the executables", "MB", PEER, [pair]), remark }];
 };

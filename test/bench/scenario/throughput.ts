@@ -2,10 +2,10 @@ import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { addressOfNewPod, type Contestant, type Side, wiredSide } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS, type Receiver } from "../iperf.ts";
-import { interleave, type Measured } from "../row.ts";
-import type { Context, Scenario } from "./context.ts";
+import { compared, interleave, type Row } from "../row.ts";
+import { type Context, PEER, type Scenario } from "./context.ts";
 
-const GOAL = { kind: "at least", ratio: 0.95 } as const;
+const GOAL = { ratioAtLeast: 0.95 };
 
 /**
  * Measures the throughput between pods.
@@ -13,31 +13,28 @@ const GOAL = { kind: "at least", ratio: 0.95 } as const;
  * Each contestant has two nodes and a router of its own, with nothing else on them; they take turns. Sender, receiver
  * and the kernel between them share the machine's processors.
  */
-export const throughput: Scenario = {
-  name: "throughput",
-  run(context: Context): readonly Measured[] {
-    if (!isIperfThere()) {
-      context.progress(IPERF_ADVICE);
-      return [];
-    }
-    using ourLab = createLab("bench-ours");
-    using peerLab = createLab("bench-peer");
-    const ours = wirePods(ourLab, context.runDirectory, context.ours);
-    const peer = wirePods(peerLab, context.runDirectory, context.peer);
-    return ROUTES.flatMap((route) =>
-      LOADS.map(({ name, unit, stretches, measure }): Measured => {
-        const title = `${name}, ${route.title}`;
-        const count = context.pairs * stretches;
-        const pairs = interleave(
-          count,
-          () => measure({ ...ours, receiver: ours[route.receiver] }),
-          () => measure({ ...peer, receiver: peer[route.receiver] }),
-          (done) => context.progress(`${title} ${done}/${count}`),
-        );
-        return { title, unit, pairs, goal: GOAL };
-      }),
-    );
-  },
+export const throughput: Scenario = (context: Context): readonly Row[] => {
+  if (!isIperfThere()) {
+    context.progress(IPERF_ADVICE);
+    return [];
+  }
+  using ourLab = createLab("bench-ours");
+  using peerLab = createLab("bench-peer");
+  const ours = wirePods(ourLab, context.runDirectory, context.ours);
+  const peer = wirePods(peerLab, context.runDirectory, context.peer);
+  return ROUTES.flatMap((route) =>
+    LOADS.map(({ name, unit, stretches, measure }): Row => {
+      const title = `${name}, ${route.title}`;
+      const count = context.pairs * stretches;
+      const pairs = interleave(
+        count,
+        () => measure({ ...ours, receiver: ours[route.receiver] }),
+        () => measure({ ...peer, receiver: peer[route.receiver] }),
+        (done) => context.progress(`${title} ${done}/${count}`),
+      );
+      return compared(title, unit, PEER, pairs, GOAL);
+    }),
+  );
 };
 
 /** Three pods on two nodes. */

@@ -1,20 +1,13 @@
 import { type Contestant, newSide, timeCall } from "../contestant.ts";
-import { interleave, type Measured } from "../row.ts";
+import { compared, interleave, type Row } from "../row.ts";
 import type { Pair } from "../statistics.ts";
-import type { Context, Scenario } from "./context.ts";
+import { type Context, PEER, type Scenario } from "./context.ts";
 
 /** Measures VERSION, which only starts and prints, and so shows the cost of a start. */
-export const version: Scenario = {
-  name: "version",
-  run(context: Context): readonly Measured[] {
-    const warm = timePairs(context, context.ours, "version");
-    const cold = timePairs(context, context.cold, "version-cold");
-    return [
-      { title: "VERSION", unit: "ms", pairs: warm, goal: { kind: "at most", ratio: 3 } },
-      { title: "VERSION, cold", unit: "ms", pairs: cold, goal: undefined },
-    ];
-  },
-};
+export const version: Scenario = (context: Context): readonly Row[] => [
+  compared("VERSION", "ms", PEER, timePairs(context, context.ours, "version"), { ratioAtMost: 3 }),
+  compared("VERSION, cold", "ms", PEER, timePairs(context, context.cold, "version-cold")),
+];
 
 function timePairs(context: Context, contestant: Contestant, name: string): readonly Pair[] {
   const ours = newSide(context, contestant, name);

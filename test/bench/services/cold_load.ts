@@ -1,9 +1,8 @@
-import { onePair } from "../row.ts";
+import { compared, type ComparedGoal, interleave, measured, type Row } from "../row.ts";
 import type { Pair } from "../statistics.ts";
 import { type ClusterSize, sizeText } from "./cluster.ts";
 import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
 import type { Load } from "./peer.ts";
-import { compared, type ComparedGoal, measured, type ServicesRow } from "./row.ts";
 import type { Stage } from "./stage.ts";
 
 /**
@@ -15,23 +14,14 @@ export function coldLoad(
   layout: Layout,
   rounds: number,
   goal?: ComparedGoal,
-): readonly ServicesRow[] {
+): readonly Row[] {
   const title = `cold load, ${sizeText(size)}`;
   const against = layoutNames[layout];
-  const taken: { readonly ours: Load; readonly peer: Load }[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const { ours, peer } = onePair<Load | undefined>(
-      round,
-      () => stage.loadOurs(size),
-      () => stage.loadPeer(layout, size),
-    );
-    if (ours === undefined || peer === undefined) {
-      stage.dropPeer(layout, size);
-      const whole = ours?.whole ?? Number.NaN;
-      return [{ title, unit: "ms", against, ours: whole, peer: "cut", values: [whole] }];
-    }
-    taken.push({ ours, peer });
-  }
+  const taken = interleave<Load>(
+    rounds,
+    () => stage.loadOurs(size),
+    () => stage.loadPeer(layout, size),
+  );
   const pairs = (of: keyof Load): readonly Pair[] =>
     taken.map(({ ours, peer }) => ({ ours: ours[of], peer: peer[of] }));
   return [
@@ -41,7 +31,7 @@ export function coldLoad(
 }
 
 /** Measures only our load. */
-export function ownColdLoad(stage: Stage, size: ClusterSize, rounds: number, most?: number): readonly ServicesRow[] {
+export function ownColdLoad(stage: Stage, size: ClusterSize, rounds: number, most?: number): readonly Row[] {
   const taken = Array.from({ length: rounds }, () => stage.loadOurs(size));
   const title = `cold load, ${sizeText(size)}`;
   return [

@@ -5,7 +5,7 @@ import type { Lab } from "../../lab/lab.ts";
 import { quantile } from "../statistics.ts";
 import { benchServices, changesOf, type ClusterSize, sizeText, sliceChange, withFirstReplaced } from "./cluster.ts";
 import { Ours } from "./ours.ts";
-import { found, type ServicesRow } from "./row.ts";
+import { found, type Row } from "../row.ts";
 
 const PER_SECOND = 100;
 const GOAL = 20;
@@ -16,7 +16,7 @@ const PATIENCE_MILLISECONDS = 30_000;
  * of the commit, with changes at a steady rate and a minSyncPeriod of 0. The daemon's own timers decide when a batch is
  * made.
  */
-export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<ServicesRow> {
+export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number): Promise<Row> {
   const node = lab.namespace("events");
   const arrivals: number[] = [];
   const batches: (readonly number[])[] = [];

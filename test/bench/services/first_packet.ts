@@ -1,10 +1,9 @@
-import { interleave } from "../row.ts";
+import { type Row, compared, interleave } from "../row.ts";
 import { median } from "../statistics.ts";
 import { benchService, changesOf, type ClusterSize, sizeText } from "./cluster.ts";
 import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
 import type { Ours } from "./ours.ts";
 import { Peer } from "./peer.ts";
-import { compared, type ServicesRow } from "./row.ts";
 import type { Loaded, Stage } from "./stage.ts";
 import { Wire } from "./wire.ts";
 
@@ -16,7 +15,7 @@ const OWN_GOAL = 1.25;
  * Compares the time of a connection's first packet from a pod to the endpoint's socket, in our layout and one of
  * kube-proxy in turn.
  */
-export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): ServicesRow {
+export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): Row {
   const [ours, peer] = [asked(stage.ours(size)), asked(stage.peer(layout, size))];
   const pairs = interleave(rounds, ours, peer);
   const goal = layout === "maps" ? { ratioAtMost: PEER_GOAL } : undefined;
@@ -24,7 +23,7 @@ export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rou
 }
 
 /** Compares the time of a first packet between a large cluster of ours and a small one. */
-export function ownFirstPacket(stage: Stage, large: ClusterSize, small: ClusterSize, rounds: number): ServicesRow {
+export function ownFirstPacket(stage: Stage, large: ClusterSize, small: ClusterSize, rounds: number): Row {
   const pairs = interleave(rounds, asked(stage.ours(large)), asked(stage.ours(small)));
   const against = `ours at ${sizeText(small)}`;
   return compared(`first packet, ${sizeText(large)}`, "µs", against, pairs, { ratioAtMost: OWN_GOAL });

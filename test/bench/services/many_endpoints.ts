@@ -5,7 +5,7 @@ import { DRAWS, isDrawn, modulusFor } from "../../../policyd/services/rules/endp
 import { type ClusterSize, sizeText } from "./cluster.ts";
 import { kernelMemory } from "./kernel_memory.ts";
 import { type Ours, TABLES } from "./ours.ts";
-import { found, type ServicesRow } from "./row.ts";
+import { found, type Row } from "../row.ts";
 import { sharesOf, worstDeviation } from "./shares.ts";
 import type { Stage } from "./stage.ts";
 
@@ -15,7 +15,7 @@ const DEVIATION_GOAL = 12.5;
 const KIND = { family: 4, space: "service" } as const;
 
 /** Measures a load of very many endpoints: its time, its memory in the kernel, and the shares of the endpoints. */
-export function manyEndpoints(stage: Stage, size: ClusterSize): readonly ServicesRow[] {
+export function manyEndpoints(stage: Stage, size: ClusterSize): readonly Row[] {
   const before = kernelMemory();
   const { whole, inKernel } = stage.loadOurs(size);
   const grown = kernelMemory() - before;

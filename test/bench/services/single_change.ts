@@ -1,4 +1,4 @@
-import { interleave } from "../row.ts";
+import { type Row, compared, interleave, measured } from "../row.ts";
 import {
   type BenchService,
   benchService,
@@ -11,7 +11,6 @@ import {
 import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Peer } from "./peer.ts";
-import { compared, measured, type ServicesRow } from "./row.ts";
 import type { Loaded, Stage } from "./stage.ts";
 
 /** The goals: milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
@@ -24,7 +23,7 @@ type Kind = "add a service" | "replace an endpoint";
 const KINDS: readonly Kind[] = ["add a service", "replace an endpoint"];
 
 /** Measures changes of one Service among many, at all sizes in turn. */
-export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], rounds: number): readonly ServicesRow[] {
+export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], rounds: number): readonly Row[] {
   const loaded = sizes.map((size) => stage.ours(size));
   return KINDS.flatMap((kind) => {
     const taken = loaded.map((): Taken[] => []);
@@ -62,12 +61,7 @@ export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], round
 }
 
 /** Compares changes of one Service among many, by our layout and one of kube-proxy in turn. */
-export function comparedChanges(
-  stage: Stage,
-  size: ClusterSize,
-  layout: Layout,
-  rounds: number,
-): readonly ServicesRow[] {
+export function comparedChanges(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): readonly Row[] {
   const [ours, peer] = [stage.ours(size), stage.peer(layout, size)];
   return KINDS.map((kind) => {
     const first = nextNumber(ours);

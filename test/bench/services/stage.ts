@@ -19,7 +19,7 @@ export interface Loaded<T> {
 const SETTLE_MILLISECONDS = 500;
 
 /** Nodes with Services: the last load of each contestant and size stays for later measurements. */
-export class Stage implements Disposable {
+export class Stage {
   readonly #lab: Lab;
   readonly #ours = new Map<string, Loaded<Ours>>();
   readonly #peers = new Map<string, Loaded<Peer>>();
@@ -27,6 +27,7 @@ export class Stage implements Disposable {
 
   constructor(lab: Lab) {
     this.#lab = lab;
+    lab.atEnd(() => this.#close());
   }
 
   /** Loads our layout on a fresh node. */
@@ -39,9 +40,9 @@ export class Stage implements Disposable {
     return contestant.load(changes);
   }
 
-  /** Loads a layout of kube-proxy on a fresh node. @returns undefined when it was cut */
-  loadPeer(layout: Layout, size: ClusterSize): Load | undefined {
-    this.dropPeer(layout, size);
+  /** Loads a layout of kube-proxy on a fresh node. */
+  loadPeer(layout: Layout, size: ClusterSize): Load {
+    this.#dropPeer(layout, size);
     const services = benchServices(size);
     const contestant = new Peer(this.#lab.namespace(`${layout}-${this.#count++}`), layout);
     const wire = new Wire(this.#lab, contestant.namespace);
@@ -72,7 +73,7 @@ export class Stage implements Disposable {
     this.#remove(loaded, "inet drawbridge");
   }
 
-  dropPeer(layout: Layout, size: ClusterSize): void {
+  #dropPeer(layout: Layout, size: ClusterSize): void {
     const key = `${layout} ${sizeText(size)}`;
     const loaded = this.#peers.get(key);
     if (loaded === undefined) return;
@@ -88,7 +89,7 @@ export class Stage implements Disposable {
     sleep(SETTLE_MILLISECONDS);
   }
 
-  [Symbol.dispose](): void {
+  #close(): void {
     for (const { contestant, wire } of this.#ours.values()) {
       wire[Symbol.dispose]();
       contestant[Symbol.dispose]();

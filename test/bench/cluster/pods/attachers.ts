@@ -1,19 +1,16 @@
 import { copyFileSync, linkSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
-import { setTimeout as wait } from "node:timers/promises";
 import { LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../../../cni/executables.ts";
-import { askPolicyd } from "../../../../cni/attachment/policyd_client.ts";
-import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { DRAWBRIDGE } from "../../../lab/cni.ts";
 import type { Lab } from "../../../lab/lab.ts";
 import { BUNDLE } from "../../../support/daemon/policyd.ts";
 import { emitShim } from "../../../support/cni/shim.ts";
 import { imageStart } from "../../daemon/image_start.ts";
+import { waitUntilSynced } from "../../with_policyd.ts";
 import type { ContainerdNode } from "./containerd_node.ts";
 
 const NODE = "bench";
-const START_MILLISECONDS = 30_000;
 /** Go's plugins that containerd's usual list needs. */
 export const PEER_PLUGINS = ["bridge", "host-local", "portmap", "loopback"];
 
@@ -23,14 +20,14 @@ export interface Attacher {
   /** The name of its node in the lab. */
   readonly name: string;
   /** Installs the plugins on its node, which can run pods then. */
-  install(lab: Lab, node: ContainerdNode, pods: readonly object[]): Promise<void>;
+  install(lab: Lab, node: ContainerdNode, pods: readonly object[]): void;
 }
 
 /** Our shim with its plugin server, as an installation has them, without the daemon. */
 export const PLUGIN_ONLY: Attacher = {
   title: "plugin",
   name: "plugin",
-  async install(_lab, node) {
+  install(_lab, node) {
     installPlugin(node);
     node.configure("drawbridge", ourList(node, {}));
   },
@@ -40,7 +37,7 @@ export const PLUGIN_ONLY: Attacher = {
 export const PLUGIN_WITH_POLICYD: Attacher = {
   title: "plugin with policyd",
   name: "policyd",
-  async install(lab, node, pods) {
+  install(lab, node, pods) {
     installPlugin(node);
     const directory = path.join(lab.scratch, node.node.name, "daemon");
     mkdirSync(path.join(directory, "objects"), { recursive: true });
@@ -53,7 +50,7 @@ export const PLUGIN_WITH_POLICYD: Attacher = {
     const args = [`--node-name=${NODE}`, `--objects=${directory}/objects`, `--socket=${socket}`, "--log-level=error"];
     const command = [process.execPath, ...nodeOptions, BUNDLE, ...args, `--state-directory=${node.node.runDir}`];
     node.start(command, environment, path.join(directory, "log"));
-    await untilSynced(lab, socket);
+    waitUntilSynced(lab, socket);
     node.configure("drawbridge", ourList(node, { policyd: { socket } }));
   },
 };
@@ -63,7 +60,7 @@ export function goPlugins(directory: string): Attacher {
   return {
     title: "bridge, host-local and portmap",
     name: "bridge",
-    async install(_lab, node) {
+    install(_lab, node) {
       for (const name of PEER_PLUGINS) copyFileSync(path.join(directory, name), path.join(node.plugins, name));
       const portmap = { type: "portmap", capabilities: { portMappings: true } };
       node.configure("bridge", listOf("bridge", [{ type: "bridge", ...bridgeOf(node) }, portmap]));
@@ -115,19 +112,4 @@ function bridgeOf({ node }: ContainerdNode): object {
       routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
     },
   };
-}
-
-/** Waits until the daemon has read all objects. @throws Error when it has not after some seconds */
-async function untilSynced(lab: Lab, socket: string): Promise<void> {
-  const deadline = performance.now() + START_MILLISECONDS;
-  while (performance.now() < deadline) {
-    try {
-      const reply = askPolicyd(lab.calls, socket, { type: "status" }, 1000);
-      if (reply.type === "status" && reply.status.isSynced) return;
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-    }
-    await wait(50);
-  }
-  throw new Error(`policyd did not start in ${START_MILLISECONDS} ms`);
 }

@@ -5,7 +5,7 @@ import { writeArchive } from "../../../cluster/images/archive.ts";
 import { run } from "../../../cluster/run.ts";
 import type { Lab } from "../../../lab/lab.ts";
 import { peerAdvice, peerPlugins, peerVersion } from "../../../support/cni/peer.ts";
-import { compared, type ServicesRow } from "../../services/row.ts";
+import { compared, type Row } from "../../row.ts";
 import { median } from "../../statistics.ts";
 import type { Plan } from "../plan.ts";
 import { type Attacher, goPlugins, PEER_PLUGINS, PLUGIN_ONLY, PLUGIN_WITH_POLICYD, podObjects } from "./attachers.ts";
@@ -37,11 +37,7 @@ interface Side {
  * Go's plugins, and as the base pods on the node's own network, which no plugin attaches. Each has a node and a
  * containerd of its own; the order changes from round to round.
  */
-export async function comparePods(
-  lab: Lab,
-  plan: Plan,
-  progress: (step: string) => void,
-): Promise<readonly ServicesRow[]> {
+export async function comparePods(lab: Lab, plan: Plan, progress: (step: string) => void): Promise<readonly Row[]> {
   const directory = peerPlugins(PEER_PLUGINS);
   if (directory === undefined) throw new Error(`${PEER_PLUGINS.join(", ")} are needed: ${peerAdvice()}`);
   const image = pauseImage(lab);
@@ -49,7 +45,7 @@ export async function comparePods(
   const prepare = async (attacher: Attacher): Promise<Side> => {
     progress(`starts containerd for ${attacher.title}`);
     const node = await ContainerdNode.start(lab, attacher.name, image);
-    await attacher.install(lab, node, podObjects(names));
+    attacher.install(lab, node, podObjects(names));
     return { title: attacher.title, node, isOnHostNetwork: false };
   };
   const peer = await prepare(goPlugins(directory));
@@ -71,8 +67,8 @@ export async function comparePods(
   const baseline = of(base);
   const version = peerVersion(path.join(directory, "bridge")) ?? "of an unknown version";
   const against = `${peer.title} ${version}`;
-  const rowsFor = (side: Side): readonly ServicesRow[] => {
-    const row = (what: string, valueOf: (one: Measurement) => number): ServicesRow => {
+  const rowsFor = (side: Side): readonly Row[] => {
+    const row = (what: string, valueOf: (one: Measurement) => number): Row => {
       const pairs = of(side).map((one, round) => ({
         ours: valueOf(one),
         peer: valueOf(of(peer)[round] ?? one),

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { kernelMemory } from "../../../bench/services/kernel_memory.ts";
-import { compared, found, measured } from "../../../bench/services/row.ts";
 import { sharesOf, worstDeviation } from "../../../bench/services/shares.ts";
 
 describe("the benchmark of Services: evaluation", () => {
@@ -30,16 +29,5 @@ describe("the benchmark of Services: evaluation", () => {
       "MemFree:  9 kB\nSlab:           1000 kB\nVmallocTotal: 7 kB\nVmallocUsed:     500 kB\nPercpu:   500 kB\n";
     assert.equal(kernelMemory(text), 2.048);
     assert.throws(() => kernelMemory("Slab: 1 kB\n"), /Percpu/);
-  });
-
-  it("a goal is reached only where the whole interval is on its good side", () => {
-    const pairs = (ratio: number) =>
-      Array.from({ length: 9 }, (_, index) => ({ ours: ratio * (index < 4 ? 2 : 1), peer: 1 }));
-    assert.equal(compared("x", "ms", "y", pairs(0.05), { timesFaster: 10 }).isReached, true);
-    assert.equal(compared("x", "ms", "y", pairs(0.09), { timesFaster: 10 }).isReached, false);
-    assert.equal(compared("x", "ms", "y", pairs(1), { ratioAtMost: 2 }).isReached, true);
-    assert.equal(compared("x", "ms", "y", pairs(1), { ratioAtMost: 1.5 }).isReached, false);
-    assert.equal(measured("x", "ms", [1, 1, 3, 3], 2).isReached, false);
-    assert.equal(found("x", "ms", 2, 2).isReached, true);
   });
 });

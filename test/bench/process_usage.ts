@@ -16,6 +16,13 @@ export function processorSeconds(pid: number): number {
   return ticks / TICKS_PER_SECOND;
 }
 
+/** Returns the processor time so far of all threads of a process, in nanoseconds, as the kernel counts it exactly (sched_info of each). */
+export function nanoseconds(pid: number | undefined): number {
+  return readdirSync(`/proc/${pid}/task`)
+    .map((thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "latin1").split(" ")[0]))
+    .reduce((sum, value) => sum + value, 0);
+}
+
 /** Megabytes of resident memory. */
 export interface Memory {
   readonly now: number;
@@ -64,7 +71,8 @@ export class MemoryWatch implements Disposable {
   }
 }
 
-function residentOf(pid: number): { readonly now: number; readonly peak: number } | undefined {
+/** Returns the resident memory of a process in megabytes; undefined when it has ended. */
+export function residentOf(pid: number): { readonly now: number; readonly peak: number } | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "latin1");
     const of = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;

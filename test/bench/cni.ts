@@ -1,0 +1,50 @@
+import path from "node:path";
+import type { Lab } from "../lab/lab.ts";
+import { install, installShim, OURS, peerContestant } from "./contestant.ts";
+import type { Row } from "./row.ts";
+import { RunDirectory } from "./run_directory.ts";
+import { attach } from "./scenario/attach.ts";
+import type { Scenario } from "./scenario/context.ts";
+import { memory } from "./scenario/memory.ts";
+import { parallel } from "./scenario/parallel.ts";
+import { parallelDel } from "./scenario/parallel_del.ts";
+import { policies } from "./scenario/policies.ts";
+import { size } from "./scenario/size.ts";
+import { throughput } from "./scenario/throughput.ts";
+import { version } from "./scenario/version.ts";
+import type { Progress, Subject, Subjects } from "./subjects.ts";
+
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  version,
+  attach,
+  "parallel-30": parallel(30),
+  "parallel-100": parallel(100),
+  "parallel-del-100": parallelDel(100),
+  policies,
+  memory,
+  size,
+  throughput,
+};
+
+/** Returns the subjects of the benchmark of the plugin. @param peers the directory of the reference plugins */
+export function cniSubjects(peers: string, pairs: number): Subjects {
+  const subject =
+    (scenario: Scenario): Subject =>
+    (lab, progress) =>
+      runScenario(scenario, lab, peers, pairs, progress);
+  return Object.fromEntries(Object.entries(SCENARIOS).map(([name, scenario]) => [name, subject(scenario)]));
+}
+
+/** Installs both contestants, and runs a scenario while the plugin server listens. */
+function runScenario(scenario: Scenario, lab: Lab, peers: string, pairs: number, progress: Progress): readonly Row[] {
+  using run = new RunDirectory();
+  const cold = install(OURS, path.join(lab.scratch, "drawbridge"));
+  const ours = installShim(cold, path.join(run.path, "plugin"));
+  const peer = install(peerContestant(peers), path.join(lab.scratch, "peer"), ["host-local"]);
+  try {
+    ours.server.start(ours.executable, lab.pod("plugin-server"));
+    return scenario({ lab, runDirectory: run.path, ours, cold, peer, pairs, progress });
+  } finally {
+    ours.server.end();
+  }
+}
