@@ -28,6 +28,9 @@ const HOSTILE: readonly unknown[] = [
   [[]],
   { "": "" },
   { matchLabels: null },
+  { podSelector: {} },
+  "10.0.0.0/8",
+  "Deny",
   JSON.parse('{"__proto__": {"app": "db"}}'),
 ];
 
@@ -44,6 +47,10 @@ const KEYS = [
   "kind",
   "",
   "app",
+  "action",
+  "except",
+  "endPort",
+  "policyTypes",
 ];
 
 /** Pieces that mean something in YAML or JSON. */
@@ -116,7 +123,7 @@ const inText: fc.Arbitrary<Change> = fc.oneof(
 const inObjects: fc.Arbitrary<(objects: readonly unknown[]) => readonly unknown[]> = fc
   .record({
     at: place,
-    what: fc.constantFrom("delete", "replace", "rename", "nest"),
+    what: fc.constantFrom("delete", "replace", "rename", "nest", "add", "double"),
     value: fc.constantFrom(...HOSTILE),
     key: fc.constantFrom(...KEYS),
   })
@@ -128,6 +135,16 @@ const inObjects: fc.Arbitrary<(objects: readonly unknown[]) => readonly unknown[
         if (name !== String(last)) return [[name, old]];
         if (what === "delete") return [];
         if (what === "rename") return [[key, old]];
+        if (what === "add")
+          return [
+            [name, old],
+            [key, value],
+          ];
+        if (what === "double")
+          return [
+            [name, old],
+            [name, old],
+          ];
         return [[name, what === "nest" ? [old] : value]];
       }),
     );
