@@ -1,3 +1,4 @@
+import type { ApiServerProcess } from "../../apiserver/process.ts";
 import { type RawObject, recordOf } from "../../apiserver/storage.ts";
 import { baseManifests, benchPolicies, policyManifest } from "../policy/cluster.ts";
 import { benchServices, serviceManifest, sliceManifest } from "../services/cluster.ts";
@@ -27,6 +28,16 @@ const UNREAD_STATUS = {
   qosClass: "Burstable",
   startTime: "2026-01-01T00:00:00Z",
 };
+
+/** The number of objects in one message to the API server's process. */
+const OBJECTS_AT_ONCE = 1000;
+
+/** Gives an API server objects. */
+export async function fill(server: ApiServerProcess, objects: readonly RawObject[]): Promise<void> {
+  for (let next = 0; next < objects.length; next += OBJECTS_AT_ONCE) {
+    await server.apply(...objects.slice(next, next + OBJECTS_AT_ONCE));
+  }
+}
 
 /** Returns every object of the cluster, as an API server stores it. */
 export function clusterObjects({ pods, services, endpoints, policies }: Plan): readonly RawObject[] {

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
@@ -10,13 +10,11 @@ import { twoNodes } from "../../lab/topology.ts";
 import { makeCertificate } from "../../support/certificate.ts";
 import { recordLocalPods } from "../policy/local_records.ts";
 import { AddressCommits } from "./address_commits.ts";
-import { clusterObjects } from "./cluster.ts";
-import { MeasuredDaemon } from "./measured_daemon.ts";
+import { clusterObjects, fill } from "./cluster.ts";
+import { MeasuredDaemon, writeAccess } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
 
 const PORT = 6443;
-/** The number of objects in one message to the API server's process. */
-const OBJECTS_AT_ONCE = 1000;
 /** A time longer than the daemon ever gathers changes. */
 const QUIET_MILLISECONDS = 2000;
 
@@ -27,14 +25,12 @@ export class MeasuredCluster {
   /** The node of the daemon. */
   readonly node: LabNamespace;
   readonly #directory: string;
-  readonly #url: string;
   readonly #events: KernelNotifications;
   #daemon: MeasuredDaemon | undefined;
 
-  private constructor(lab: Lab, server: ApiServerProcess, node: LabNamespace, url: string) {
+  private constructor(lab: Lab, server: ApiServerProcess, node: LabNamespace) {
     this.server = server;
     this.node = node;
-    this.#url = url;
     this.#directory = `${lab.scratch}/daemon`;
     this.#events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
     lab.atEnd(() => this.#daemon?.daemon.child.kill("SIGKILL"));
@@ -47,19 +43,15 @@ export class MeasuredCluster {
     lab.atEnd(() => void server.stop());
     const address = formatAddress(node1.routerAddresses[0]);
     progress("filling the API server");
-    const objects = clusterObjects(plan);
-    for (let next = 0; next < objects.length; next += OBJECTS_AT_ONCE) {
-      await server.apply(...objects.slice(next, next + OBJECTS_AT_ONCE));
-    }
+    await fill(server, clusterObjects(plan));
     const authority = makeCertificate("authority");
     const certificate = makeCertificate("server", authority, address);
     await server.tell({ type: "listen", address, port: PORT, certificate });
-    const cluster = new MeasuredCluster(lab, server, node1.node, `https://${address}:${PORT}`);
+    const cluster = new MeasuredCluster(lab, server, node1.node);
     const directory = cluster.#directory;
-    for (const name of ["state", "account"]) mkdirSync(`${directory}/${name}`, { recursive: true });
+    writeAccess(directory, `https://${address}:${PORT}`, authority.certificate);
+    mkdirSync(`${directory}/state`);
     recordLocalPods(`${directory}/state`, plan, lab);
-    writeFileSync(`${directory}/account/token`, "of nobody");
-    writeFileSync(`${directory}/account/ca.crt`, authority.certificate);
     await cluster.#events.subscribe({ kind: "nftables" }, cluster.commits);
     return cluster;
   }
@@ -67,12 +59,9 @@ export class MeasuredCluster {
   /**
    * Starts a daemon on a node without rules, which replaces the previous one.
    *
-   * @param configuration fields that differ from the default
    * @returns it, and milliseconds from its start until everything is in force
    */
-  async start(
-    configuration: Readonly<Record<string, unknown>> = {},
-  ): Promise<{ readonly current: MeasuredDaemon; readonly sync: number }> {
+  async start(): Promise<{ readonly current: MeasuredDaemon; readonly sync: number }> {
     if (this.#daemon !== undefined) {
       await this.#daemon.daemon.kill("SIGKILL");
       const flushed = performance.now();
@@ -81,7 +70,7 @@ export class MeasuredCluster {
       await this.#lastOfBurst(flushed);
     }
     const begun = performance.now();
-    const current = new MeasuredDaemon(this.node, this.#directory, this.#url, configuration);
+    const current = new MeasuredDaemon(this.node, this.#directory);
     this.#daemon = current;
     await current.daemon.statusWhen(({ isSynced }) => isSynced, "all objects read");
     return { current, sync: (await this.#lastOfBurst(begun)) - begun };

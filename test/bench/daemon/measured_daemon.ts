@@ -21,20 +21,10 @@ export class MeasuredDaemon {
   readonly daemon: DaemonProcess;
   readonly #delayFile: string;
 
-  /**
-   * @param directory has a directory `account` with the files of a service account
-   * @param configuration fields that differ from the default
-   */
-  constructor(
-    node: LabNamespace,
-    directory: string,
-    server: string,
-    configuration: Readonly<Record<string, unknown>> = {},
-  ) {
+  /** @param directory has the files of {@link writeAccess} */
+  constructor(node: LabNamespace, directory: string) {
     for (const name of ["run", "state"]) mkdirSync(`${directory}/${name}`, { recursive: true });
     this.#delayFile = `${directory}/loop_delay.json`;
-    const file = `${directory}/policyd.json`;
-    writeFileSync(file, configurationFor(server, `${directory}/account`, configuration));
     const { nodeOptions, environment } = imageStart();
     Object.assign(process.env, environment, { DRAWBRIDGE_LOOP_DELAY: this.#delayFile });
     // A developer's environment may have this variable; with it Node keeps some hundred certificates in the daemon,
@@ -44,7 +34,7 @@ export class MeasuredDaemon {
       `${directory}/run/policyd.sock`,
       [
         `--node-name=${NODE}`,
-        `--config=${file}`,
+        `--config=${directory}/policyd.json`,
         `--state-directory=${directory}/state`,
         `--network-namespace=${node.path}`,
         "--log-level=error",
@@ -77,11 +67,17 @@ export class MeasuredDaemon {
   }
 }
 
-function configurationFor(
-  apiServer: string,
-  serviceAccountDirectory: string,
-  further: Readonly<Record<string, unknown>>,
-): string {
+/** Writes a daemon's configuration and its service account, for an API server that knows nobody. */
+export function writeAccess(directory: string, apiServer: string, authority: string): void {
+  const serviceAccountDirectory = `${directory}/account`;
+  mkdirSync(serviceAccountDirectory, { recursive: true });
+  writeFileSync(`${serviceAccountDirectory}/token`, "of nobody");
+  writeFileSync(`${serviceAccountDirectory}/ca.crt`, authority);
+  writeConfiguration(directory, apiServer, serviceAccountDirectory);
+}
+
+/** Writes a daemon's configuration: the default one with this API server. */
+export function writeConfiguration(directory: string, apiServer: string, serviceAccountDirectory: string): void {
   const of = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
-  return JSON.stringify({ ...of, apiServer, serviceAccountDirectory, ...further });
+  writeFileSync(`${directory}/policyd.json`, JSON.stringify({ ...of, apiServer, serviceAccountDirectory }));
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
@@ -12,12 +12,12 @@ import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/po
 import { NODE } from "../policy/cluster.ts";
 import { recordLocalPods } from "../policy/local_records.ts";
 import { measured, type Row } from "../row.ts";
-import { clusterObjects } from "./cluster.ts";
+import { clusterObjects, fill } from "./cluster.ts";
 import { imageStart } from "./image_start.ts";
+import { writeAccess } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
 
 const API_PORT = 6443;
-const AT_ONCE = 1000;
 const GOAL = 500;
 const PATIENCE_MILLISECONDS = 60_000;
 const SMALL = { pods: 110, services: 20, endpoints: 3, policies: 20 } as const;
@@ -81,17 +81,10 @@ class NodeWithoutServer implements AsyncDisposable {
   static async make(lab: Lab, plan: Plan): Promise<NodeWithoutServer> {
     const made = new NodeWithoutServer(lab);
     const objects = [{ apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } }, ...clusterObjects(plan)];
-    for (let next = 0; next < objects.length; next += AT_ONCE) {
-      await made.#server.apply(...objects.slice(next, next + AT_ONCE));
-    }
-    for (const name of ["run", "account"]) mkdirSync(`${made.#directory}/${name}`, { recursive: true });
+    await fill(made.#server, objects);
+    mkdirSync(`${made.#directory}/run`, { recursive: true });
     recordLocalPods(made.#nodes.node1.node.runDir, plan, lab);
-    writeFileSync(`${made.#directory}/account/token`, "of nobody");
-    writeFileSync(`${made.#directory}/account/ca.crt`, made.#authority.certificate);
-    const of = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
-    const apiServer = `https://${made.#address}:${API_PORT}`;
-    const configuration = { ...of, apiServer, serviceAccountDirectory: `${made.#directory}/account` };
-    writeFileSync(made.#configuration, JSON.stringify(configuration));
+    writeAccess(made.#directory, `https://${made.#address}:${API_PORT}`, made.#authority.certificate);
     return made;
   }
 
@@ -149,10 +142,6 @@ class NodeWithoutServer implements AsyncDisposable {
     await this.#server.stop();
   }
 
-  get #configuration(): string {
-    return `${this.#directory}/policyd.json`;
-  }
-
   get #socket(): string {
     return `${this.#directory}/run/policyd.sock`;
   }
@@ -160,7 +149,7 @@ class NodeWithoutServer implements AsyncDisposable {
   #start(): DaemonProcess {
     const { node } = this.#nodes.node1;
     const places = [`--state-directory=${node.runDir}`, `--network-namespace=${node.path}`];
-    const args = [`--node-name=${NODE}`, `--config=${this.#configuration}`, ...places];
+    const args = [`--node-name=${NODE}`, `--config=${this.#directory}/policyd.json`, ...places];
     this.#daemon = startDaemon(this.#socket, args, BUNDLE, imageStart().nodeOptions);
     return this.#daemon;
   }

@@ -227,12 +227,9 @@ export function changeTo(manifest: unknown): ObjectChange {
   return { type: "set", kind: object.kind, key: object.key, object };
 }
 
-/** Returns the change for a deleted pod or policy. */
-export function removalOf(
-  { namespace, name }: BenchPod | BenchPolicy,
-  kind: "Pod" | "NetworkPolicy" = "Pod",
-): ObjectChange {
-  return { type: "delete", kind, key: `${namespace}/${name}` };
+/** Returns the change for a deleted pod. */
+export function removalOf({ namespace, name }: BenchPod): ObjectChange {
+  return { type: "delete", kind: "Pod", key: `${namespace}/${name}` };
 }
 
 /** Returns the IPv4 address of a number, from 10.128.1.0 on. */

@@ -1,4 +1,4 @@
-import { type BenchPod, benchPod, type BenchPolicy, policyManifest, teamOf } from "./cluster.ts";
+import { type BenchPod, benchPod, type BenchPolicy, teamOf } from "./cluster.ts";
 
 /**
  * Many policies on one pod. Each has selectors of its own, for which there is one pod each of its two peers, and only
@@ -34,23 +34,4 @@ export function crowd(count: number): Crowd {
     { ...benchPod(1001 + 2 * place, { app: "peer", role: `y${place}` }), namespace: client.namespace },
   ]).flat();
   return { client, server, pods: [server, client, ...peers], policies };
-}
-
-/** Returns the same policies with a prefix in place of the selectors; only the last policy has the client's. */
-export function prefixManifests({ client, policies }: Crowd): readonly object[] {
-  return policies.map((policy, number) => {
-    const isLast = number === policies.length - 1;
-    const cidr = isLast
-      ? `${client.address4}/32`
-      : `172.${16 + (number >> 12)}.${(number >> 4) & 255}.${(number & 15) << 4}/28`;
-    const manifest: unknown = policyManifest(policy);
-    return withSources(manifest, [{ ipBlock: { cidr } }]);
-  });
-}
-
-function withSources(manifest: unknown, from: readonly object[]): object {
-  const text = JSON.stringify(manifest, (key, value: unknown) => (key === "from" ? from : value));
-  const parsed: unknown = JSON.parse(text);
-  if (typeof parsed !== "object" || parsed === null) throw new Error("a policy is an object");
-  return parsed;
 }

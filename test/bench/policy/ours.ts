@@ -1,8 +1,7 @@
 import process from "node:process";
 import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import { type Nftables, NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import type { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
@@ -16,6 +15,7 @@ import { PolicyEnforcement } from "../../../policyd/policies/policy_enforcement.
 import { NO_RETAINED_FILES } from "../../../policyd/policies/retained/retained_files.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { ObservedSocket } from "../observed_socket.ts";
 import { NODE } from "./cluster.ts";
 
 /** The costs of a step, in milliseconds. */
@@ -47,48 +47,15 @@ const NEVER = 2 ** 30;
 const QUIET_MILLISECONDS = 60;
 const PATIENCE_MILLISECONDS = 30_000;
 
-interface CommitObserver {
-  before(changes: readonly Change[]): void;
-  after(): void;
-}
-
-class ObservedSocket extends NftablesSocket {
-  readonly #observer: CommitObserver;
-
-  constructor(calls: Place["calls"], observer: CommitObserver) {
-    super(calls);
-    this.#observer = observer;
-  }
-
-  override commit(changes: readonly Change[]): void {
-    this.#observer.before(changes);
-    super.commit(changes);
-    this.#observer.after();
-  }
-}
-
 /** Drawbridge's policies on a node of its own: the compiler, the ruleset and the socket of the daemon. */
 export class Ours implements Disposable {
-  readonly kernel: Nftables;
+  readonly kernel: ObservedSocket;
   readonly ruleset: Ruleset;
   readonly #component: PolicyEnforcement;
-  #inKernel = 0;
-  #elements = 0;
-  #commits = 0;
-  #lastCommit = 0;
 
   /** @param others the node's other tables; `claims` are their elements */
   constructor(place: Place, others: readonly Table[] = [], claims: readonly DesiredElement[] = []) {
-    const observer: CommitObserver = {
-      before: (changes) => {
-        for (const change of changes) if ("elements" in change) this.#elements += change.elements.length;
-      },
-      after: () => {
-        this.#commits++;
-        this.#lastCommit = performance.now();
-      },
-    };
-    this.kernel = place.inside(() => new ObservedSocket(this.#timedCalls(place.calls), observer));
+    this.kernel = place.inside(() => new ObservedSocket(place.calls));
     this.ruleset = new Ruleset({
       kernel: this.kernel,
       clock: realClock,
@@ -134,7 +101,7 @@ export class Ours implements Disposable {
     return await this.#taken(async () => {
       this.#component.apply(changes);
       const deadline = performance.now() + PATIENCE_MILLISECONDS;
-      while (this.#commits === 0) {
+      while (this.kernel.commits === 0) {
         if (performance.now() > deadline) throw this.#failure("the changes made no commit");
         await turn();
       }
@@ -152,9 +119,9 @@ export class Ours implements Disposable {
     // Long policies are compiled in many slices, and after the first there may be nothing to commit.
     await this.#component.prepared();
     const isUnderWay = (): boolean =>
-      this.#commits === 0 ||
+      this.kernel.commits === 0 ||
       !this.ruleset.status().isReconciled ||
-      performance.now() < this.#lastCommit + QUIET_MILLISECONDS;
+      performance.now() < this.kernel.lastCommit + QUIET_MILLISECONDS;
     while (isUnderWay()) {
       if (performance.now() > deadline) throw this.#failure("no end of commits");
       await wait(10);
@@ -163,13 +130,11 @@ export class Ours implements Disposable {
 
   #failure(what: string): Error {
     const { lastError, pending } = this.ruleset.status();
-    return new Error(`${what}: ${this.#commits} commits, ${pending} pending, ${lastError ?? "no reason known"}`);
+    return new Error(`${what}: ${this.kernel.commits} commits, ${pending} pending, ${lastError ?? "no reason known"}`);
   }
 
   async #taken(action: () => Promise<void>): Promise<Taken> {
-    this.#inKernel = 0;
-    this.#elements = 0;
-    this.#commits = 0;
+    this.kernel.reset();
     const before = process.threadCpuUsage();
     const start = performance.now();
     // The component's own timers do not keep a process alive.
@@ -180,25 +145,11 @@ export class Ours implements Disposable {
     const { isReconciled } = this.ruleset.status();
     if (!isReconciled) throw this.#failure("the kernel did not accept the change");
     return {
-      whole: this.#lastCommit - start,
-      inKernel: this.#inKernel,
+      whole: this.kernel.lastCommit - start,
+      inKernel: this.kernel.inKernel,
       processor: (user + system) / 1000,
-      elements: this.#elements,
-      commits: this.#commits,
-    };
-  }
-
-  #timedCalls(calls: Place["calls"]): Place["calls"] {
-    const timed = (call: () => number): number => {
-      const start = performance.now();
-      const result = call();
-      this.#inKernel += performance.now() - start;
-      return result;
-    };
-    return {
-      ...calls,
-      send: (fd, data, flags) => timed(() => calls.send(fd, data, flags)),
-      receiveFrom: (fd, buffer, flags, sender) => timed(() => calls.receiveFrom(fd, buffer, flags, sender)),
+      elements: this.kernel.changedElements,
+      commits: this.kernel.commits,
     };
   }
 }

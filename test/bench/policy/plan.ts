@@ -5,7 +5,7 @@ export interface Plan {
   /** The cluster, and the smaller one that shows how costs grow. */
   readonly large: ClusterSize;
   readonly small: ClusterSize;
-  /** Changes of one pod; those of one policy are a quarter as many. */
+  /** Changes of one pod. */
   readonly changes: number;
   /** Changes of files with the daemon, at a steady rate. */
   readonly events: number;

@@ -3,9 +3,7 @@ import process from "node:process";
 import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
-import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";
 import { serviceElements } from "../../../policyd/services/service_proxy.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
@@ -13,6 +11,7 @@ import { install, OURS } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";
 import { type Row, compared, interleave } from "../row.ts";
 import { type Pods, ROUTES, wirePods } from "../scenario/throughput.ts";
+import { TABLES } from "../services/ours.ts";
 import { type BenchPod, changeTo, namespaceManifests, nodeManifest, podManifest, policyManifest } from "./cluster.ts";
 import { type Crowd, crowd } from "./crowd.ts";
 import { Ours } from "./ours.ts";
@@ -22,14 +21,7 @@ const GOAL = { ratioAtLeast: 0.95 } as const;
 const NETWORK = "drawbridge";
 
 /** The daemon's default tables, without that of policies. */
-const NODE_TABLES = nodeTables({
-  bridge: "drawbridge0",
-  markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
-  tableOwner: false,
-  services: { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true },
-})
-  .filter(({ name }) => name !== POLICY_TABLE.name)
-  .map(withVersion);
+const NODE_TABLES = TABLES.filter(({ name }) => name !== POLICY_TABLE.name);
 
 /**
  * Measures the throughput between pods with the node's default tables: without that of policies, with it, and with many

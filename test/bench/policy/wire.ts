@@ -21,7 +21,6 @@ export class Wire implements Disposable {
   readonly #client: LabNamespace;
   readonly #server: ProbeSocket;
   readonly #address: string;
-  #answered: ProbeSocket | undefined;
 
   /** @param node without any links */
   constructor(lab: Lab, node: LabNamespace, client: BenchPod, server: BenchPod) {
@@ -45,7 +44,7 @@ export class Wire implements Disposable {
   passes(): boolean {
     const client = this.#open();
     try {
-      return this.#trip(client, DROP_MILLISECONDS, false) !== undefined;
+      return this.#trip(client, DROP_MILLISECONDS) !== undefined;
     } finally {
       client.close();
     }
@@ -61,21 +60,16 @@ export class Wire implements Disposable {
     return Array.from({ length: count }, () => {
       const client = this.#open();
       try {
-        return this.#packet(client);
+        const milliseconds = this.#trip(client, PATIENCE_MILLISECONDS);
+        if (milliseconds === undefined) throw new Error(`${this.node.name}: a packet was lost`);
+        return 1000 * milliseconds;
       } finally {
         client.close();
       }
     });
   }
 
-  /** Sends packets of one flow that was decided and answered before. @returns as {@link firstPackets} */
-  furtherPackets(count: number): readonly number[] {
-    const client = (this.#answered ??= this.#open());
-    return Array.from({ length: count }, () => this.#packet(client, true));
-  }
-
   [Symbol.dispose](): void {
-    this.#answered?.close();
     this.#server.close();
   }
 
@@ -85,22 +79,13 @@ export class Wire implements Disposable {
     return client;
   }
 
-  #packet(client: ProbeSocket, isAnswered = false): number {
-    const milliseconds = this.#trip(client, PATIENCE_MILLISECONDS, isAnswered);
-    if (milliseconds === undefined) throw new Error(`${this.node.name}: a packet was lost`);
-    return 1000 * milliseconds;
-  }
-
-  #trip(client: ProbeSocket, patience: number, isAnswered: boolean): number | undefined {
+  #trip(client: ProbeSocket, patience: number): number | undefined {
     const start = performance.now();
     client.send(PACKET);
     for (;;) {
       const received = this.#server.receive();
       const milliseconds = performance.now() - start;
-      if (received.kind === "data") {
-        if (isAnswered && received.from !== undefined) this.#server.sendTo(PACKET, received.from);
-        return milliseconds;
-      }
+      if (received.kind === "data") return milliseconds;
       if (milliseconds > patience) return undefined;
     }
   }

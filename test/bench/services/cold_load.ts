@@ -1,4 +1,4 @@
-import { compared, type ComparedGoal, interleave, measured, type Row } from "../row.ts";
+import { compared, type ComparedGoal, interleave, type Row } from "../row.ts";
 import type { Pair } from "../statistics.ts";
 import { type ClusterSize, sizeText } from "./cluster.ts";
 import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
@@ -27,24 +27,5 @@ export function coldLoad(
   return [
     compared(title, "ms", against, pairs("whole"), goal),
     compared(`${title}: processor time`, "ms", against, pairs("processor")),
-  ];
-}
-
-/** Measures only our load. */
-export function ownColdLoad(stage: Stage, size: ClusterSize, rounds: number, most?: number): readonly Row[] {
-  const taken = Array.from({ length: rounds }, () => stage.loadOurs(size));
-  const title = `cold load, ${sizeText(size)}`;
-  return [
-    measured(
-      title,
-      "ms",
-      taken.map(({ whole }) => whole),
-      most,
-    ),
-    measured(
-      `${title}: in the kernel`,
-      "ms",
-      taken.map(({ inKernel }) => inKernel),
-    ),
   ];
 }

@@ -21,7 +21,7 @@ export async function eventToCommit(lab: Lab, size: ClusterSize, changes: number
   const arrivals: number[] = [];
   const batches: (readonly number[])[] = [];
   const latencies: number[] = [];
-  const ours = new Ours(node, { beforeCommit: () => batches.push(arrivals.splice(0)) });
+  const ours = new Ours(node, () => void batches.push(arrivals.splice(0)));
   const services = benchServices(size);
   ours.load(changesOf(services));
   batches.length = 0;

@@ -1,7 +1,6 @@
 import process from "node:process";
 import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { type Nftables, NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
@@ -10,6 +9,7 @@ import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { ObservedSocket } from "../observed_socket.ts";
 import { POD_CIDR } from "./cluster.ts";
 
 /** The costs of a step, in milliseconds. */
@@ -22,11 +22,6 @@ export interface Taken {
   readonly processor: number;
   /** The number of elements that were added or deleted. */
   readonly elements: number;
-}
-
-/** An observer of the batches that {@link Ours} commits. */
-export interface Observer {
-  beforeCommit(): void;
 }
 
 /** The tables of a node, with the daemon's default configuration. */
@@ -47,31 +42,13 @@ const NEVER = 2 ** 30;
 /** Drawbridge on a node of its own: the compiler, the ruleset and the socket of the daemon, with its default tables. */
 export class Ours implements Disposable {
   readonly namespace: LabNamespace;
-  readonly kernel: Nftables;
+  readonly kernel: ObservedSocket;
   readonly component: ServiceProxy;
   readonly #ruleset: Ruleset;
-  #inKernel = 0;
-  #elements = 0;
 
-  constructor(namespace: LabNamespace, observer: Observer = { beforeCommit: () => {} }) {
+  constructor(namespace: LabNamespace, beforeCommit?: () => void) {
     this.namespace = namespace;
-    const socket = namespace.inside(() => new NftablesSocket(this.#timedCalls()));
-    this.kernel = {
-      commit: (changes) => {
-        observer.beforeCommit();
-        for (const change of changes) if ("elements" in change) this.#elements += change.elements.length;
-        socket.commit(changes);
-      },
-      table: (reference) => socket.table(reference),
-      head: (reference) => socket.head(reference),
-      chains: (reference) => socket.chains(reference),
-      sets: (reference) => socket.sets(reference),
-      rulesOf: (reference, chain) => socket.rulesOf(reference, chain),
-      elements: (reference, set) => socket.elements(reference, set),
-      elementsInPieces: (reference, set) => socket.elementsInPieces(reference, set),
-      generation: () => socket.generation(),
-      close: () => socket.close(),
-    };
+    this.kernel = namespace.inside(() => new ObservedSocket(namespace.calls, beforeCommit));
     this.#ruleset = new Ruleset({
       kernel: this.kernel,
       clock: realClock,
@@ -113,8 +90,7 @@ export class Ours implements Disposable {
   }
 
   #taken(action: () => void): Taken {
-    this.#inKernel = 0;
-    this.#elements = 0;
+    this.kernel.reset();
     const before = process.threadCpuUsage();
     const start = performance.now();
     action();
@@ -122,21 +98,6 @@ export class Ours implements Disposable {
     const { user, system } = process.threadCpuUsage(before);
     const { isReconciled, lastError } = this.#ruleset.status();
     if (!isReconciled) throw new Error(`the kernel did not accept the batch: ${lastError ?? "no reason known"}`);
-    return { whole, inKernel: this.#inKernel, processor: (user + system) / 1000, elements: this.#elements };
-  }
-
-  #timedCalls(): LabNamespace["calls"] {
-    const { calls } = this.namespace;
-    const timed = (call: () => number): number => {
-      const start = performance.now();
-      const result = call();
-      this.#inKernel += performance.now() - start;
-      return result;
-    };
-    return {
-      ...calls,
-      send: (fd, data, flags) => timed(() => calls.send(fd, data, flags)),
-      receiveFrom: (fd, buffer, flags, sender) => timed(() => calls.receiveFrom(fd, buffer, flags, sender)),
-    };
+    return { whole, inKernel: this.kernel.inKernel, processor: (user + system) / 1000, elements: this.kernel.changedElements };
   }
 }

@@ -5,8 +5,6 @@ export interface Plan {
   /** Cold loads of 10,000 Services, by the old layout and by the new. */
   readonly chainLoads: number;
   readonly mapLoads: number;
-  /** Cold loads of only our layout, at the larger sizes. */
-  readonly ownLoads: number;
   /** Changes of one Service, by our layout only and in pairs. */
   readonly changes: number;
   readonly changePairs: number;
@@ -20,7 +18,6 @@ export const DEFAULT_PLAN: Plan = {
   smallLoads: 10,
   chainLoads: 3,
   mapLoads: 6,
-  ownLoads: 5,
   changes: 200,
   changePairs: 20,
   packetPairs: 60,
@@ -32,7 +29,6 @@ export const QUICK_PLAN: Plan = {
   smallLoads: 3,
   chainLoads: 1,
   mapLoads: 1,
-  ownLoads: 1,
   changes: 40,
   changePairs: 5,
   packetPairs: 15,

@@ -1,7 +1,7 @@
 import type { Row } from "../row.ts";
 import type { Subject, Subjects } from "../subjects.ts";
 import type { ClusterSize } from "./cluster.ts";
-import { coldLoad, ownColdLoad } from "./cold_load.ts";
+import { coldLoad } from "./cold_load.ts";
 import { eventToCommit } from "./event_to_commit.ts";
 import { firstPacket, ownFirstPacket } from "./first_packet.ts";
 import { LAYOUTS } from "./kube_proxy_layout.ts";
@@ -28,7 +28,6 @@ export function serviceSubjects(plan: Plan): Subjects {
       ...coldLoad(stage, SMALL, "maps", plan.smallLoads),
       ...coldLoad(stage, MIDDLE, "chains", plan.chainLoads, { timesFaster: 50 }),
       ...coldLoad(stage, MIDDLE, "maps", plan.mapLoads, { timesFaster: 15 }),
-      ...ownColdLoad(stage, LARGE, plan.ownLoads),
     ]),
     memory: onStage((stage) => manyEndpoints(stage, WIDE)),
     change: onStage((stage) => [
