@@ -17,7 +17,6 @@ import {
   type SelectablePod,
   subjectSelects,
 } from "../../../policyd/policies/compile/peer_groups.ts";
-import type { FlowView } from "../../../policyd/policies/compile/profile_verdict.ts";
 import { memberKeys } from "../../../policyd/policies/compile/sets/member_elements.ts";
 import type { MemberSet, ProfileObjects } from "../../../policyd/policies/compile/sets/member_set.ts";
 import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
@@ -43,7 +42,6 @@ export interface CompiledNode {
   readonly objects: readonly ProfileObjects[];
   /** The node's own addresses, as in its kernel. */
   readonly ownAddresses: ReadonlySet<Address>;
-  readonly view: FlowView;
 }
 
 /** The owner of an address: a pod, or the node with this name. */
@@ -102,7 +100,6 @@ export class CompiledCluster {
       profiles,
       objects,
       ownAddresses,
-      view: this.#view(ownAddresses),
     };
   }
 
@@ -163,21 +160,6 @@ export class CompiledCluster {
       return group === undefined || (group.type === "pods" && groupHasPod(group, this.#selectable(owner.pod)));
     const node = this.#cluster.nodes.get(owner.node);
     return group?.type === "nodes" && node !== undefined && groupHasNode(group, node.labels);
-  }
-
-  #view(ownAddresses: ReadonlySet<Address>): FlowView {
-    const podAt = (address: Address): Pod | undefined => {
-      const owner = this.owners.get(address);
-      return owner !== undefined && "pod" in owner ? owner.pod : undefined;
-    };
-    return {
-      isInGroup: (group, address) => this.#isIn(group, address),
-      hasPortName: (address, name, protocol, port) =>
-        podAt(address)?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) ??
-        false,
-      isSamePod: (a, b) => podAt(a) !== undefined && podAt(a) === podAt(b),
-      isOwnNode: (address) => ownAddresses.has(address),
-    };
   }
 }
 

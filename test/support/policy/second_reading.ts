@@ -18,12 +18,14 @@ import type {
 export interface ReadingOptions {
   /** The addresses where a node's own DNS cache listens. */
   readonly nodeLocalDNS?: readonly string[];
+  /** Whether NetworkPolicies apply to what a pod sends to its own node. */
+  readonly policePodToOwnNode?: boolean;
 }
 
 /**
  * Evaluates a flow by a second implementation of Kubernetes' documents: from the raw objects, with no index and no
  * gate, and without code of the evaluator. It is slow and simple on purpose; v1 policies do not apply between a pod and
- * its own node.
+ * its own node, except by option to what the pod sends.
  */
 export function secondReading(
   cluster: RawCluster,
@@ -134,7 +136,8 @@ function mayPass(
   if (admin === "Accept" || admin === "Deny") return admin === "Accept";
   const isolating = cluster.networkPolicies.filter((policy) => isolates(policy, type, pod));
   if (isolating.length > 0) {
-    if (isMyself || isMyNode || isNodeDns(flow, type, other, options)) return true;
+    const isExempt = isMyNode && options.policePodToOwnNode !== true;
+    if (isMyself || isExempt || isNodeDns(flow, type, other, options)) return true;
     return isolating.some((policy) => policyAllows(cluster, flow, type, policy, { me, other }));
   }
   return verdictOfTier(cluster, flow, "Baseline", { type, pod, me, other }) !== "Deny";

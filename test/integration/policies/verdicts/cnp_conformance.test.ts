@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { pokesOf } from "../../../support/policy/cnp_conformance/conformance_case.ts";
 import { CONFORMANCE_CASES } from "../../../support/policy/cnp_conformance/conformance_cases.ts";
 import { NEWER_CASES } from "../../../support/policy/cnp_conformance/newer_cases.ts";
 import { HogwartsLab } from "../../../support/policy/lab/hogwarts_lab.ts";
@@ -15,6 +16,13 @@ describe("the conformance tests of ClusterNetworkPolicy with packets", function 
     hogwarts = await HogwartsLab.create({ node1: true, node2: false });
   });
   after(() => hogwarts?.lab.close());
+
+  it("CNP-11: all 24 tests of v0.2.0 are here once with their 92 subtests, each of which sends something", () => {
+    const subtests = CONFORMANCE_CASES.flatMap((one) => one.subtests);
+    assert.equal(new Set(CONFORMANCE_CASES.map(({ name }) => name)).size, 24);
+    assert.deepEqual([CONFORMANCE_CASES.length, subtests.length], [24, 92]);
+    assert.ok(subtests.every((subtest) => pokesOf(subtest).length > 0));
+  });
 
   for (const { name, subtests } of [...CONFORMANCE_CASES, ...NEWER_CASES]) {
     for (const subtest of subtests) {

@@ -17,7 +17,7 @@ import { askLab, flowOf, questionText } from "../../../support/policy/lab/questi
 import { inLab, type LabCase } from "../../../support/policy/lab/random_cluster.ts";
 import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
-import { PolicedCluster } from "../../../support/policy/three_readings.ts";
+import { PolicedCluster } from "../../../support/policy/policed_cluster.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
@@ -69,7 +69,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
     await lab.apply(manifests);
     const index = indexOf(manifests);
     const compiled = new CompiledCluster(storeOf(manifests), DEFAULT_POLICY_OPTIONS);
-    const policed = new PolicedCluster(compiled, DEFAULT_POLICY_OPTIONS);
+    const policed = new PolicedCluster(compiled);
     const answers = await askLab(
       lab,
       flows.map(({ question }) => question),

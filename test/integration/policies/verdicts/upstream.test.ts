@@ -23,6 +23,13 @@ describe("upstream's network policy cases with packets", function () {
     await Promise.allSettled(runs.values());
   });
 
+  it("POL-61: all upstream cases from 1 to 48 are here, once", () => {
+    assert.deepEqual(
+      UPSTREAM_CASES.map(({ number }) => number),
+      Array.from({ length: 48 }, (_, index) => index + 1),
+    );
+  });
+
   for (const bridgeNetfilter of [true, false]) {
     describe(`br_netfilter ${bridgeNetfilter ? "on" : "off"}`, () => {
       before(function () {

@@ -50,44 +50,6 @@ describe("policyd/semantics/policies: pods that come, go and share their node's 
     );
   });
 
-  it("POL-54: a pod of the host's network reaches the pods of its node, like the node itself", () => {
-    const host = pod("host", { spec: { hostNetwork: true } });
-    const index = indexOf([
-      node("n1", "10.0.0.1"),
-      host,
-      pod("web"),
-      pod("far", { spec: { nodeName: "n2" } }),
-      denyAll,
-    ]);
-    assert.deepEqual(
-      allowed(index, [
-        ["default/host", "default/web"],
-        ["default/host", "default/far"],
-      ]),
-      ["default/host -> default/web"],
-    );
-  });
-
-  it("POL-57: a finished pod has no address, and its former address belongs to the pod that has it now", () => {
-    for (const phase of ["Succeeded", "Failed"]) {
-      const podIPs = [{ ip: "10.244.0.5" }];
-      const job = pod("job", { labels: { role: "client" }, status: { phase, podIPs } });
-      const server = pod("server", at("10.244.0.6"));
-      const policy = networkPolicy("default", {
-        podSelector: { matchLabels: { name: "server" } },
-        ingress: [{ from: [{ podSelector: { matchLabels: { role: "client" } } }] }],
-      });
-      const index = indexOf([job, server, policy]);
-      assert.deepEqual(ask(index, ["default/job", "default/server"]), {
-        kind: "impossible",
-        reason: { type: "pod has finished", end: "source", pod: "default/job" },
-      });
-      assert.equal(ask(index, ["10.244.0.5", "default/server"]).kind, "denied");
-      const next = pod("next", { labels: { role: "client" }, ...at("10.244.0.5") });
-      assert.equal(ask(indexOf([job, next, server, policy]), ["10.244.0.5", "default/server"]).kind, "allowed");
-    }
-  });
-
   it("POL-57: an address that two pods have belongs to the one that is not terminating", () => {
     const old = pod("a-old", {
       labels: { role: "client" },
