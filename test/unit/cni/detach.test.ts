@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync, readlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import type { Environment } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
 import type { PluginMachine } from "../../../cni/host.ts";
@@ -7,10 +7,10 @@ import { type Face, runVerb } from "../../../cni/plugin.ts";
 import { frame } from "../../../cni/attachment/message_frame.ts";
 import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_message.ts";
 import { type PolicydReply, replyToJson } from "../../../cni/attachment/policyd_messages.ts";
-import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni/cni.ts";
 import { callOn } from "../../support/daemon/fake_call.ts";
-import { FakeKernel, type Fault, Killed, POD_INTERFACE } from "../../support/daemon/fake_kernel.ts";
+import { FakeKernel, POD_INTERFACE } from "../../support/daemon/fake_kernel.ts";
 import { refusedConfigurations } from "./configuration/refused_configurations.ts";
 
 /** Matches refusals of the fields without which a DEL cannot know where the files and links are. */
@@ -97,37 +97,6 @@ describe("cni DEL after a refused ADD", () => {
       }
     });
   }
-});
-
-describe("cni DEL and a configuration that has changed since", () => {
-  const directory = useTemporaryDirectory();
-  const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
-
-  function run(kernel: FakeKernel, verb: "ADD" | "DEL", changes: Readonly<Record<string, unknown>>): string {
-    kernel.restart();
-    const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run`, ...changes };
-    return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify(input));
-  }
-
-  const reservations = (): readonly string[] =>
-    readdirSync(`${directory()}/networks/pods`).filter((name) => /^(10|fd00)/.test(name));
-
-  it("releases the addresses in the directory that the record names", () => {
-    const kernel = new FakeKernel(directory());
-    run(kernel, "ADD", {});
-    assert.equal(reservations().length, 2);
-    run(kernel, "DEL", { ipam: { dataDir: `${directory()}/elsewhere` } });
-    assert.deepEqual(reservations(), []);
-    assert.equal(existsSync(`${directory()}/elsewhere`), false);
-  });
-
-  it("removes neighbour entries on the bridge that the record names", () => {
-    const kernel = new FakeKernel(directory());
-    run(kernel, "ADD", { bridge: "br-old" });
-    run(kernel, "DEL", { bridge: "br-new" });
-    const asked = kernel.questions.map(({ subject }) => subject);
-    assert.deepEqual(asked, ["link br-old"]);
-  });
 });
 
 describe("cni DEL of a pod that the daemon has detached", () => {
@@ -231,25 +200,7 @@ describe("cni DEL of a pod that the daemon has detached", () => {
 describe("cni DEL and objects of other attachments", () => {
   const directory = useTemporaryDirectory();
 
-  function run(kernel: FakeKernel, verb: "ADD" | "DEL", id: string, options: Options = {}): string {
-    kernel.restart(options.fault);
-    const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
-    const args = options.ips === undefined ? {} : { args: { cni: { ips: options.ips } } };
-    const environment = { CNI_CONTAINERID: id, CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
-    return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify({ ...input, ...args }));
-  }
-
   const neighbours = (kernel: FakeKernel): readonly string[] => [...kernel.neighbours.node].sort();
-
-  it("keeps an interface that made the ADD fail (B5)", () => {
-    const kernel = new FakeKernel(directory());
-    kernel.links.pod.add(POD_INTERFACE);
-    // The network is in use, so its store exists.
-    mkdirSync(`${directory()}/networks/pods`, { recursive: true });
-    assert.throws(() => run(kernel, "ADD", "c1"), /already exists in the pod/);
-    assert.equal(run(kernel, "DEL", "c1"), "");
-    assert.deepEqual([...kernel.links.pod], [POD_INTERFACE]);
-  });
 
   it("keeps the container's interface of another network whose record is of this boot (B5)", () => {
     const kernel = new FakeKernel(directory());
@@ -269,48 +220,15 @@ describe("cni DEL and objects of other attachments", () => {
     assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], [["drawbridge0"], [], []]);
   });
 
-  it("removes an interface that another plugin made when the store holds its reservation", () => {
-    const kernel = new FakeKernel(directory());
-    kernel.links.pod.add(POD_INTERFACE);
-    mkdirSync(`${directory()}/networks/pods`, { recursive: true });
-    writeForeign(`${directory()}/networks/pods/10.244.1.77`, `c1\r\n${POD_INTERFACE}`);
-    assert.equal(run(kernel, "DEL", "c1"), "");
-    assert.deepEqual([[...kernel.links.pod], existsSync(`${directory()}/networks/pods/10.244.1.77`)], [[], false]);
-  });
-
-  it("removes the neighbour entries of its addresses also when its record is lost", () => {
-    const kernel = new FakeKernel(directory());
-    run(kernel, "ADD", "c1");
-    assert.deepEqual(neighbours(kernel), ["10.244.1.2", "fd00:244:1::2"]);
-    rmSync(`${directory()}/run`, { recursive: true });
-    assert.equal(run(kernel, "DEL", "c1"), "");
-    assert.deepEqual(neighbours(kernel), []);
-  });
-
-  it("keeps the neighbour entries of another pod that has got the addresses of an old record", () => {
-    const kernel = new FakeKernel(directory());
-    run(kernel, "ADD", "c1");
-    run(kernel, "DEL", "c1");
-    const lastEvent = kernel.journal.indexOf("unlink c1:eth0.json");
-    assert.ok(lastEvent > 0, kernel.journal.join());
-    const ips = ["10.244.1.2", "fd00:244:1::2"];
-    run(kernel, "ADD", "c1", { ips });
-    assert.throws(() => run(kernel, "DEL", "c1", { fault: { kind: "kill", at: lastEvent } }), Killed);
-    run(kernel, "ADD", "c2", { ips });
-    assert.equal(run(kernel, "DEL", "c1"), "");
-    assert.deepEqual(neighbours(kernel), ips);
-    assert.deepEqual(readdirSync(`${directory()}/run/attachments/pods`), ["c2:eth0.json"]);
-  });
-
   it("removes neighbour entries before another pod can get the addresses", () => {
     const kernel = new FakeKernel(directory());
-    run(kernel, "ADD", "c1");
+    callOn(kernel, directory(), "ADD");
     for (const lose of [false, true]) {
       if (lose) {
-        run(kernel, "ADD", "c1");
+        callOn(kernel, directory(), "ADD");
         rmSync(`${directory()}/run`, { recursive: true });
       }
-      run(kernel, "DEL", "c1");
+      callOn(kernel, directory(), "DEL");
       const first = kernel.journal.findIndex((event) => /^unlink (10|fd00)/.test(event));
       const last = kernel.journal.findLastIndex((event) => event === `request ${RTM_DELNEIGH}`);
       assert.ok(last >= 0 && first > last, kernel.journal.join());
@@ -321,8 +239,3 @@ describe("cni DEL and objects of other attachments", () => {
 const RTM_DELNEIGH = 29;
 /** NFT_MSG_GETTABLE: the question whether the daemon has left tables. */
 const TABLES = `request ${messageType(Subsystem.NFTABLES, 1)}`;
-
-interface Options {
-  readonly ips?: readonly string[];
-  readonly fault?: Fault;
-}

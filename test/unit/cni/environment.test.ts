@@ -22,6 +22,7 @@ describe("cni/environment", () => {
   describe("missing variables (P4)", () => {
     const verbs = [
       { verb: "ADD", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
+      { verb: "CHECK", required: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"] },
       { verb: "DEL", required: ["CNI_CONTAINERID", "CNI_IFNAME"] },
     ] as const;
     for (const { verb, required } of verbs) {
