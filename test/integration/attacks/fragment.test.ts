@@ -12,7 +12,7 @@ import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import type { GuardedNode, GuardedPod } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 import { encodeFragment, encodeFragmentAfterOptions } from "../../support/policy/attacks/fragments.ts";
 
 const PORT = 7001;
@@ -65,7 +65,7 @@ interface End {
   readonly address: Address;
 }
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   const { title: state } = way;
   describe(`fragments that are never completed, ${state}`, function () {
     this.timeout(60_000);

@@ -11,9 +11,9 @@ import { fromNode, reservedMac, THEFTS } from "../../support/guard/thefts.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { loadVirtualAddresses, PORT } from "../../support/guard/virtual_addresses.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   const { title: state, bridgeNetfilter, bypassBridge } = way;
   describe(`attacks on pods of the same node, ${state}`, () => {
     let on: GuardedNode;

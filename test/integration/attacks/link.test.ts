@@ -9,7 +9,7 @@ import { FAMILIES, ip, linkLayer } from "../../support/guard/attack.ts";
 import { eventually, type GuardedNode, type Party } from "../../support/guard/guarded_node.ts";
 import { newToken } from "../../support/guard/token.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 import { generalQuery, groupMac, GROUPS, join, report } from "../../support/ends/membership.ts";
 
 const PORT = 9117;
@@ -23,7 +23,7 @@ const MOST_GROUPS = 4096;
 /** A second, in hundredths of a second. */
 const SHORT = "100";
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   const { title: state } = way;
   describe(`attacks with messages between hosts of a link, ${state}`, function () {
     this.timeout(60_000);

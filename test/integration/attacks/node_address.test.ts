@@ -5,7 +5,7 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import { eventually } from "../../support/guard/guarded_node.ts";
+import { eventually, soon } from "../../support/guard/guarded_node.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
@@ -77,7 +77,7 @@ describe("attacks on nodes by addresses that no Node object has", function () {
   }
 
   /** Sends each target a datagram by a packet socket. @returns the texts of the targets that get it */
-  async function reached(pod: string): Promise<readonly string[]> {
+  async function reached(pod: string, waits = eventually): Promise<readonly string[]> {
     const { namespace, addresses } = lab.place(pod);
     const own = lab.nodeOf(pod);
     port++;
@@ -100,7 +100,7 @@ describe("attacks on nodes by addresses that no Node object has", function () {
       link.send(encodeFrame({ from: parseMac(from), to: parseMac(to), ...encodeIp(packet) }));
     }
     const arrived = new Set<string>();
-    await eventually(() => {
+    await waits(() => {
       for (const [where, socket] of sockets) {
         for (const one of socket.drain()) {
           if (one.kind !== "data") continue;
@@ -125,7 +125,7 @@ describe("attacks on nodes by addresses that no Node object has", function () {
       await lab.apply(namedPods(lab, PODS));
       assert.deepEqual(await reached(pod), all, "without the policy");
       await lab.apply([...namedPods(lab, PODS), DENY_NODES]);
-      assert.deepEqual(await reached(pod), [], "with it");
+      assert.deepEqual(await reached(pod, soon), [], "with it");
       assert.deepEqual(await reached(pod.replace("x", "y")), all, "another pod");
     });
   }

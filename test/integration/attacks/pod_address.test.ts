@@ -11,7 +11,7 @@ import { FAMILIES } from "../../support/guard/attack.ts";
 import { eventually, type GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
 import { NODE_NAMES, type NodeName } from "../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
@@ -33,7 +33,7 @@ interface Stranger {
   readonly addresses: Readonly<Record<4 | 6, Address>>;
 }
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   describe(`attacks by strangers with the address of a pod, ${way.title}`, () => {
     let on: GuardedNode;
     let strangers: Readonly<Record<"a neighbour" | "another bridge's container", Stranger>>;

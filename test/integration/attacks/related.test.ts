@@ -8,7 +8,7 @@ import { FAMILIES, ip } from "../../support/guard/attack.ts";
 import { inTwo } from "../../support/policy/attacks/fragments.ts";
 import { eventually, type GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 import { encodeError, ERRORS, TOO_BIG } from "../../support/ends/icmp_error.ts";
 import { forgetMtus, learnedMtu, Query, type QueryEnds } from "../../support/ends/query.ts";
 
@@ -18,7 +18,7 @@ const EHOSTUNREACH = 113;
 /** The errno that a program gets for a router's route of the type "unreachable" (ip_error, ip6_pkt_discard). */
 const UNREACHABLE = { 4: 113, 6: 101 } as const;
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   const { title: state } = way;
   describe(`ICMP errors about connections of others, ${state}`, function () {
     this.timeout(60_000);

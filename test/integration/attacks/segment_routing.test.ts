@@ -3,7 +3,7 @@ import { addressToBytes, formatAddress } from "../../../kernel/ip/address.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import { eventually } from "../../support/guard/guarded_node.ts";
+import { eventually, soon } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
 import { NODE_NAMES } from "../../support/policy/lab/place.ts";
@@ -40,10 +40,22 @@ describe("attacks by segment routing and source routes, on nodes that take these
   });
   after(() => lab?.close());
 
-  /** Sets the bridge, sends a datagram to a pod, by its node or directly, and returns whether it arrives. */
-  async function arrives(target: string, isByNode: boolean, setting?: "1"): Promise<boolean> {
+  /** Sets the bridge as another program would. The daemon stands still meanwhile, because it would set it back. */
+  async function whileSet<T>(setting: string, action: () => Promise<T>): Promise<T> {
+    const { process } = lab.daemon("node1");
+    await process.pause();
+    try {
+      lab.wired("node1").node.writeSysctl(setting, "1");
+      return await action();
+    } finally {
+      process.child.kill("SIGCONT");
+    }
+  }
+
+  /** Sends a datagram to a pod, by its node or directly, and returns whether it arrives in the time of `waits`. */
+  async function arrives(target: string, isByNode: boolean, waits: typeof eventually): Promise<boolean> {
     const { namespace } = lab.place("x/a");
-    const { node, addresses } = lab.wired("node1");
+    const { addresses } = lab.wired("node1");
     const to = lab.place(target).addresses[6];
     const waypoint = addresses[1];
     assert.ok(waypoint !== undefined);
@@ -55,9 +67,8 @@ describe("attacks by segment routing and source routes, on nodes that take these
     const socket = ProbeSocket.open(namespace, 6, SocketType.DATAGRAM);
     const token = newToken();
     try {
-      if (setting !== undefined) node.writeSysctl(SETTING, setting);
       socket.sendTo(token, { address: to, port: PORT });
-      return await eventually(() => link.received().some((frame) => carries(frame, token)));
+      return await waits(() => link.received().some((frame) => carries(frame, token)));
     } finally {
       socket.close();
       link.close();
@@ -69,23 +80,22 @@ describe("attacks by segment routing and source routes, on nodes that take these
     it(`GUARD-13: a pod passes no policy by a segment routing header to a pod of ${target === "y/a" ? "its" : "another"} node`, async () => {
       const { node } = lab.wired("node1");
       await lab.apply(namedPods(lab, PODS));
-      assert.ok(await arrives(target, false), "without policies and the header it arrives");
+      assert.ok(await arrives(target, false, eventually), "without policies and the header it arrives");
       await lab.apply([...namedPods(lab, PODS), ...policies]);
-      assert.ok(!(await arrives(target, false)), "policies deny it");
+      assert.ok(!(await arrives(target, false, soon)), "policies deny it");
       assert.ok(
-        await arrives(target, true, "1"),
+        await whileSet(SETTING, () => arrives(target, true, eventually)),
         "when another program sets the bridge as well, it arrives by the node",
       );
       assert.ok(await eventually(() => node.readSysctl(SETTING) === "0"), "the daemon sets it back");
-      assert.ok(!(await arrives(target, true)), "then it does not arrive");
+      assert.ok(!(await arrives(target, true, soon)), "then it does not arrive");
     });
   }
 
-  /** Sets the bridge, sends a datagram by a loose source route over the node, and returns whether it arrives. */
-  async function arrivesBySourceRoute(target: string, setting?: "1"): Promise<boolean> {
+  /** Sends a datagram by a loose source route over the node, and returns whether it arrives in the time of `waits`. */
+  async function arrivesBySourceRoute(target: string, waits: typeof eventually): Promise<boolean> {
     const { namespace } = lab.place("x/a");
-    const { node, addresses } = lab.wired("node1");
-    const [waypoint] = addresses;
+    const [waypoint] = lab.wired("node1").addresses;
     assert.ok(waypoint !== undefined);
     const link = new FrameSocket(lab.place(target).namespace, "eth0");
     const socket = ProbeSocket.open(namespace, 4, SocketType.DATAGRAM);
@@ -94,9 +104,8 @@ describe("attacks by segment routing and source routes, on nodes that take these
       // The kernel sends to the waypoint, and puts the destination into the option (ip_options_build).
       const option = Uint8Array.of(LOOSE_SOURCE_ROUTE, 7, 4, ...addressToBytes(waypoint), END_OF_OPTIONS);
       check(namespace.calls.setsockopt(socket.fd, IPPROTO_IP, IP_OPTIONS, option), "IP_OPTIONS");
-      if (setting !== undefined) node.writeSysctl(SOURCE_ROUTE_SETTING, setting);
       socket.sendTo(token, { address: lab.place(target).addresses[4], port: PORT });
-      return await eventually(() => link.received().some((frame) => carries(frame, token)));
+      return await waits(() => link.received().some((frame) => carries(frame, token)));
     } finally {
       socket.close();
       link.close();
@@ -107,10 +116,13 @@ describe("attacks by segment routing and source routes, on nodes that take these
     const { node } = lab.wired("node1");
     const objects = [...namedPods(lab, PODS), NO_EGRESS];
     await lab.apply(objects);
-    assert.ok(!(await arrives("y/b", false)), "policies deny it");
+    assert.ok(!(await arrives("y/b", false, soon)), "policies deny it");
     assert.equal(node.readSysctl(SOURCE_ROUTE_SETTING), "0");
-    assert.ok(await arrivesBySourceRoute("y/b", "1"), "when another program sets the bridge, it arrives by the node");
+    assert.ok(
+      await whileSet(SOURCE_ROUTE_SETTING, () => arrivesBySourceRoute("y/b", eventually)),
+      "when another program sets the bridge, it arrives by the node",
+    );
     assert.ok(await eventually(() => node.readSysctl(SOURCE_ROUTE_SETTING) === "0"), "the daemon sets it back");
-    assert.ok(!(await arrivesBySourceRoute("y/b")), "then it does not arrive");
+    assert.ok(!(await arrivesBySourceRoute("y/b", soon)), "then it does not arrive");
   });
 });

@@ -16,7 +16,7 @@ import { UPLINK } from "../../lab/topology.ts";
 import type { GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 
 const [TUNSETIFF, TUNSETOFFLOAD, TUNSETVNETHDRSZ] = [0x4004_54ca, 0x4004_54d0, 0x4004_54d8];
 /** IFF_TAP, IFF_NO_PI and IFF_VNET_HDR (include/uapi/linux/if_tun.h). */
@@ -37,7 +37,7 @@ const PORT = 9111;
 const [INNER_HEADERS, INNER_LENGTH, SEGMENTS] = [40, 443, 3];
 const SEGMENT = INNER_LENGTH - INNER_HEADERS;
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   describe(`attacks by a tunnel's packet that is segmented after the rules, ${way.title}`, function () {
     this.timeout(60_000);
     let on: GuardedNode;

@@ -7,7 +7,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import type { GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
-import { WAYS } from "../../support/guard/ways.ts";
+import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 
 const PORT = 10_256;
 const FLOOD = 400;
@@ -15,7 +15,7 @@ const FLOOD = 400;
 const MOST = 80;
 const HONEST = 5;
 
-for (const way of WAYS) {
+for (const way of OPPOSITE_WAYS) {
   const { title: state } = way;
   describe(`connections to the daemon's own ports, ${state}`, function () {
     this.timeout(60_000);

@@ -7,6 +7,7 @@ import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { leavesUnchanged } from "../../lab/unchanged.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
@@ -44,7 +45,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
   let remote: Party;
   let outside: Party;
 
-  beforeEach(async function () {
+  before(async function () {
     requireKernel(this);
     lab = createLab("masquerade");
     nodes = twoNodes(lab);
@@ -62,11 +63,12 @@ describe("pods that send to addresses in and outside the cluster", function () {
       }
     }
   });
-  afterEach(async () => {
+  after(async () => {
     prober?.close();
     await policyd?.kill();
     lab?.destroy();
   });
+  leavesUnchanged(() => lab);
 
   /** Starts the daemon with a setting, without encapsulation: the router has routes to the pods of both nodes. */
   async function startWith(setting: string): Promise<DaemonProcess> {
@@ -134,6 +136,8 @@ describe("pods that send to addresses in and outside the cluster", function () {
     await rulesHave("fd00:244:1::/64", false);
     assert.deepEqual(await seenAs(outside), ["IPv4 node", "IPv6 pod"]);
     assert.deepEqual(await seenAs(remote), ["IPv4 pod", "IPv6 pod"]);
+    for (const wired of [nodes.node1, nodes.node2]) policyd.put(`${wired.node.name}.json`, nodeObject(wired));
+    await rulesHave("fd00:244:1::/64");
   });
 
   it("POD-19: a pod keeps its own address towards nonMasqueradeCIDRs, and everywhere with masquerade: false", async () => {
@@ -150,6 +154,9 @@ describe("pods that send to addresses in and outside the cluster", function () {
       await rulesHave("192.0.2.0/24", setting.includes("192"));
       assert.deepEqual(await seenAs(outside), expected, setting);
     }
+    await policyd.kill();
+    daemon = await startWith("");
+    await rulesHave("kept_networks4");
   });
 
   it("POD-19 SVC-13: a Service's endpoint in the cluster sees the pod's address, and an endpoint outside sees the node's", async () => {
@@ -189,5 +196,6 @@ describe("pods that send to addresses in and outside the cluster", function () {
       [pod.addresses[0], nodes.node1.addresses[1]],
       seen.map(({ why }) => why).join(),
     );
+    policyd.put("services.json", "");
   });
 });

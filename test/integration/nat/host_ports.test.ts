@@ -26,11 +26,9 @@ function published(
   return { runtimeConfig: { portMappings: mappings } };
 }
 
-/** The modes: the plugin or the daemon keeps the rules, and packets take one of the two ways through a bridge. */
+/** The modes: the plugin or the daemon keeps the rules, and bridged frames pass the IP hooks or do not. */
 const modes = [
   { keeper: "", bridgeNetfilter: true },
-  { keeper: "", bridgeNetfilter: false },
-  { keeper: " with policyd", bridgeNetfilter: true },
   { keeper: " with policyd", bridgeNetfilter: false },
 ] as const;
 

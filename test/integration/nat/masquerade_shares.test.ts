@@ -35,9 +35,9 @@ class LeavingNode {
   readonly prober: Prober;
   readonly pods = new Map<string, LabPod>();
 
-  constructor(name: string, bridgeNetfilter: boolean) {
+  constructor(name: string) {
     this.lab = createLab(name);
-    ({ node1: this.wired, router: this.router } = twoNodes(this.lab, { bridgeNetfilter }));
+    ({ node1: this.wired, router: this.router } = twoNodes(this.lab));
     this.policyd = new PolicydNode(this.lab, this.wired);
     this.prober = new Prober(this.lab.calls);
   }
@@ -155,92 +155,76 @@ function gatewayMac(pod: LabPod): MacAddress {
   return parseMac(text);
 }
 
-async function on(name: string, bridgeNetfilter: boolean, steps: (node: LeavingNode) => Promise<void>): Promise<void> {
-  const node = new LeavingNode(name, bridgeNetfilter);
-  try {
-    await node.start();
-    await steps(node);
-  } finally {
-    await node.close();
-  }
-}
-
 describe("ports of the node with which pods leave", function () {
   this.timeout(240_000);
+  let node: LeavingNode;
 
-  before(function () {
+  before(async function () {
     requireKernel(this);
+    node = new LeavingNode("ports");
+    await node.start();
+  });
+  after(() => node?.close());
+
+  it("POD-25: with shares one pod keeps neither other pods nor the node from a destination", async () => {
+    for (const family of FAMILIES) {
+      const resolver = node.wired.routerAddresses[family];
+      await node.attack(resolver, PORT);
+      assert.equal(await node.answered(node.pod("other"), resolver, PORT, 40), 40);
+      assert.equal(await node.answered(node.wired.node, resolver, PORT, 40), 40);
+      const hostile = await node.portsOf("hostile", PORT);
+      const [first = 0, last = 0] = [hostile[0], hostile.at(-1)];
+      assert.ok(hostile.length > 1000 && last - first < 65_536 / 16, `${first}-${last}, ${hostile.length} ports`);
+      assert.ok(last < 30_000 || first > 60_999, `${first}-${last} are ports of the node`);
+    }
   });
 
-  it("POD-25: without shares one pod keeps other pods and the node from a resolver outside, in both families", async () => {
-    await on("ports-open", false, async (node) => {
-      await node.withoutShares();
-      for (const family of FAMILIES) {
-        const resolver = node.wired.routerAddresses[family];
-        assert.equal(await node.answered(node.pod("other"), resolver, PORT, 20), 20);
-        await node.attack(resolver, PORT);
-        const others = await node.answered(node.pod("other"), resolver, PORT, 40);
-        const nodes = await node.answered(node.wired.node, resolver, PORT, 10);
-        assert.ok(others < 20, `${others} of 40 queries of another pod were answered`);
-        assert.ok(nodes < 10, `${nodes} of 10 queries of the node were answered`);
+  it("POD-25: a pod that connects by a node port does not use up the ports to the Service's endpoint", async () => {
+    for (const family of FAMILIES) {
+      const address = node.wired.addresses[family];
+      for (let left = 100; (await node.answered(node.pod("other"), address, NODE_PORT, 1)) === 0; left--) {
+        assert.ok(left > 0, "the node port is not served");
       }
-    });
+      await node.attack(address, NODE_PORT);
+      assert.equal(await node.answered(node.pod("other"), address, NODE_PORT, 40), 40, formatAddress(address));
+      assert.equal(await node.answered(node.wired.node, address, NODE_PORT, 20), 20);
+      const hostile = await node.portsOf("hostile", NODE_PORT);
+      assert.ok(hostile.length > 1000 && (hostile.at(-1) ?? 0) - (hostile[0] ?? 0) < 65_536 / 16);
+    }
   });
-
-  for (const bridgeNetfilter of [false, true]) {
-    const state = bridgeNetfilter ? "on" : "off";
-    it(`POD-25: with shares one pod keeps neither other pods nor the node from a destination, br_netfilter ${state}`, async () => {
-      await on(`ports-${state}`, bridgeNetfilter, async (node) => {
-        for (const family of FAMILIES) {
-          const resolver = node.wired.routerAddresses[family];
-          await node.attack(resolver, PORT);
-          assert.equal(await node.answered(node.pod("other"), resolver, PORT, 40), 40);
-          assert.equal(await node.answered(node.wired.node, resolver, PORT, 40), 40);
-          const hostile = await node.portsOf("hostile", PORT);
-          const [first = 0, last = 0] = [hostile[0], hostile.at(-1)];
-          assert.ok(hostile.length > 1000 && last - first < 65_536 / 16, `${first}-${last}, ${hostile.length} ports`);
-          assert.ok(last < 30_000 || first > 60_999, `${first}-${last} are ports of the node`);
-        }
-      });
-    });
-
-    it(`POD-25: a pod that connects by a node port does not use up the ports to the Service's endpoint, br_netfilter ${state}`, async () => {
-      await on(`ports-service-${state}`, bridgeNetfilter, async (node) => {
-        for (const family of FAMILIES) {
-          const address = node.wired.addresses[family];
-          for (let left = 100; (await node.answered(node.pod("other"), address, NODE_PORT, 1)) === 0; left--) {
-            assert.ok(left > 0, "the node port is not served");
-          }
-          await node.attack(address, NODE_PORT);
-          assert.equal(await node.answered(node.pod("other"), address, NODE_PORT, 40), 40, formatAddress(address));
-          assert.equal(await node.answered(node.wired.node, address, NODE_PORT, 20), 20);
-          const hostile = await node.portsOf("hostile", NODE_PORT);
-          assert.ok(hostile.length > 1000 && (hostile.at(-1) ?? 0) - (hostile[0] ?? 0) < 65_536 / 16);
-        }
-      });
-    });
-  }
 
   it("POD-25: within the cluster 100,000 connections of one pod and 100,000 datagrams of few sockets all arrive", async () => {
-    await on("ports-honest", false, async (node) => {
-      const [client, server] = [node.pod("hostile"), node.pod("server")];
-      const rules = ["tcp flags syn tcp dport 9000-9001 counter drop", "udp dport 9000 counter drop"].join("\n");
-      server.exec(
-        "nft",
-        ["-f", "-"],
-        `table inet seen {\n chain in {\n type filter hook input priority 0;\n ${rules}\n }\n}\n`,
-      );
-      using flood = new Flood(client, "eth0", gatewayMac(client));
-      for (const family of FAMILIES) {
-        const [from, to] = [addressesOf(client)[family], addressesOf(server)[family]];
-        for (const port of [9000, 9001]) await flood.send({ from, to, tcp: HANDSHAKE.syn }, turns(port, 25_000));
-        for (let round = 0; round < 500; round++) await flood.send({ from, to }, turns(9000, 100));
-      }
-      const seen = [...server.exec("nft", ["list", "table", "inet", "seen"]).matchAll(/counter packets (\d+)/g)];
-      assert.deepEqual(
-        seen.map(([, packets]) => Number(packets)),
-        [100_000, 100_000],
-      );
-    });
+    const [client, server] = [node.pod("hostile"), node.pod("server")];
+    const rules = ["tcp flags syn tcp dport 9000-9001 counter drop", "udp dport 9000 counter drop"].join("\n");
+    server.exec(
+      "nft",
+      ["-f", "-"],
+      `table inet seen {\n chain in {\n type filter hook input priority 0;\n ${rules}\n }\n}\n`,
+    );
+    using flood = new Flood(client, "eth0", gatewayMac(client));
+    for (const family of FAMILIES) {
+      const [from, to] = [addressesOf(client)[family], addressesOf(server)[family]];
+      for (const port of [9000, 9001]) await flood.send({ from, to, tcp: HANDSHAKE.syn }, turns(port, 25_000));
+      for (let round = 0; round < 500; round++) await flood.send({ from, to }, turns(9000, 100));
+    }
+    const seen = [...server.exec("nft", ["list", "table", "inet", "seen"]).matchAll(/counter packets (\d+)/g)];
+    assert.deepEqual(
+      seen.map(([, packets]) => Number(packets)),
+      [100_000, 100_000],
+    );
+  });
+
+  // The last test: it kills the daemon.
+  it("POD-25: without shares one pod keeps other pods and the node from a resolver outside, in both families", async () => {
+    await node.withoutShares();
+    for (const family of FAMILIES) {
+      const resolver = node.wired.routerAddresses[family];
+      assert.equal(await node.answered(node.pod("other"), resolver, PORT, 20), 20);
+      await node.attack(resolver, PORT);
+      const others = await node.answered(node.pod("other"), resolver, PORT, 40);
+      const nodes = await node.answered(node.wired.node, resolver, PORT, 10);
+      assert.ok(others < 20, `${others} of 40 queries of another pod were answered`);
+      assert.ok(nodes < 10, `${nodes} of 10 queries of the node were answered`);
+    }
   });
 });

@@ -64,7 +64,7 @@ export interface GuardedNode extends Disposable {
   unload(): void;
   /** Returns the number of packets that the rules with this comment have dropped since the guard was loaded. */
   dropped(reason: string): number;
-  /** Whether a party receives a frame with this token exactly once; waits for it up to some seconds. */
+  /** Whether a party receives a frame with this token exactly once; waits for it up to half a minute. */
   arrives(token: Uint8Array, at: Party): Promise<boolean>;
   /**
    * Removes the stranger's port from the bridge while `work` runs: policyd does not take over a bridge that has a
@@ -164,16 +164,28 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
   };
 }
 
+/** The longest wait for something that comes within milliseconds on an idle machine. */
+const PATIENCE_MILLISECONDS = 30_000;
+const LONGEST_INTERVAL_MILLISECONDS = 20;
+
 /**
- * Polls until the answer is true, for at most some seconds, so that a loaded machine makes a test slow and not wrong.
+ * Polls until the answer is true, for at most half a minute, so that a loaded machine makes a test slow and not wrong.
+ * The intervals become longer, because polling takes the processor from what the test waits for.
  */
 export async function eventually(isSo: () => boolean): Promise<boolean> {
-  const end = performance.now() + 5000;
-  while (!isSo()) {
+  const end = performance.now() + PATIENCE_MILLISECONDS;
+  for (let interval = 1; !isSo(); interval = Math.min(2 * interval, LONGEST_INTERVAL_MILLISECONDS)) {
     if (performance.now() > end) return false;
-    await sleep(2);
+    await sleep(interval);
   }
   return true;
+}
+
+/** Returns whether something has happened a quarter of a second from now: for what rules must prevent. */
+export async function soon(isSo: () => boolean): Promise<boolean> {
+  // The sender's own call takes a packet through the namespaces, so a packet that passes is there by then.
+  await sleep(250);
+  return isSo();
 }
 
 function bridgeMacOf({ node }: WiredNode): MacAddress {

@@ -7,7 +7,7 @@ export interface Way {
   readonly short: string;
 }
 
-/** All combinations. */
+/** All combinations, where the two settings together change the result. */
 export const WAYS: readonly Way[] = [true, false].flatMap((bridgeNetfilter) =>
   [false, true].map((bypassBridge) => ({
     bridgeNetfilter,
@@ -15,4 +15,9 @@ export const WAYS: readonly Way[] = [true, false].flatMap((bridgeNetfilter) =>
     title: `br_netfilter ${bridgeNetfilter ? "on" : "off"}, ${bypassBridge ? "around the bridge" : "through the bridge"}`,
     short: `${bridgeNetfilter ? "on" : "off"}-${bypassBridge ? "around" : "through"}`,
   })),
+);
+
+/** Two ways that differ in both settings: between them each setting has each of its values. */
+export const OPPOSITE_WAYS: readonly Way[] = WAYS.filter(
+  ({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter !== bypassBridge,
 );

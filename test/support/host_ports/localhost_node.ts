@@ -4,18 +4,17 @@ import { add, type CallOutcome, type Configuration, del } from "../../lab/cni.ts
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { type Way, WAYS } from "../guard/ways.ts";
+import { type Way, OPPOSITE_WAYS } from "../guard/ways.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { addressesIn } from "./masquerade.ts";
 import { PORT, published } from "./published.ts";
 
-/** Each program that may keep the rules, combined with each way that packets of pods take. */
-export const LOCALHOST_WAYS: readonly (Way & { readonly hasDaemon: boolean; readonly keeper: string })[] = [
-  false,
-  true,
-].flatMap((hasDaemon) =>
-  WAYS.map((way) => ({ ...way, hasDaemon, keeper: hasDaemon ? "with policyd" : "without policyd" })),
-);
+/** Each program that may keep the rules, with one of two opposite ways that packets of pods take. */
+export const LOCALHOST_WAYS: readonly (Way & { readonly hasDaemon: boolean; readonly keeper: string })[] =
+  OPPOSITE_WAYS.map((way) => {
+    const hasDaemon = way.bridgeNetfilter;
+    return { ...way, hasDaemon, keeper: hasDaemon ? "with policyd" : "without policyd" };
+  });
 
 /** A node whose host ports are used from its own localhost. */
 export class LocalhostNode {
