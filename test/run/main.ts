@@ -4,7 +4,7 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { program } from "commander";
-import { processorSeconds } from "../bench/cluster/process_tree.ts";
+import { processorSeconds } from "../bench/process_usage.ts";
 import { machineChanges, machineState } from "../support/machine_state.ts";
 import { planRun } from "./plan.ts";
 import { type Finished, runFiles } from "./pool.ts";

@@ -1,6 +1,6 @@
 import process from "node:process";
 import Mocha from "mocha";
-import { processorSeconds } from "../bench/cluster/process_tree.ts";
+import { processorSeconds } from "../bench/process_usage.ts";
 import { endProcesses, leftoverProcesses } from "../support/leftover.ts";
 import type { FileResult, TestResult } from "./result.ts";
 
