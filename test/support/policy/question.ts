@@ -1,6 +1,8 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
-import type { Flow, FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
+import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
+import { DNS_PORT } from "../../../policyd/semantics/policies/decide.ts";
+import type { Flow, FlowEnd, FlowEnds, Traffic } from "../../../policyd/semantics/policies/flow.ts";
 import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
 import type { PolicyVerdict } from "../../../policyd/semantics/policies/verdict.ts";
@@ -33,6 +35,22 @@ export function allowed(
   return pairs.flatMap(([from, to]) =>
     ask(index, [from, to], traffic).kind === "allowed" ? [`${from} -> ${to}`] : [],
   );
+}
+
+/** Returns ICMP, and in each protocol both sides of every port that a policy or a pod in the manifests names. */
+export function trafficsIn(manifests: unknown): readonly Traffic[] {
+  const text = JSON.stringify(manifests);
+  const named = [...text.matchAll(/"(?:port|endPort|containerPort|number|start|end)":(\d+)/g)].map(([, port]) =>
+    Number(port),
+  );
+  const near = named.flatMap((port) => [port - 1, port, port + 1]);
+  const ports = [...new Set([1, DNS_PORT, ...near, 65_535])].filter((port) => port >= 1 && port <= 65_535);
+  return [{ protocol: "ICMP" }, ...PROTOCOLS.flatMap((protocol) => ports.map((port): Traffic => ({ protocol, port })))];
+}
+
+/** Returns a value as JSON, in which addresses are texts of digits. */
+export function show(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? String(one) : one));
 }
 
 function flowOf(

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
@@ -14,11 +15,12 @@ import { resolveFlow } from "../../../../policyd/semantics/policies/party.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
 import { memoryFiles } from "../../../support/cli/cli.ts";
+import { show } from "../../../support/policy/question.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { NUMBERS } from "../../../support/policy/arbitrary_words.ts";
 import { manifestsOf, type RawCluster } from "../../../support/policy/raw_cluster.ts";
 
-const CLUSTERS = 60;
+const CLUSTERS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 20;
 /** Addresses that no end has, some of them in networks that policies name. */
 const OUTSIDE = ["203.0.113.9", "10.1.9.9", "192.0.2.9", "192.0.2.70", "10.244.9.9", "2001:db8::9", "fd00::9"];
 
@@ -117,7 +119,3 @@ describe("policy lint on random clusters", () => {
     assert.ok(count.rules > CLUSTERS / 10 && count.subjects > CLUSTERS / 10, JSON.stringify(count));
   });
 });
-
-function show(flow: Flow): string {
-  return JSON.stringify(flow, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
-}

@@ -15,7 +15,7 @@ import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 100;
+const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 40;
 
 interface Case {
   readonly controllers: readonly Pod[];

@@ -6,7 +6,6 @@ import type { EndGroup } from "../../../../../cli/policy/diff/end_class.ts";
 import { mergeAlike } from "../../../../../cli/policy/diff/merge.ts";
 import type { Cause, PairChange } from "../../../../../cli/policy/diff/pair_change.ts";
 import { includes } from "../../../../../cli/policy/connections/connection_set.ts";
-import { PROTOCOLS } from "../../../../../policyd/objects/gate/protocol.ts";
 import { type Address, addressPlus, type Family, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import type { Pod } from "../../../../../policyd/objects/model.ts";
@@ -16,11 +15,14 @@ import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/semantics/po
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import type { PolicyVerdict } from "../../../../../policyd/semantics/policies/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
+import { show, trafficsIn } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
-const PAIRS = isFull ? 2000 : 30;
+const PAIRS = isFull ? 2000 : 10;
+/** The rounds of properties about the list of changes. */
+const LISTS = isFull ? 200 : 15;
 const MOST_OUTSIDE = 8;
 const TWINS = 2;
 
@@ -101,7 +103,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
         };
         const isPossible = (flow: Flow): boolean =>
           sidesOf(flow).every((index) => evaluatePolicy(index, flow).kind !== "impossible");
-        const traffics = trafficsOf([first, second]);
+        const traffics = trafficsIn([first, second]);
         const ends = endsOf([first, second]).filter(
           (end) => end.type !== "pod" || [before, after].some(({ pods }) => isRunning(pods.get(end.key)?.pod)),
         );
@@ -122,8 +124,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
             assert.ok(reported.every(({ change }) => (change.cause === "difference") === (sides.length === 2)));
             const expected: string = was === is ? "none" : is === "allowed" ? "added" : "removed";
             const got = reportedOf(reported, flow);
-            if (got !== expected)
-              assert.fail(`expected ${expected}, but the diff has ${got}: ${JSON.stringify(flow, replacer)}`);
+            if (got !== expected) assert.fail(`expected ${expected}, but the diff has ${got}: ${show(flow)}`);
           }
         }
       }),
@@ -161,7 +162,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
           order.toSorted((a, b) => b - a),
         );
       }),
-      { numRuns: 60 },
+      { numRuns: LISTS },
     );
   });
 
@@ -192,9 +193,9 @@ describe("cli/policy/diff: random pairs of clusters", () => {
         assert.deepEqual(lines.toSorted(), expected.toSorted());
         assert.equal(sumOf(together), sumOf(changes));
       }),
-      { numRuns: 60 },
+      { numRuns: LISTS },
     );
-    assert.ok(merged > 100, `only ${merged} changes were put together`);
+    assert.ok(merged > LISTS, `only ${merged} changes were put together`);
   });
 });
 
@@ -282,17 +283,6 @@ function endsOf(clusters: readonly RawCluster[]): readonly FlowEnd[] {
   ];
 }
 
-/** Returns every port that a policy or a pod names and its neighbours, of every protocol, and ICMP. */
-function trafficsOf(clusters: readonly RawCluster[]): readonly Traffic[] {
-  const text = JSON.stringify(clusters);
-  const named = [...text.matchAll(/"(?:port|endPort|containerPort|number|start|end)":(\d+)/g)].map(([, port]) =>
-    Number(port),
-  );
-  const near = named.flatMap((port) => [port - 1, port, port + 1]);
-  const ports = [...new Set([1, ...near, 65_535])].filter((port) => port >= 1 && port <= 65_535);
-  return [{ protocol: "ICMP" }, ...PROTOCOLS.flatMap((protocol) => ports.map((port): Traffic => ({ protocol, port })))];
-}
-
 /** Returns whether an address is in a range such as `outside 10.0.0.0/16 except 10.0.1.0/24, 10.0.2.0/24`. */
 function isIn(name: string, address: Address): boolean {
   const [prefix = "", exceptions] = name.replace("outside ", "").split(" except ");
@@ -307,8 +297,4 @@ function isRunning(pod: Pod | undefined): boolean {
 function isSubject({ pods }: PolicyIndex, end: FlowEnd): boolean {
   const pod = end.type === "pod" ? pods.get(end.key)?.pod : undefined;
   return isRunning(pod) && pod?.hostNetwork === false;
-}
-
-function replacer(_: string, value: unknown): unknown {
-  return typeof value === "bigint" ? `${value}n` : value;
 }

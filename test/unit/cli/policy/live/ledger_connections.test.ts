@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
-import * as fc from "fast-check";
-import { flowOf } from "../../../../../cli/policy/live/connection.ts";
 import { ledgerConnections } from "../../../../../cli/policy/live/ledger_connections.ts";
-import { suggest } from "../../../../../cli/policy/suggest/suggest.ts";
 import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FlowEndNames } from "../../../../../policyd/flows/flow_end_names.ts";
 import { rowLine } from "../../../../../policyd/flows/journal.ts";
 import { Ledger } from "../../../../../policyd/flows/ledger.ts";
 import type { FlowRow } from "../../../../../policyd/flows/row.ts";
-import { isAllowed } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
@@ -49,24 +45,8 @@ function addressOf(s: number, a: number, n: number): string {
   return `10.244.${n + 1}.${10 * (s + 1) + a}`;
 }
 
-const PODS = NAMESPACES.flatMap((_, s) => APPS.flatMap((_app, a) => NODES.map((_node, n) => addressOf(s, a, n))));
-const ENDS = [...PODS, "192.0.2.1", "192.0.2.2", "203.0.113.4", "203.0.113.5", "198.51.100.1"];
 const STORE = storeOf(WORLD);
 const INDEX = buildPolicyIndex(STORE, {});
-
-/** An index that allows only what no policy denies: a pod and itself, a pod and its own node. */
-const CLOSED = buildPolicyIndex(
-  storeOf([
-    ...WORLD,
-    ...NAMESPACES.map((namespace) => ({
-      apiVersion: "networking.k8s.io/v1",
-      kind: "NetworkPolicy",
-      metadata: { name: "closed", namespace },
-      spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] },
-    })),
-  ]),
-  {},
-);
 
 /** Returns the rows of both nodes' ledgers after some TCP connections. */
 function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
@@ -82,57 +62,7 @@ function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
 
 type Pair = readonly [from: string, to: string, port: number];
 
-const PAIRS: readonly Pair[] = ENDS.flatMap((from) =>
-  ENDS.filter((to) => from !== to && (PODS.includes(from) || PODS.includes(to))).flatMap((to) =>
-    [80, 5432].map((port) => [from, to, port] as const),
-  ),
-);
-
-/** Returns the pair with the names of its workloads. */
-function nameOf([from, to, port]: Pair): string {
-  const { holderOf } = storeView(STORE);
-  const workloadOf = (text: string): string => {
-    const holder = holderOf(parseAddress(text));
-    return holder?.type === "pod" ? `${holder.pod.namespace}/${holder.pod.labels["app"]}` : text;
-  };
-  return `${workloadOf(from)} ${workloadOf(to)} ${port}`;
-}
-
-function flowBetween([from, to, port]: Pair): ReturnType<typeof flowOf> {
-  const [source, destination] = [parseAddress(from), parseAddress(to)];
-  const ports = { sourcePort: 1, askedPort: port, port };
-  return flowOf({ protocol: "TCP", source, asked: destination, destination, ...ports });
-}
-
-/** Returns whether no policy applies to the pair: a pod and its own node. */
-function isExempt(pair: Pair): boolean {
-  return isAllowed(CLOSED, flowBetween(pair));
-}
-
-function isOfRange(pair: Pair): boolean {
-  return pair.some((end) => String(end).startsWith("203.0.113."));
-}
-
 describe("cli/policy/live: the flows of a ledger", () => {
-  it("SUGGEST-08: for 500 random ledgers the suggested policies allow exactly the pairs of workloads that were seen", () => {
-    const seed = Math.floor(Math.random() * 2 ** 31);
-    fc.assert(
-      fc.property(fc.array(fc.constantFrom(...PAIRS), { maxLength: 12 }), (seen) => {
-        const { connections } = ledgerConnections(INDEX, rowsOf(seen));
-        const policies = NAMESPACES.flatMap((namespace) => suggest(INDEX, namespace, connections).policies);
-        const after = buildPolicyIndex(storeOf([...WORLD, ...policies]), {});
-        const wanted = new Set(seen.filter((one) => !isExempt(one)).map(nameOf));
-        for (const pair of PAIRS) {
-          const isNow = isAllowed(after, flowBetween(pair));
-          if (wanted.has(nameOf(pair))) assert.ok(isNow, `${pair.join(" ")} was seen`);
-          // Two adjacent addresses outside are one range if one workload was seen with both.
-          else if (!isExempt(pair) && !isOfRange(pair)) assert.ok(!isNow, `${pair.join(" ")} was not seen`);
-        }
-      }),
-      { numRuns: 500, seed },
-    );
-  });
-
   it("LIVE-08: rows name current pods: two if a workload talks to itself, and one on another node for a node", () => {
     const { connections, gone } = ledgerConnections(
       INDEX,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import * as fc from "fast-check";
 import { newPodsFor } from "../../../../../cli/policy/matrix/new_pods.ts";
 import { storeOf } from "../../../../../cli/cluster/policy_objects.ts";
@@ -17,6 +18,7 @@ import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
 
+const CLUSTERS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 50;
 const SHOP = fixtureFiles("shop");
 
 const pod = (namespace: string, name: string, labels: string): string => `---
@@ -159,9 +161,9 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
           }
         }
       }),
-      { numRuns: 100 },
+      { numRuns: CLUSTERS },
     );
-    assert.ok(found > 100 && contradictions > 0, `${found} found, ${contradictions} have none`);
+    assert.ok(found > CLUSTERS && contradictions > 0, `${found} found, ${contradictions} have none`);
   });
 
   it('MATRIX-10: only a terminal gets marks for "as in the line above", so each line of a file is complete', async () => {
