@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { PolicyOptions } from "../../../../policyd/semantics/policies/objects.ts";
 import { indexOf } from "../question.ts";
 import type { PolicyLab } from "./policy_lab.ts";
-import { askEvaluator, askLab, type Question, questionText } from "./question.ts";
+import { type Answer, askEvaluator, askLab, type Question, questionText } from "./question.ts";
 
 /** The verdicts that a test expects. */
 export interface Expectation {
@@ -13,16 +13,35 @@ export interface Expectation {
 
 /** Asserts the outcome of packets in both states of br_netfilter. */
 export async function expectPackets(lab: PolicyLab, { allowed = [], denied = [] }: Expectation): Promise<void> {
-  const wrong = await lab.inBothStates(async (way) => {
-    const answers = await askLab(lab, [...allowed, ...denied]);
-    return answers.flatMap(({ question, mark, fate }, place) => {
-      const expected = place < allowed.length ? "." : "X";
-      return mark === expected
-        ? []
-        : [`br_netfilter ${way}: ${questionText(question)}: ${mark} ${fate.why}, not ${expected}`];
+  const wrong = await askInBothStates(lab, [...allowed, ...denied], (question, { mark, fate }) => {
+    const expected = allowed.includes(question) ? "." : "X";
+    return mark === expected ? [] : [`${questionText(question)}: ${mark} ${fate.why}, not ${expected}`];
+  });
+  assert.deepEqual(wrong, []);
+}
+
+/**
+ * Asks questions in both states of br_netfilter; those about packets that leave a node, once, since the bridge only
+ * routes these.
+ *
+ * @param problemsOf returns what is wrong with an answer
+ * @returns all problems, with the state
+ */
+export async function askInBothStates<Q extends Question>(
+  lab: PolicyLab,
+  questions: readonly Q[],
+  problemsOf: (question: Q, answer: Answer) => readonly string[],
+): Promise<readonly string[]> {
+  const problems = await lab.inBothStates(async (way) => {
+    const asked = way === "as made" ? questions : questions.filter(({ from, to }) => !lab.areApart(from, to));
+    if (asked.length === 0) return [];
+    const answers = await askLab(lab, asked);
+    return asked.flatMap((question, place) => {
+      const answer = answers[place] ?? assert.fail("fewer answers than questions");
+      return problemsOf(question, answer).map((problem) => `br_netfilter ${way}: ${problem}`);
     });
   });
-  assert.deepEqual(wrong.flat(), []);
+  return problems.flat();
 }
 
 /** Puts objects in force and asserts the outcome of packets, and that the evaluator gives the same verdicts. */

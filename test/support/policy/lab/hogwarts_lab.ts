@@ -1,8 +1,9 @@
+import { askInBothStates } from "./expectation.ts";
 import { type ConformanceSubtest, type Poke, pokesOf } from "../cnp_conformance/conformance_case.ts";
 import { addressesOf, hogwarts, type House, HOUSES, keyOf, pairOf, type PodName } from "../cnp_conformance/hogwarts.ts";
 import { FAMILIES, NODE_NAMES, type NodeName, type PodPlace, textsOf } from "./place.ts";
 import { PolicyLab } from "./policy_lab.ts";
-import { askLab, type Question, questionText, type Traffic } from "./question.ts";
+import { type Question, questionText, type Traffic } from "./question.ts";
 import { renamed } from "./renamed.ts";
 import { singleService } from "./service.ts";
 
@@ -78,20 +79,12 @@ export class HogwartsLab {
     );
     const isThroughService = subtest.flows.some((flows) => flows.isThroughService === true);
     await this.lab.apply([...renamed(objects, this.#names), ...(isThroughService ? services.flat() : [])]);
-    const asked = pokesOf(subtest).flatMap((poke) => this.#questions(poke).map((question) => ({ poke, question })));
-    const failures = await this.lab.inBothStates(async (way) => {
-      const answers = await askLab(
-        this.lab,
-        asked.map(({ question }) => question),
-      );
-      return answers.flatMap(({ question, mark }, place) => {
-        const isAllowed = asked[place]?.poke.isAllowed;
-        return mark === (isAllowed === true ? "." : "X")
-          ? []
-          : [`br_netfilter ${way}: ${questionText(question)}: ${mark}`];
-      });
-    });
-    return failures.flat();
+    const asked = pokesOf(subtest).flatMap((poke) =>
+      this.#questions(poke).map((question) => ({ ...question, expected: poke.isAllowed ? "." : "X" })),
+    );
+    return await askInBothStates(this.lab, asked, (question, { mark }) =>
+      mark === question.expected ? [] : [`${questionText(question)}: ${mark}`],
+    );
   }
 
   #questions({ from, to, traffic, isThroughService }: Poke): readonly Question[] {

@@ -6,7 +6,9 @@ import type { DaemonProcess } from "../../daemon/policyd.ts";
 
 const METRICS = { address: parseAddress("127.0.0.1"), port: 9873 };
 const REQUEST = new TextEncoder().encode("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-const PATIENCE_MILLISECONDS = 30_000;
+const PATIENCE_MILLISECONDS = 60_000;
+/** The time between two questions, in which the daemon can work. */
+const INTERVAL_MILLISECONDS = 5;
 const STATE = ["drawbridge_synced", "drawbridge_elements", "drawbridge_sync_commits_total"] as const;
 
 const COMPLAINTS = ["drawbridge_sync_failures_total", "drawbridge_sync_repairs_total"] as const;
@@ -50,6 +52,7 @@ export async function untilInForce(
     if (values.get("drawbridge_synced") === 1 && state === last) return;
     if (performance.now() > deadline) throw new Error(`${node.name}: not in force: ${state}\n${process.log()}`);
     last = state;
+    await pause(INTERVAL_MILLISECONDS);
   }
 }
 

@@ -135,6 +135,16 @@ export class PolicyLab {
     return found.node;
   }
 
+  /** Whether two places are known to be on different nodes, or one of them outside of both. */
+  areApart(one: string, other: string): boolean {
+    const [first, second] = [one, other].map((name) => {
+      const pod = this.#options.pods.find(({ key }) => key === name);
+      // A pod that came later may be on either node, and an address may lead to either.
+      return pod?.node ?? (this.places.has(name) && !name.includes("/") ? name : undefined);
+    });
+    return first !== undefined && second !== undefined && first !== second;
+  }
+
   /** Returns the directory of a daemon's ledger of flows. */
   flowDirectory(name: NodeName): string {
     return `${this.wired(name).node.runDir}/flows`;
@@ -266,8 +276,8 @@ export class PolicyLab {
   }
 
   async #start(name: NodeName, changed?: PolicyLabOptions["configuration"]): Promise<WatchedDaemon> {
-    // The daemon compares the kernel with the desired state all the time.
-    const args = ["--min-sync-period=10ms", "--sync-period=1s"];
+    // The daemon compares the kernel with the desired state several times in the life of a lab.
+    const args = ["--min-sync-period=10ms", "--sync-period=5s"];
     const { configuration = {}, hasFlowLedger = false } = this.#options;
     const flows = hasFlowLedger ? { flowLedger: true, flowLedgerDirectory: this.flowDirectory(name) } : {};
     if (Object.keys({ ...configuration, ...flows }).length > 0) {

@@ -6,7 +6,9 @@ import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_
 import type { PolicyLab } from "./policy_lab.ts";
 import { FAMILIES } from "./place.ts";
 import type { Fate, Shot } from "./shooter.ts";
-import type { Mark } from "./truth_table.ts";
+
+/** The fate of a flow: allowed, denied, refused where it should be silent, undecided. */
+export type Mark = "." | "X" | "R" | "?";
 
 /** `80/TCP` or `ICMP`. */
 export type Traffic = `${number}/${Protocol}` | "ICMP";
@@ -45,34 +47,41 @@ export function matrix(names: readonly string[], traffics: readonly Traffic[] = 
   return names.flatMap((from) => names.flatMap((to) => inBoth(from, to, ...traffics)));
 }
 
+/** The number of questions at once. More of them would take a busy machine so long that it sends packets twice. */
+const AT_ONCE = 200;
+const MOST_TIMES = 8;
+
 /**
- * Asks all questions at once. Where it is not certain that a silent one was dropped, as when a busy machine has sent
- * packets twice, that question is repeated once; where it is still not certain, the mark is `?`.
+ * Asks all questions. Where it is not certain that a silent one was dropped, as when a busy machine has sent packets
+ * twice, that question is repeated with fewer others; where it is still not certain in the end, the mark is `?`.
  */
 export async function askLab(lab: PolicyLab, questions: readonly Question[]): Promise<readonly Answer[]> {
-  const { answers, doubt } = await ask(lab, questions);
-  const isOpen = ({ fate }: Answer): boolean => doubt !== "" && fate.kind === "silent";
-  const open = answers.filter(isOpen);
-  if (open.length === 0) return answers;
-  const again = await ask(
-    lab,
-    open.map(({ question }) => question),
-  );
-  const second = again.answers.values();
-  return answers.map((answer) => (isOpen(answer) ? (second.next().value ?? answer) : answer));
+  const answers: Answer[] = [];
+  for (let start = 0; start < questions.length; start += AT_ONCE) {
+    answers.push(...(await askSome(lab, questions.slice(start, start + AT_ONCE), MOST_TIMES)));
+  }
+  return answers;
 }
 
-async function ask(
-  lab: PolicyLab,
-  questions: readonly Question[],
-): Promise<{ readonly answers: readonly Answer[]; readonly doubt: string }> {
+async function askSome(lab: PolicyLab, questions: readonly Question[], times: number): Promise<readonly Answer[]> {
+  const answers = await ask(lab, questions);
+  const open = answers.filter(({ mark }) => mark === "?").map(({ question }) => question);
+  if (open.length === 0 || times === 1) return answers;
+  const half = Math.ceil(open.length / 2);
+  const again = [
+    ...(await askSome(lab, open.slice(0, half), times - 1)),
+    ...(half < open.length ? await askSome(lab, open.slice(half), times - 1) : []),
+  ].values();
+  return answers.map((answer) => (answer.mark === "?" ? (again.next().value ?? answer) : answer));
+}
+
+async function ask(lab: PolicyLab, questions: readonly Question[]): Promise<readonly Answer[]> {
   const { fates, doubt } = await lab.shooter.run(questions.map((question) => shotOf(lab, question)));
-  const answers = questions.map((question, place) => {
+  return questions.map((question, place) => {
     const fate = fates[place];
     if (fate === undefined) throw new RangeError("fewer fates than questions");
     return { question, fate, mark: markOf(fate, doubt) };
   });
-  return { answers, doubt };
 }
 
 /** Returns the evaluator's verdict for a question. */

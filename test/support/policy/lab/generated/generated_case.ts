@@ -15,8 +15,6 @@ export interface GeneratedStep {
   /** All policies that exist at this step. */
   readonly policies: readonly object[];
   readonly labels?: LabelChanges;
-  /** A tenth pod that the plugin attaches before the step and detaches after it, with its namespace if that is new. */
-  readonly tenth?: string;
 }
 
 export type Direction = "ingress" | "egress";

@@ -7,7 +7,7 @@ import { conflictCases, OTHER_CASES } from "./other_cases.ts";
 import { peerCases } from "./peer_cases.ts";
 import { PORT_CASES } from "./port_cases.ts";
 
-/** Returns all 217 cases, with the addresses that the pods have in a lab. */
+/** Returns all 215 cases, with the addresses that the pods have in a lab. */
 export function generatedCases(lab: PolicyLab): readonly GeneratedCase[] {
   return [
     ...peerCases({ wide: around(lab, "z/c", { 4: 24, 6: 64 }), narrow: around(lab, "z/c", { 4: 30, 6: 126 }) }),

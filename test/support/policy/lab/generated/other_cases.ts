@@ -42,7 +42,6 @@ const NEW_LABEL = networkPolicy("x", {
   podSelector: {},
   ingress: [{ from: [{ namespaceSelector: labelled({ new: "yes" }) }] }],
 });
-const NEW_NAMESPACE = basePolicy({ ingress: [{ from: [{ namespaceSelector: labelled({ ns: "w" }) }] }] });
 const NEW_POD = networkPolicy("x", {
   podSelector: {},
   ingress: [{ from: [{ namespaceSelector: {}, podSelector: labelled({ new: "yes" }) }] }],
@@ -61,22 +60,12 @@ const ACTION_CASES: readonly GeneratedCase[] = [
   },
   {
     group: "action",
-    name: "a namespace is created and deleted",
-    steps: [{ policies: [NEW_NAMESPACE] }, { policies: [NEW_NAMESPACE], tenth: "w/b" }, { policies: [NEW_NAMESPACE] }],
-  },
-  {
-    group: "action",
     name: "a namespace gets and loses a label",
     steps: [
       { policies: [NEW_LABEL] },
       { policies: [NEW_LABEL], labels: { y: { new: "yes" } } },
       { policies: [NEW_LABEL] },
     ],
-  },
-  {
-    group: "action",
-    name: "a pod is created and deleted",
-    steps: [{ policies: [basePolicy()] }, { policies: [basePolicy()], tenth: "y/b2" }, { policies: [basePolicy()] }],
   },
   {
     group: "action",

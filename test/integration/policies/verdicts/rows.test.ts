@@ -9,6 +9,11 @@ import { inBoth, type Question, type Traffic } from "../../../support/policy/lab
 import { service } from "../../../support/policy/lab/service.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy } from "../../../support/policy/manifest.ts";
 import { A, B, egressOfA, ingressOfA, ingressOfX, inNamespace, named } from "../../../support/policy/upstream_words.ts";
+import { BLOCK_ROWS } from "../../../support/policy/rows/block_rows.ts";
+import { PORT_ROWS } from "../../../support/policy/rows/port_rows.ts";
+import { assertRow } from "../../../support/policy/rows/row.ts";
+import { SELECTION_ROWS } from "../../../support/policy/rows/selection_rows.ts";
+import { UPSTREAM_ROWS } from "../../../support/policy/rows/upstream_rows.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 
 const IPS = ["10.96.0.10", "fd00:96::10"] as const;
@@ -20,16 +25,27 @@ const SERVED: readonly Traffic[] = [`${SERVICE_PORT}/TCP`, `${SERVICE_PORT}/UDP`
 const NODE_SERVED: readonly Traffic[] = [`${NODE_PORT}/TCP`, `${NODE_PORT}/UDP`, `${NODE_PORT}/SCTP`];
 const DENY_X = networkPolicy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] }, "deny-all");
 
-describe("policies and Services, node ports and host ports, with packets", function () {
-  this.timeout(60_000);
+/** The ports that pods serve: those of the rows' rules, and those around them. */
+const PORTS = [79, 80, 81, 82, 8080] as const;
+
+/**
+ * Each row holds for the evaluator, and for packets of both families between and within two nodes, in both states of
+ * br_netfilter. Behind Services only packets are judged: the evaluator of policies does not know these.
+ */
+describe("policies among nine pods, with packets", function () {
+  this.timeout(300_000);
   let lab: PolicyLab;
 
   before(async function () {
     requireKernel(this);
     requireBridgeNetfilter(this);
-    lab = await ninePodLab({ name: "on-the-way", bridgeNetfilter: { node1: true, node2: false } });
+    lab = await ninePodLab({ name: "rows", bridgeNetfilter: { node1: true, node2: false } }, PORTS);
   });
   after(() => lab?.close());
+
+  for (const row of [...SELECTION_ROWS, ...PORT_ROWS, ...BLOCK_ROWS, ...UPSTREAM_ROWS]) {
+    it(row.title, () => assertRow(lab, row));
+  }
 
   /** Returns the Service `x/web`: all protocols at port 8000, served by pods at port 80. */
   function web(backends: readonly string[], spec: Readonly<Record<string, unknown>> = {}): readonly object[] {
@@ -48,7 +64,7 @@ describe("policies and Services, node ports and host ports, with packets", funct
   const toNodePort = (from: string, node: string): readonly Question[] =>
     textsOf(lab.place(node)).flatMap((address) => inBoth(from, address, ...NODE_SERVED));
 
-  /** Applies objects and expects these fates of packets. The evaluator is not asked: it does not know Services. */
+  /** Puts objects in force and expects these fates of packets. */
   async function behind(objects: readonly object[], expectation: Expectation): Promise<void> {
     await lab.apply([...ninePods(lab), ...objects]);
     await expectPackets(lab, expectation);
