@@ -85,7 +85,7 @@ export class LabNamespace {
         input,
         encoding: "utf8",
         env: { ...process.env, XTABLES_LOCKFILE: path.join(this.scratch, "xtables.lock") },
-        timeout: 10_000,
+        timeout: 100_000,
         maxBuffer: LARGEST_OUTPUT,
       }),
     );

@@ -19,7 +19,7 @@ interface Run {
  * both states of br_netfilter at once; each test then compares the measurements with one row.
  */
 describe("acceptance table of Services, rp_filter strict", function () {
-  this.timeout(600_000);
+  this.timeout(1_200_000);
   const runs = new Map<boolean, Promise<Run>>();
 
   before(async function () {

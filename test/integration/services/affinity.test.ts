@@ -23,7 +23,7 @@ const FIRST_CLIENT = pairOf("198.51.100.64", "2001:db8:c::40");
 const OTHER_IPS = pairOf("10.96.1.0", "fd00:96::1:0");
 
 describe("session affinity of many clients", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let on: TrafficLab;
 
   before(function () {
@@ -79,7 +79,7 @@ describe("session affinity of many clients", function () {
   const places = async (flows: readonly Flow[]): Promise<readonly (LabNamespace | undefined)[]> =>
     (await on.reach(flows, [on.near, on.far, on.client])).map(({ seenBy }) => seenBy);
 
-  it("SA-04: each address is a client of its own, whatever its ports and its neighbours' choices are", async () => {
+  it("SA-04 SA-08: each address is a client of its own, whatever its ports and its neighbours' choices are", async () => {
     on.here.apply(sticky(on.at(on.near, on.far)));
     const first = await places(ofAll(CLUSTER_IPS));
     for (const [from, to] of [
@@ -91,6 +91,9 @@ describe("session affinity of many clients", function () {
     }
     for (let round = 0; round < 4; round++) assert.deepEqual(await places(ofAll(CLUSTER_IPS)), first);
     assert.deepEqual(await places(ofAll(on.addressesOf("node1"), NODE_PORT)), first);
+    // A new endpoint disturbs no client.
+    on.here.apply(sticky(on.at(on.near, on.far, on.client)));
+    assert.deepEqual(await places(ofAll(CLUSTER_IPS)), first);
   });
 
   it("SA-07: clients of a Service with policy Local stay with this node's endpoints, wherever other frontends lead them", async () => {

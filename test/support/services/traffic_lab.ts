@@ -14,7 +14,7 @@ export const FAMILIES = [4, 6] as const;
 export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 
 /** The longest wait for answers that have to come, on a busy machine. */
-const PATIENCE_MILLISECONDS = 20_000;
+const PATIENCE_MILLISECONDS = 100_000;
 
 /** An address of each family. */
 export type Pair = Readonly<Record<4 | 6, Address>>;
@@ -162,7 +162,7 @@ export class TrafficLab implements Disposable {
    * Probes flows, every one of which has to reach one of these places, with these source addresses if any are given.
    */
   async reach(flows: readonly Flow[], places: readonly Place[], source?: Pair): Promise<readonly ProbeResult[]> {
-    const results = await this.prober.run(flows, { timeoutMilliseconds: 5000 });
+    const results = await this.prober.run(flows, { timeoutMilliseconds: PATIENCE_MILLISECONDS });
     const names = places.map(({ namespace }) => namespace);
     const wrong = results.filter(
       (one) =>

@@ -19,9 +19,10 @@ import { AcceptanceWorld, documentText } from "./world.ts";
 export const FAMILIES = [4, 6] as const;
 const FOREIGN_LISTENER_PORT = 30_001;
 const TRANSIT_PORT = 30_003;
-const RULES_MILLISECONDS = 60_000;
+const PROGRAM_PORT = 8443;
+const RULES_MILLISECONDS = 300_000;
 /** The longest time that the plugin waits for the daemon. */
-const PLUGIN_WAIT = "30s";
+const PLUGIN_WAIT = "2m";
 /**
  * Tables of the router: the one for packets of "C by n2", and the one where packets from nodes to unknown addresses
  * end.
@@ -197,7 +198,15 @@ export class AcceptanceLab {
   /** Returns the texts of this lab that replace those of the document. */
   #renamed(): ReadonlyMap<string, string> {
     const places = [...this.#addresses].flatMap(([place, addresses]) =>
-      addresses.map((address) => [documentText(PLACES[place], familyOf(address)), formatAddress(address)] as const),
+      addresses.flatMap((address) =>
+        [["", ""] as const, ["/32", familyOf(address) === 4 ? "/32" : "/128"] as const].map(
+          ([inDocument, inLab]) =>
+            [
+              documentText(`${PLACES[place]}${inDocument}`, familyOf(address)),
+              `${formatAddress(address)}${inLab}`,
+            ] as const,
+        ),
+      ),
     );
     const networks = NODES.flatMap((node) =>
       this.wired(node).podCidrs.map(
@@ -259,6 +268,7 @@ export class AcceptanceLab {
       ["vote-2", [80]],
       ["far", [6379, 80]],
       ["P1", [TRANSIT_PORT]],
+      ["n2", [PROGRAM_PORT]],
     ];
     for (const [place, numbers] of ports) {
       for (const address of this.#addresses.get(place) ?? []) {
@@ -278,7 +288,7 @@ export class AcceptanceLab {
       const missing = this.#world.servedServices().filter((name) => !new RegExp(`default/${name}[:"]`).test(text));
       if (missing.length === 0) return;
       assert.ok(performance.now() < deadline, `${node} does not serve ${missing.join(", ")}`);
-      await pause(50);
+      await pause(500);
     }
   }
 }

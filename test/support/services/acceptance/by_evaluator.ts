@@ -1,13 +1,18 @@
+import assert from "node:assert/strict";
 import type { Family } from "../../../../kernel/ip/address.ts";
 import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
 import type { Packet } from "../../../../policyd/semantics/services/packet.ts";
 import type { Verdict } from "../../../../policyd/semantics/services/verdict.ts";
 import type { ServiceWorld } from "../../../../policyd/semantics/services/world.ts";
+import { allowedOutcomes } from "../../evaluate/agreement.ts";
 import { storeOf } from "../../evaluate/store.ts";
-import { CLIENTS, entryNode, isPlace, type NodePlace, type Place, PODS } from "./places.ts";
+import { CompiledNode } from "../compiled_world.ts";
+import { CLIENTS, entryNode, isPlace, type NodePlace, NODES, type Place, PODS } from "./places.ts";
 import type { Probe, Transport } from "./row.ts";
 import { AcceptanceWorld } from "./world.ts";
 
+/** No Service has more than eight endpoints, so these numbers choose each of them. */
+const NUMBERS = [0, 1, 2, 3, 4, 5, 6, 7];
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 
 /**
@@ -15,10 +20,14 @@ const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
  */
 export type Outcome = ReadonlyMap<Place, Place> | "refused" | "no local endpoint" | "source not allowed" | "nobody";
 
-/** The Services' evaluator, for the document's cluster with the document's addresses. */
+/**
+ * The Services' evaluator and the compiled rules, for the document's cluster with the document's addresses. An outcome
+ * is only returned where both agree.
+ */
 export class DocumentEvaluator {
   readonly #world = new AcceptanceWorld();
   readonly #nodes: Readonly<Record<NodePlace, ServiceWorld>>;
+  readonly #compiled: Readonly<Record<NodePlace, CompiledNode>>;
 
   constructor() {
     const store = storeOf(this.#world.manifests());
@@ -32,6 +41,13 @@ export class DocumentEvaluator {
       configuration: { nodePortAddresses: [], refuseExternalIps: false, tcpReset: false, clusterCidrs: [] },
     });
     this.#nodes = { n1: world("n1"), n2: world("n2") };
+    // The first connection of a client of a Service with affinity has the outcomes that all would have without it.
+    const compiled = (node: NodePlace): CompiledNode => {
+      const { services, ...rest } = this.#nodes[node];
+      const plain = services.map((service) => ({ ...service, affinitySeconds: undefined }));
+      return new CompiledNode({ ...rest, services: plain });
+    };
+    this.#compiled = { n1: compiled("n1"), n2: compiled("n2") };
   }
 
   /**
@@ -51,8 +67,13 @@ export class DocumentEvaluator {
     return this.#inWords(verdict, first, from, family) ?? "nobody";
   }
 
+  /** Returns the evaluator's verdict, after comparing it with what the interpreter makes of the compiled rules. */
   #verdict(node: NodePlace, packet: Packet): Verdict {
-    return evaluate(this.#nodes[node], packet);
+    const verdict = evaluate(this.#nodes[node], packet);
+    const connections = NUMBERS.map((number) => ({ ...packet, sourcePort: packet.sourcePort + number }));
+    const walked = this.#compiled[node].walk(connections, (modulus, number) => number % modulus);
+    assert.deepEqual(new Set(walked), allowedOutcomes(verdict), `${node}: ${JSON.stringify({ walked })}`);
+    return verdict;
   }
 
   #packet(to: string, from: Place, protocol: Transport, family: Family, node: NodePlace): Packet {
@@ -91,7 +112,9 @@ export class DocumentEvaluator {
   }
 
   #placeOf(address: Packet["source"], family: Family): Place | undefined {
-    return [...PODS.n1, ...PODS.n2, "far" as const].find((place) => this.#world.addressOf(place, family) === address);
+    return [...PODS.n1, ...PODS.n2, ...NODES, "far" as const].find(
+      (place) => this.#world.addressOf(place, family) === address,
+    );
   }
 
   #addresses(places: readonly Place[]): ReadonlySet<Packet["source"]> {

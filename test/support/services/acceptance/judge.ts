@@ -98,7 +98,7 @@ export class Judge {
     }
     return [
       ...problems,
-      ...(why.startsWith("no answer") ? [] : [`${about}: ${why}; expected silence`]),
+      ...(why.startsWith("no answer") || isOwnDrop(shot, why) ? [] : [`${about}: ${why}; expected silence`]),
       ...flows.map((entry) => `${about}: let pass as ${tuplesOf(entry)}`),
     ];
   }
@@ -237,6 +237,11 @@ export class Judge {
 function errnosOf({ from, transport }: Shot): readonly number[] {
   const isOwn = transport === "udp" && (from === "n1" || from === "n2");
   return isOwn ? [Errno.ECONNREFUSED, Errno.EPERM] : [Errno.ECONNREFUSED];
+}
+
+/** Whether a node's own socket reports that the node has dropped its packet. */
+function isOwnDrop({ from }: Shot, why: string): boolean {
+  return (from === "n1" || from === "n2") && why === errnoText(Errno.EPERM);
 }
 
 /**

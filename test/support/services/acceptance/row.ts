@@ -21,7 +21,10 @@ export type Probe = ReachingProbe | FailingProbe;
 
 interface AnyProbe {
   readonly from: readonly Place[];
-  /** A place's address ("n1:30001"), a Service's own ("redis:6379") or its load balancer's ("vote-lb LB:80"). */
+  /**
+   * A place's address ("n1:30001"), a Service's own ("redis:6379"), its load balancer's ("vote-lb LB:80"), or its
+   * external IP ("our-external-local XIP:6379").
+   */
   readonly to: string;
   /** The protocols; only TCP when absent. */
   readonly protocols?: readonly Transport[];

@@ -131,7 +131,7 @@ const AFFINITY: readonly Row[] = [
     behaviours: "SA-01 SA-05",
     says: "a client with affinity stays with its endpoint at the balancer's address and at the cluster IP",
     probes: [
-      { from: ["C"], to: "vote-lb-sa LB:80", times: 55, sticky: "vote-lb-sa", reaches: BOTH_SEE_N1 },
+      { from: ["C"], to: "vote-lb-sa LB:80", times: 16, sticky: "vote-lb-sa", reaches: BOTH_SEE_N1 },
       {
         from: [...N1_PODS, "n1", "C", "D"],
         to: "vote-lb-sa LB:80",
@@ -200,7 +200,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
         from: ["C by n2"],
         to: "vote-lb-local-sa LB:80",
         protocols: ALL,
-        times: 12,
+        times: 6,
         sticky: "vote-lb-local-sa",
         reaches: BOTH_SEE_SENDER,
       },

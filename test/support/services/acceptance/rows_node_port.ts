@@ -166,7 +166,7 @@ const AFFINITY: readonly Row[] = [
     id: "4.5a",
     behaviours: "SA-01 SA-06",
     says: "a client with affinity stays with its endpoint at the node port, and the endpoint sees n1's address",
-    probes: [{ from: ["C"], to: "n1:30004", times: 55, sticky: "redis-nodeport-sa", reaches: BOTH_SEE_N1 }],
+    probes: [{ from: ["C"], to: "n1:30004", times: 16, sticky: "redis-nodeport-sa", reaches: BOTH_SEE_N1 }],
   },
   {
     id: "4.5b",
@@ -241,7 +241,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
         from: ["C", "D"],
         to: "n2:30005",
         protocols: ALL,
-        times: 12,
+        times: 6,
         sticky: "redis-nodeport-local-sa",
         reaches: BOTH_SEE_SENDER,
       },

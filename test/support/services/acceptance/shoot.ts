@@ -8,8 +8,8 @@ import type { Further, Row } from "./row.ts";
  * The longest wait for an answer, which comes at once, or for a refusal by the node's own TCP after a second; the rest
  * is for a busy machine.
  */
-const ANSWER_MILLISECONDS = 15_000;
-const PATIENCE_MILLISECONDS = 30_000;
+const ANSWER_MILLISECONDS = 60_000;
+const PATIENCE_MILLISECONDS = 100_000;
 
 interface ShotFlow extends Flow {
   readonly shot: Shot;

@@ -58,7 +58,7 @@ export class AcceptanceWorld {
     return PLACES[place];
   }
 
-  /** Returns the address and port of "n1:30001", "redis:6379" and "vote-lb LB:80". */
+  /** Returns the address and port of "n1:30001", "redis:6379", "vote-lb LB:80" and "our-external-local XIP:6379". */
   socketOf(to: string, family: Family): SocketAddress {
     const colon = to.lastIndexOf(":");
     const name = to.slice(0, colon);
@@ -68,11 +68,12 @@ export class AcceptanceWorld {
     };
   }
 
-  /** Returns every address that belongs to no host: those of Services and of their load balancers. */
+  /** Returns every address that belongs to no host: those of Services, load balancers, and external IPs of our own. */
   virtualAddresses(family: Family): readonly Address[] {
     const names = Object.entries(TEXT.services).flatMap(([name, service]) => [
       ...(clusterIpOf(service) === "None" ? [] : [name]),
-      ...("status" in service ? [`${name} LB`] : []),
+      ...(balancerOf(service) === undefined ? [] : [`${name} LB`]),
+      ...(name.startsWith("our-") && "externalIPs" in service ? [`${name} XIP`] : []),
     ]);
     return names.map((name) => this.#address(textOf(name), family));
   }
@@ -114,19 +115,20 @@ function isList(value: unknown): value is readonly unknown[] {
 }
 
 function textOf(name: string): string {
-  const isBalancer = name.endsWith(" LB");
-  const service = TEXT.services[isBalancer ? name.slice(0, -3) : name];
+  const [serviceName = "", kind] = name.split(" ");
+  const service = TEXT.services[serviceName];
   assert.ok(service !== undefined, `no place and no Service ${name}`);
-  return isBalancer ? balancerOf(service) : clusterIpOf(service);
+  if (kind === "XIP") return String((service["externalIPs"] as readonly string[])[0]);
+  return kind === "LB" ? (balancerOf(service) ?? assert.fail(name)) : clusterIpOf(service);
 }
 
 function clusterIpOf(service: Readonly<Record<string, unknown>>): string {
   return String((service["clusterIPs"] as readonly string[])[0]);
 }
 
-function balancerOf(service: Readonly<Record<string, unknown>>): string {
-  const status = service["status"] as {
-    readonly loadBalancer: { readonly ingress: readonly { readonly ip: string }[] };
-  };
-  return String(status.loadBalancer.ingress[0]?.ip);
+function balancerOf(service: Readonly<Record<string, unknown>>): string | undefined {
+  const status = service["status"] as
+    | { readonly loadBalancer: { readonly ingress: readonly { readonly ip?: string }[] } }
+    | undefined;
+  return status?.loadBalancer.ingress[0]?.ip;
 }
