@@ -10,18 +10,14 @@ import {
 } from "node:fs";
 import path from "node:path";
 import * as v from "valibot";
+import { differencesOf, type Inventory } from "../inventory.ts";
 import { CACHE } from "../place.ts";
-import { compareInventories, KINDS } from "./inventory.ts";
-import { readInventory } from "./read.ts";
+import { readMachine } from "./machine.ts";
 
 const FILE = path.join(CACHE, "machine_before.json");
 /** A directory that libmount makes whenever mount(8) runs, as for the nodes' mounts. */
 const MOUNT_DIRECTORY = "/run/mount";
-const LINES = v.array(v.string());
-const BEFORE = v.object({
-  boot: v.string(),
-  inventory: v.object(v.entriesFromList(KINDS, LINES)),
-});
+const BEFORE = v.object({ boot: v.string(), inventory: v.record(v.string(), v.array(v.string())) });
 
 /**
  * Records the machine's state before a cluster is made. The record of an earlier run stays if its cluster was never
@@ -30,7 +26,7 @@ const BEFORE = v.object({
 export function rememberMachine(): void {
   if (readBefore() !== undefined) return;
   mkdirSync(CACHE, { recursive: true });
-  writeFileSync(`${FILE}.new`, JSON.stringify({ boot: bootId(), inventory: readInventory() }));
+  writeFileSync(`${FILE}.new`, JSON.stringify({ boot: bootId(), inventory: readMachine() }));
   renameSync(`${FILE}.new`, FILE);
 }
 
@@ -43,8 +39,11 @@ export function checkMachine(say: (line: string) => void): boolean {
   const before = readBefore();
   if (before === undefined) return true;
   rmSync(FILE, { force: true });
-  if (!before.files.includes(MOUNT_DIRECTORY)) removeEmpty(MOUNT_DIRECTORY);
-  const differences = compareInventories(before, readInventory());
+  if (before["files"]?.includes(MOUNT_DIRECTORY) !== true) removeEmpty(MOUNT_DIRECTORY);
+  const now = readMachine();
+  const differences = Object.keys(now).flatMap((kind) =>
+    differencesOf(kind, before, now).map((line) => `${kind}: ${line}`),
+  );
   if (differences.length === 0) say("the machine is as it was before the cluster");
   else say(["the machine differs from what it was before the cluster:", ...differences].join("\n         "));
   return differences.length === 0;
@@ -55,7 +54,7 @@ function removeEmpty(directory: string): void {
 }
 
 /** Returns the record; undefined if there is none since the machine started. */
-function readBefore(): v.InferOutput<typeof BEFORE>["inventory"] | undefined {
+function readBefore(): Inventory | undefined {
   if (!existsSync(FILE)) return undefined;
   const { boot, inventory } = v.parse(BEFORE, JSON.parse(readFileSync(FILE, "utf8")));
   return boot === bootId() ? inventory : undefined;
