@@ -1,121 +1,53 @@
-import { readFileSync } from "node:fs";
-import path from "node:path";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
-import Table from "cli-table3";
 import { program } from "commander";
-import { findToolchain } from "../setup/toolchain.mjs";
-import { type Mutant, MutantListError, parseMutants, runsExecutable, selectMutants } from "./mutant.ts";
-import { TreeCopy } from "./tree.ts";
-import { judge, type Verdict, witnessProblem } from "./verdict.ts";
-
-const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
-const LIST = "test/mutants.yaml";
-
-interface Outcome {
-  readonly mutant: Mutant;
-  readonly verdict: Verdict;
-  readonly seconds: number;
-}
+import { LIST, PROJECT, runList } from "./list.ts";
+import { MutantListError } from "./mutant.ts";
+import { PURE, runOperators, unitTestsOf } from "./operators.ts";
 
 program
   .name("npm run test:mutants --")
-  .description(`breaks our code one line at a time, as ${LIST} says, and demands that the named test notices`)
-  .option("--only <id...>", "run only these mutants")
+  .description(
+    `breaks our code and looks whether tests notice: as ${LIST} says, one line at a time, and in a sample of the pure ` +
+      "folders by operators; with arguments only one of the two",
+  )
+  .argument("[sources...]", "files and folders of the product to break by operators")
+  .option("--tests <patterns...>", "the test files that judge; otherwise the unit tests of the top folders")
+  .option("--most <number>", "mutants by operators at most", Number, 200)
+  .option("--seed <number>", "chooses the same mutants again", Number, Date.now() % 2 ** 31)
+  .option("--json <file>", "writes which mutants were killed and which survived")
+  .option("--compare <file>", "runs those that were killed when this file was written, and fails if one survives")
+  .option("--only <ids...>", `runs only these mutants of ${LIST}`)
   .parse();
 
+interface Options {
+  readonly tests?: readonly string[];
+  readonly most: number;
+  readonly seed: number;
+  readonly json?: string;
+  readonly compare?: string;
+  readonly only?: readonly string[];
+}
+
+const { only, ...options } = program.opts<Options>();
+
 try {
-  process.exitCode = main(program.opts<{ only?: readonly string[] }>().only ?? []);
+  process.exitCode = await main(program.args);
 } catch (error) {
   if (!(error instanceof MutantListError)) throw error;
   process.stderr.write(`${LIST}: ${error.message}\n`);
   process.exitCode = 1;
 }
 
-function main(only: readonly string[]): number {
-  const mutants = selectMutants(parseMutants(readFileSync(path.join(PROJECT, LIST), "utf8")), only);
-  using tree = new TreeCopy(PROJECT, findToolchain(PROJECT).bun);
-  const removeTree = (): void => tree[Symbol.dispose]();
-  process.on("exit", removeTree);
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
-
-  if (mutants.some(runsExecutable)) tree.build();
-  const problems = problemsOf(tree, mutants);
-  const outcomes = mutants.map((mutant) => {
-    const outcome = attempt(tree, mutant, problems.get(mutant.id));
-    process.stderr.write(`${mutant.id}: ${wordsOf(outcome.verdict)}\n`);
-    return outcome;
+async function main(args: readonly string[]): Promise<number> {
+  const unnoticed = args.length > 0 ? 0 : runList(only ?? []);
+  if (only !== undefined) return Math.min(unnoticed, 1);
+  const sources = args.length > 0 ? args : PURE;
+  const { survived } = await runOperators(PROJECT, {
+    ...options,
+    sources,
+    tests: options.tests ?? unitTestsOf(sources),
   });
-  process.stdout.write(`${tableOf(outcomes)}\n`);
-  const killed = outcomes.filter(({ verdict }) => verdict.kind === "killed").length;
-  process.stdout.write(`${killed} of ${outcomes.length} mutants killed\n`);
-  return killed === outcomes.length ? 0 : 1;
-}
-
-/**
- * Runs every named test in the unbroken tree, once per file. Returns the problem of a mutant's test by the mutant's id.
- */
-function problemsOf(tree: TreeCopy, mutants: readonly Mutant[]): ReadonlyMap<string, string> {
-  const problems = new Map<string, string>();
-  for (const [test, sharing] of Map.groupBy(mutants, (mutant) => mutant.test)) {
-    process.stderr.write(`unbroken ${test}\n`);
-    const report = tree.run(test, titlePattern(sharing));
-    for (const { id, title } of sharing) {
-      const problem = witnessProblem(report, title);
-      if (problem !== undefined) problems.set(id, problem);
-    }
-  }
-  return problems;
-}
-
-function attempt(tree: TreeCopy, mutant: Mutant, problem: string | undefined): Outcome {
-  const started = performance.now();
-  const verdict: Verdict =
-    problem === undefined
-      ? runMutant(tree, mutant)
-      : { kind: "unclear", reason: `the named test cannot be a witness: ${problem}` };
-  return { mutant, verdict, seconds: (performance.now() - started) / 1000 };
-}
-
-function runMutant(tree: TreeCopy, mutant: Mutant): Verdict {
-  return tree.withMutant(mutant, () => {
-    try {
-      if (runsExecutable(mutant)) tree.build();
-    } catch (error) {
-      return { kind: "unclear", reason: error instanceof Error ? error.message : String(error) };
-    }
-    return judge(tree.run(mutant.test, titlePattern([mutant])), mutant.title);
-  });
-}
-
-/** Returns a pattern that matches the full titles that contain one of the mutants' titles. */
-function titlePattern(mutants: readonly Mutant[]): RegExp {
-  return new RegExp(mutants.map(({ title }) => title.replaceAll(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("|"));
-}
-
-function tableOf(outcomes: readonly Outcome[]): string {
-  const table = new Table({
-    head: ["mutant", "what was broken", "test", "outcome", "s"],
-    colWidths: [32, 42, 42, 36, 6],
-    wordWrap: true,
-    style: { head: [], border: [] },
-  });
-  for (const { mutant, verdict, seconds } of outcomes) {
-    const test = `${mutant.test.replace(/^test\//, "")}: ${mutant.title}`;
-    const outcome =
-      verdict.kind === "unclear" ? `UNCLEAR: ${verdict.reason}` : verdict.kind === "survived" ? "SURVIVED" : "killed";
-    table.push([mutant.id, `${mutant.file}: ${mutant.breaks}`, test, outcome, seconds.toFixed(1)]);
-  }
-  return table.toString();
-}
-
-function wordsOf(verdict: Verdict): string {
-  switch (verdict.kind) {
-    case "killed":
-      return `killed by ${verdict.by}`;
-    case "survived":
-      return "SURVIVED";
-    case "unclear":
-      return `UNCLEAR: ${verdict.reason}`;
-  }
+  // Some mutants are equivalent, so a survivor is a fault only where it was killed before.
+  const lost = options.compare === undefined ? 0 : survived.length;
+  return Math.min(unnoticed + lost, 1);
 }

@@ -77,7 +77,7 @@ export const TASKS = new Map([
       commands: [command("test/runtimes/run.ts")],
     },
   ],
-  ["mutants", { ...RUNS_TESTS, commands: [command("test/mutants/run.ts")] }],
+  ["mutants", { ...RUNS_TESTS, builds: false, commands: [command("test/mutants/run.ts")] }],
   [
     "bench",
     { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...BENCH_TOOLS], commands: [command("test/bench/bench.ts")] },
