@@ -85,7 +85,7 @@ class Finder {
     }
     this.#mutateStatement(node);
     this.#mutateExpression(node, parent);
-    this.#mutateCall(node);
+    this.#mutateCall(node, parent);
     this.#mutateCondition(node);
     this.#mutateValue(node, parent, inMessage);
     for (const child of childrenOf(node)) this.visit(child, node, inMessage || isMessage(node));
@@ -148,11 +148,14 @@ class Finder {
     }
   }
 
-  #mutateCall(node: AnyNode): void {
+  #mutateCall(node: AnyNode, parent: AnyNode | undefined): void {
     if (node.type === "ArrowFunctionExpression" && node.body.type === "CallExpression")
       this.#add("body", node.body, node.body, "undefined");
     if (node.type !== "CallExpression") return;
     const { callee } = node;
+    const [first] = node.arguments;
+    if (callee.type === "Identifier" && first !== undefined && first.type !== "SpreadElement")
+      if (parent?.type !== "ExpressionStatement") this.#add("call", node, node, this.#text(first));
     if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier" || callee.computed) return;
     // A part of an optional chain cannot be replaced by itself.
     if (this.#text(callee).includes("?.")) return;

@@ -39,7 +39,7 @@ describe("mutants: operators", () => {
     ["const x = a.filter(b).length;", "call: const x = a.length;"],
     ["const x = a?.b.filter(c);"],
     ["const x = a.some(b);", "call: const x = a.every(b);"],
-    ["const f = () => g(a);", "body: const f = () => undefined;"],
+    ["const f = () => g(a, b);", "body: const f = () => undefined;", "call: const f = () => a;"],
     ["const x = a ? b : c;", "condition: const x = !(a) ? b : c;"],
     ['const x = a === "b" ? c : d;', 'operator: const x = a !== "b" ? c : d;'],
     ["for (; i < n; i++) f();", "operator: for (; i <= n; i++) f();", "statement: for (; i < n; i++) ;"],
@@ -70,11 +70,11 @@ describe("mutants: operators", () => {
   });
 
   it("make of a source of ours only texts that can be read, that differ from it and each other, with ids of their own", () => {
-    const source = readFileSync(new URL("../../../ipam/allocator.ts", import.meta.url), "utf8");
+    const source = readFileSync(new URL("../../../ipam/owner.ts", import.meta.url), "utf8");
     const { code, mutations } = mutable(source);
     const texts = mutations.map((mutation) => apply(code, mutation));
     for (const text of texts) parse(text, { ecmaVersion: "latest", sourceType: "module" });
-    assert.ok(texts.length > 50 && !texts.includes(code));
+    assert.ok(texts.length > 30 && !texts.includes(code));
     assert.equal(new Set(texts).size, texts.length);
     assert.equal(new Set(mutations.map(({ id }) => id)).size, mutations.length);
   });
