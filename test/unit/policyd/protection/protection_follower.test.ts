@@ -148,7 +148,7 @@ describe("policyd/protection: Services and protected sockets that come and go", 
         fresh.component.apply([...last.values()]);
         assert.deepEqual(followed.content(), fresh.content());
       }),
-      { numRuns: 600 },
+      { numRuns: 200 },
     );
   });
 

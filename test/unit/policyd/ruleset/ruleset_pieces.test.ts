@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Element, SetDefinition, Table } from "../../../../kernel/nftables/model/object.ts";
@@ -17,7 +18,7 @@ import { randomFrom } from "../../../support/random.ts";
 const SYNC_PERIOD = 30_000;
 /** Several times the number that is read in a turn of the event loop. */
 const MANY = 5000;
-const STEPS = 1500;
+const STEPS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1500 : 500;
 
 const targets: SetDefinition = { name: "targets", key: ["ipv4_addr"], data: ["inet_service"] };
 /** A set that comes and goes. */
@@ -255,7 +256,7 @@ describe("policyd/ruleset: reading a large set", () => {
     const random = randomFrom(seed);
     const below = (limit: number): number => Math.floor(random() * limit);
     const kernel = new FakeNftables();
-    const faulty = new FaultyNftables(kernel, random, { commit: 0.01, read: 0.0005 });
+    const faulty = new FaultyNftables(kernel, random, { commit: 0.03, read: 0.0015 });
     const { clock, ruleset } = setUp(faulty);
     const wanted = new Map<string, readonly DesiredElement[]>([["base", claims(0, MANY / 2)]]);
     for (const [owner, claimed] of wanted) ruleset.claim(owner, claimed);

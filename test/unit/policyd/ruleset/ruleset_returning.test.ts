@@ -16,14 +16,14 @@ import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
 
 const table = profileTable();
 /** Several times the number that is written, read or removed in one turn of the event loop. */
-const PROFILES = 250;
+const PROFILES = 170;
 /** A similar number in one set. */
-const MANY_ELEMENTS = 3000;
+const MANY_ELEMENTS = 2000;
 /** The set with these elements. */
 const LARGE = "ports0";
 const [BEFORE, AFTER] = [1, 2];
 /** The number of turns from one tested turn to the next. */
-const STRIDE = 10;
+const STRIDE = 5;
 
 interface Node {
   readonly kernel: FakeNftables;

@@ -12,7 +12,7 @@ import { twistedCases } from "../../../support/evaluate/twist.ts";
 import { CompiledNode } from "../../../support/services/compiled_world.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
-const RUNS = isFull ? 60_000 : 1500;
+const RUNS = isFull ? 60_000 : 300;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
 
 /** Ports of these worlds have at most eight endpoints, so the numbers below eight reach each place of each map. */

@@ -12,7 +12,7 @@ import { plainReading } from "../../../support/evaluate/plain_reading.ts";
 import { protectedCases } from "../../../support/evaluate/protected_world.ts";
 import { twistedCases } from "../../../support/evaluate/twist.ts";
 
-const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200_000 : 20_000;
+const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200_000 : 3000;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 
 /** Cases, half of them with affinity, and the client's last endpoint: one of the existing ones or none. */

@@ -19,6 +19,7 @@ import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
 const TABLE = withVersion({ ...INET_TABLE, ...joined(services(SERVICE_RULES)) });
+const ROUNDS = 100;
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
 /** The elements and chains of a kernel that decide how long clients keep their endpoint. */
@@ -163,7 +164,7 @@ describe("policyd/services: the rules of affinity timeouts", () => {
     const random = randomFrom(seed);
     const { apply, remove, settle, commits } = setUp();
     const wanted = new Map<number, number>();
-    for (let round = 0; round < 300; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const number = Math.floor(random() * 12);
       const kind = random();
       // Few numbers, and timeouts that compete for the same number.
@@ -184,7 +185,7 @@ describe("policyd/services: the rules of affinity timeouts", () => {
       assert.deepEqual([...written].toSorted(), expected, `round ${round}`);
       assert.deepEqual([...chains.values()].toSorted(), expected, `round ${round}`);
     }
-    assert.ok(commits.length > 300);
+    assert.ok(commits.length > ROUNDS);
   });
 
   it("SA-10: one of 128 timeouts is shortened, which is in the log, an Event and the status until another one ends", () => {
