@@ -1,9 +1,10 @@
 let on: number | undefined;
-let reached = new Set<number>();
+/** By numbers of mutations. An array, since hot loops write to it. */
+let reached: boolean[] = [];
 
 /** Whether a mutation is switched on. While none is, its place counts as reached. */
 export function isOn(mutation: number): boolean {
-  if (on === undefined) reached.add(mutation);
+  if (on === undefined) reached[mutation] = true;
   return mutation === on;
 }
 
@@ -14,7 +15,7 @@ export function switchOn(mutation: number | undefined): void {
 
 /** Returns the mutations whose places were reached since the last call. */
 export function takeReached(): readonly number[] {
-  const taken = [...reached];
-  reached = new Set();
+  const taken = [...reached.keys()].filter((mutation) => reached[mutation]);
+  reached = [];
   return taken;
 }
