@@ -286,16 +286,4 @@ describe("policyd/flows", () => {
     await turn();
     assert.deepEqual(flows.problems(), []);
   });
-
-  it("FLOW-04: a torn file is logged, and the ledger goes on without it", async () => {
-    const first = await start();
-    first.events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
-    await first.flows.write();
-    first.events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.0.2", "begun")]);
-    await first.flows.write();
-    writeFileSync(path.join(place().directory, "changes-2.jsonl"), '{"from":');
-    const { logger, ledger } = await start();
-    assert.equal(ledger.size, 1);
-    assert.match(JSON.stringify(logger.lines), /a file of the flow ledger is not used.*changes-2/);
-  });
 });

@@ -102,22 +102,6 @@ describe("policyd/flows ledger", () => {
     assert.equal(after.size, 3);
   });
 
-  it("FLOW-05: packets that policies drop have their own rows, with the last known reason", () => {
-    const ledger = new Ledger(LIMITS);
-    ledger.begun(1, flow(WEB, DB), 1);
-    ledger.denied(flow(WEB, DB), "denied", "isolated by shop/db", 2);
-    ledger.denied(flow(WEB, DB), "denied", undefined, 3);
-    ledger.denied(flow(WEB, DB), "would be denied", "isolated by shop/try", 4);
-    assert.deepEqual(
-      [...ledger.rows()].map(({ verdict, count, reason }) => [verdict, count, reason]),
-      [
-        ["allowed", 1, undefined],
-        ["denied", 2, "isolated by shop/db"],
-        ["would be denied", 1, "isolated by shop/try"],
-      ],
-    );
-  });
-
   it("FLOW-07: outside addresses of one block are one end, named by the smallest prefix that holds them", () => {
     const address = fc.integer({ min: 0, max: 255 }).map((low) => `203.0.113.${low}`);
     fc.assert(

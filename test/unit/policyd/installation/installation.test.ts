@@ -213,28 +213,6 @@ describe("policyd/installation", function () {
     return installation;
   }
 
-  it("CHAIN-03: a program that keeps changing our entry is reported once as Event, log line and problem, until it stops", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
-    const before = configuration();
-    const theirs = before.replace("1450", "9000");
-    let fights = 0;
-    for (let turn = 0; turn < 400; turn++) {
-      if (configuration() === before) {
-        fights++;
-        writeFileSync(`${root}/conf/10-drawbridge.conflist`, theirs);
-      }
-      clock.pass(200);
-      await pause(3);
-    }
-    assert.ok(fights >= 4 && fights <= 12, `${fights} times in 80 s`);
-    assert.match(installation.problems().join(), /another program keeps changing our entry.*10-drawbridge\.conflist/);
-    assert.equal(events.notices.filter(({ note }) => note.includes("keeps changing")).length, 1);
-    assert.equal(linesAbout("keeps changing"), 1);
-    await until(() => configuration() === before, "ours is put back when it has stopped", 1000);
-    await until(() => installation.problems().length === 0, "the problem goes", 1000);
-    assert.equal(installation.isInstalled, true);
-  });
-
   it("CHAIN-04: an entry that cniChain no longer has is removed from the list that the previous daemon wrote", async () => {
     const chain = [{ type: "portmap", capabilities: { portMappings: true } }, { type: "tuning" }];
     const first = await installedWith({ chain });

@@ -38,36 +38,4 @@ describe("policyd/log/winston_logger", () => {
     assert.match(String(ts), /^\d{4}-/);
     assert.deepEqual(entry, { level: "debug", msg: "%s %d", message: "forged", splat: "y" });
   });
-
-  it("DAEMON-08: a burst of warnings or errors is spread over time, and one of info lines is written at once", () => {
-    const clock = new FakeClock();
-    const count = (level: "warn" | "error" | "info", milliseconds: number) =>
-      logged(
-        "info",
-        "text",
-        (logger) => {
-          for (let i = 0; i < 100; i++) logger[level]("again", { i });
-          clock.pass(milliseconds);
-        },
-        clock,
-      ).length;
-    assert.deepEqual([count("warn", 0), count("error", 0), count("info", 0)], [20, 20, 100]);
-    assert.deepEqual([count("warn", 80_000), count("error", 80_000)], [100, 100]);
-  });
-
-  it("SHARE-06: a line that a tenant causes is paced with the other lines of its namespace", () => {
-    const clock = new FakeClock();
-    const lines = logged(
-      "info",
-      "text",
-      (logger) => {
-        for (let i = 0; i < 100; i++) logger.warn("bad object", { i }, "greedy");
-        logger.warn("bad object", { i: "other" }, "shop");
-        clock.pass(2000);
-      },
-      clock,
-    );
-    assert.equal(lines.filter((line) => line.endsWith("i=other")).length, 1);
-    assert.equal(lines.length, 22);
-  });
 });

@@ -40,16 +40,6 @@ describe("policyd/metrics/endpoint_connections", () => {
     connections.observe({ number, endpoint, packets });
   }
 
-  it("a series is the sum of the counters under all numbers of its port", () => {
-    const own = endpointNumber(WEB, 77);
-    claim(port(["e1", "e2"], "web", [WEB, WEB ^ 77]));
-    observe("e1", 3);
-    observe("e1", 4, own);
-    assert.deepEqual(totals(connections), { "web e1": 7, "web e2": 0 });
-    observe("e1", 5, own);
-    assert.deepEqual(totals(connections), { "web e1": 8, "web e2": 0 });
-  });
-
   it("a port keeps its count and identity when session affinity is switched on", () => {
     claim(port(["e1"]));
     observe("e1", 3);

@@ -12,7 +12,6 @@ import {
   RARE_MILLISECONDS,
   seenAvailable,
   type Situation,
-  UNSEEN_MILLISECONDS,
 } from "../../../../policyd/network_condition/decision.ts";
 
 const NOW = 1_000_000;
@@ -39,15 +38,6 @@ function pauseAfter(outcomes: readonly Outcome[], isSeen = false, random = 0): n
 }
 
 describe("policyd/network_condition/decision", () => {
-  it("COND-01: a Node whose network is available needs no action, ready or not, ours or not", () => {
-    for (const isReady of [true, false]) {
-      for (const isOurs of [true, false]) {
-        const action = decide(situation({ unavailableSince: undefined, isReady, isOurs }));
-        assert.deepEqual(action, { type: "nothing" });
-      }
-    }
-  });
-
   it("COND-01: the condition is patched when the daemon is ready, not before", () => {
     assert.deepEqual(decide(situation()), { type: "patch" });
     for (const isOurs of [true, false]) {
@@ -61,12 +51,6 @@ describe("policyd/network_condition/decision", () => {
     assert.deepEqual(after(0), { type: "wait", milliseconds: PATIENCE_MILLISECONDS });
     assert.deepEqual(after(PATIENCE_MILLISECONDS - 1), { type: "wait", milliseconds: 1 });
     assert.deepEqual(after(PATIENCE_MILLISECONDS), { type: "tell" });
-  });
-
-  it("COND-01: after a patch the watch has a minute to show it; a condition that comes back is patched again soon", () => {
-    assert.equal(pauseAfter([WRITTEN]), UNSEEN_MILLISECONDS);
-    assert.equal(pauseAfter([WRITTEN], true), 1000);
-    assert.equal(pauseAfter([WRITTEN, WRITTEN, WRITTEN], true), 4000);
   });
 
   it("COND-02: pauses double up to a minute, and after twelve attempts in a row there is one in ten minutes", () => {

@@ -290,16 +290,6 @@ describe("policyd/node: rules of attachments", () => {
     assert.deepEqual(journal, order);
   });
 
-  it("GUARD-01: a pod that lost its address to another stops bypassing the bridge before the other's rules are written", async () => {
-    const { daemon, journal, commentsIn } = heldDaemon([podRecord("a")]);
-    daemon.synced();
-    await turn();
-    const heir = { addresses: podRecord("a").addresses, portMappings: [] };
-    await daemon.register(podRecord("b", heir));
-    assert.ok(journal.includes("end of bypass a, n/a"), journal.join("\n"));
-    assert.deepEqual(commentsIn("podmac"), ["n/b"]);
-  });
-
   it("GUARD-01: no pod gets an address while the former pod still bypasses the bridge with it", async () => {
     const { daemon, commentsIn } = heldDaemon([podRecord("stubborn")]);
     daemon.synced();
@@ -307,17 +297,5 @@ describe("policyd/node: rules of attachments", () => {
     const heir = { addresses: podRecord("stubborn").addresses, portMappings: [] };
     await assert.rejects(daemon.register(podRecord("b", heir)), { code: "ERR_NETLINK" });
     assert.deepEqual(commentsIn("podmac"), ["n/stubborn"]);
-  });
-
-  it("POL-28: the policies of a pod whose DEL never came go when another pod has its address", async () => {
-    const { daemon, journal, policies } = heldDaemon([podRecord("a")], { isFollowed: true });
-    policies.prepared();
-    policies.inForce();
-    daemon.synced();
-    await daemon.register(podRecord("b", { addresses: podRecord("a").addresses, portMappings: [] }));
-    assert.deepEqual(
-      journal.filter((line) => /^(attached|detached)/.test(line)),
-      ["attached a", "detached a", "attached b"],
-    );
   });
 });

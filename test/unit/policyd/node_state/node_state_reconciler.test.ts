@@ -124,17 +124,6 @@ describe("policyd/node_state", () => {
     assert.deepEqual([...report.repairs], [["neighbour", 1]]);
   });
 
-  it("STATE-01: an address that is deleted is back after the kernel's notification", async () => {
-    await start();
-    const [address] = kernel.addresses;
-    assert.ok(address !== undefined);
-    kernel.addresses = kernel.addresses.slice(1);
-    kernel.routes = kernel.routes.slice(1);
-    events.emit("route", [reported(deleteAddress(kernel.bridge?.index ?? 0, address))]);
-    clock.pass(SETTLE);
-    assert.equal(kernel.addresses.length, 2);
-  });
-
   it("STATE-02: a notification about a link, address or neighbour that is not ours causes no read", async () => {
     await start();
     events.emit("route", [

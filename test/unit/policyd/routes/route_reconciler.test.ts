@@ -301,15 +301,4 @@ describe("policyd/routes/route_reconciler", () => {
     const regarding = { kind: "Node", key: "a", uid: "" };
     assert.deepEqual(clusterEvents.notices, [{ regarding, reason: "RoutesProblem", note }]);
   });
-
-  it("POD-21: routes stay when the daemon ends, and nothing is changed any more", async () => {
-    routes.apply([set(OWN), set(NEAR)]);
-    routes.synced();
-    const good = kernel.state;
-    await routes.stop();
-    routes.apply([{ type: "delete", kind: "Node", key: "b" }]);
-    clock.pass(SYNC_PERIOD * 2);
-    assert.equal(kernel.state, good);
-    assert.equal(clock.pending, 0);
-  });
 });

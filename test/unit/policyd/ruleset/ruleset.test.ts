@@ -87,20 +87,6 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 5, "a claim that is not urgent does not delay it");
   });
 
-  it("DAEMON-09: setting the clock neither hastens nor delays a batch", () => {
-    for (const milliseconds of [7_200_000, -7_200_000]) {
-      const { kernel, clock, ruleset } = setUp();
-      ruleset.start();
-      const { length } = kernel.commits;
-      clock.set(milliseconds);
-      ruleset.claim("a", sampleClaims(1, 9));
-      clock.pass(MIN_SYNC_PERIOD - 1);
-      assert.equal(kernel.commits.length, length);
-      clock.pass(1);
-      assert.deepEqual([kernel.commits.length, ruleset.isReconciled], [length + 1, true]);
-    }
-  });
-
   it("a batch touches only the changed elements, whatever the number of others (DP-03)", () => {
     const { kernel, ruleset } = setUp();
     for (let i = 0; i < 2000; i++) ruleset.claim(`s${i}`, sampleClaims(i, 1));

@@ -221,22 +221,6 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(contentOf(kernel, profileTable(), sets), contentOf(fresh.kernel, profileTable(), sets));
   });
 
-  it("DP-07: a table of another version is replaced in one batch with the provided objects", () => {
-    const { kernel } = started();
-    const tables = [profileTable({ revision: 1 })];
-    const { ruleset } = setUp(kernel, tables);
-    for (const number of PROFILES) {
-      provideProfile(ruleset, number);
-      ruleset.claim(`pod ${number}`, podClaims(number, number));
-    }
-    const before = kernel.commits.length;
-    ruleset.start();
-    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
-    assert.equal(kernel.commits.length, before + 1);
-    assert.equal(kernel.commits.at(-1)?.[0]?.kind, "delete table");
-    assert.ok(names(kernel).includes("first3"));
-  });
-
   const table = profileTable();
   const stranger = { name: "stranger", key: ["ipv4_addr"], data: "verdict" } as const;
   const harms: Readonly<Record<string, readonly Change[]>> = {
@@ -354,32 +338,6 @@ describe("policyd/ruleset: objects that come and go", () => {
       );
     });
   }
-
-  it("DP-05: a batch with objects that is refused, or whose answer is lost, loses nothing", () => {
-    for (const isLost of [false, true]) {
-      const { kernel, clock, ruleset } = started();
-      const commit = kernel.commit.bind(kernel);
-      kernel.commit = (changes) => {
-        if (isLost) commit(changes);
-        throw new Error("no answer");
-      };
-      withdrawProfile(ruleset, 1);
-      provideProfile(ruleset, 8);
-      ruleset.claim("pod 1", podClaims(1, 8));
-      assert.equal(ruleset.flush(), false);
-      kernel.commit = commit;
-      clock.pass(10_000);
-      assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
-      const fresh = setUp();
-      for (const number of [2, 3, 8]) {
-        provideProfile(fresh.ruleset, number);
-        fresh.ruleset.claim(`pod ${number === 8 ? 1 : number}`, podClaims(number === 8 ? 1 : number, number));
-      }
-      fresh.ruleset.start();
-      const sets = [2, 3, 8].flatMap(profileSets);
-      assert.equal(contentOf(kernel, table, sets), contentOf(fresh.kernel, table, sets), `lost: ${isLost}`);
-    }
-  });
 
   it("changes of one table do not touch other tables' claims and objects", () => {
     const tables = [...sampleTables(), profileTable()];

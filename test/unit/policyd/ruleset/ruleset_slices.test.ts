@@ -295,66 +295,6 @@ describe("policyd/ruleset: slices", () => {
     assert.equal(kernel.elements(table, ports).length, MANY_ELEMENTS + 1);
   });
 
-  it("DP-13: changes that come while slices are under way are included", () => {
-    const { kernel, clock, ruleset } = setUp();
-    ruleset.start();
-    provideJudged(ruleset, [0, MANY]);
-    let count = 0;
-    const commit = kernel.commit.bind(kernel);
-    kernel.commit = (changes) => {
-      commit(changes);
-      const turn = ++count;
-      clock.after(0, () => {
-        if (turn === 2) withdrawJudged(ruleset, [0, 10]);
-        if (turn === 3) provideJudged(ruleset, [MANY, MANY + 10]);
-        if (turn === 4) ruleset.verify();
-      });
-    };
-    clock.pass(0);
-    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
-    assert.equal(contentOf(kernel, table, setsOf(10, MANY + 10)), wholeOf(10, MANY + 10));
-    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [0, 0]);
-  });
-
-  it("DP-13: objects that come back while they are removed in slices exist again", () => {
-    const { kernel, clock, ruleset } = setUp();
-    provideJudged(ruleset, [0, 3 * MANY]);
-    ruleset.start();
-    ruleset.flush();
-    withdrawJudged(ruleset, [0, 3 * MANY]);
-    let count = 0;
-    const commit = kernel.commit.bind(kernel);
-    kernel.commit = (changes) => {
-      commit(changes);
-      if (++count === 2) clock.after(0, () => provideJudged(ruleset, [0, 3 * MANY]));
-    };
-    clock.pass(0);
-    kernel.commit = commit;
-    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
-    withdrawJudged(ruleset, [0, MANY]);
-    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
-    assert.equal(contentOf(kernel, table, setsOf(MANY, 3 * MANY)), wholeOf(MANY, 3 * MANY));
-    assert.equal(ruleset.status().failures, 0);
-  });
-
-  it("DP-13 DP-05: a slice that fails loses no change", () => {
-    for (const failing of [1, 3, 5]) {
-      const { kernel, clock, ruleset } = setUp();
-      const commit = kernel.commit.bind(kernel);
-      let count = 0;
-      kernel.commit = (changes) => {
-        if (++count === failing) throw new Error("refused");
-        commit(changes);
-      };
-      provideJudged(ruleset, [0, MANY]);
-      ruleset.start();
-      clock.pass(60_000);
-      assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
-      assert.equal(ruleset.status().failures, 1);
-      assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
-    }
-  });
-
   it("DP-13 DP-09: a large table is checked in parts and repaired", () => {
     const { kernel, clock, ruleset } = setUp();
     provideJudged(ruleset, [0, 4 * MANY]);

@@ -99,13 +99,6 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.equal(ranges(), 0);
   });
 
-  it("a deleted Service claims nothing", () => {
-    const { component, apply, claims } = setUp();
-    apply(service("a", "10.96.0.1"));
-    component.apply([{ type: "delete", kind: "Service", key: "default/a" }]);
-    assert.deepEqual(claims.get("Service default/a"), []);
-  });
-
   it("a frontend that two Services want goes to one of them, is reported, and is passed on (SVC-24)", () => {
     const { component, apply, journal } = setUp();
     apply(service("a", "10.96.0.1", ', externalIPs: ["10.96.0.2"]'));

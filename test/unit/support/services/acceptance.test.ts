@@ -70,7 +70,7 @@ describe("the acceptance table of Services", () => {
 
   const evaluator = new DocumentEvaluator();
   for (const family of [4, 6] as const) {
-    it(`agrees with the evaluator and with the compiled rules, IPv${family}`, () => {
+    it(`MODEL-02: agrees with the evaluator and with the compiled rules, IPv${family}`, () => {
       const cases = ROWS.flatMap(casesOf);
       assert.ok(cases.length > 300, `${cases.length} cases`);
       for (const { id, probe, from, protocol } of cases) {

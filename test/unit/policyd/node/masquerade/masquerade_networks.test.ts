@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { rangeOf } from "../../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
 import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
 import type { Node } from "../../../../../policyd/objects/model.ts";
@@ -40,17 +39,6 @@ describe("policyd/node: networks towards which pods keep their address", () => {
     assert.deepEqual(keptIn(4), before);
     apply(node("b", ["192.0.2.2"], ["10.244.4.0/24"]));
     assert.notDeepEqual(keptIn(4), before, "a valid Node changes the networks");
-  });
-
-  it("POD-19: no pod is masqueraded in a family while no pod network of that family is known", () => {
-    const everything = [keyText([rangeOf(parseCidr("::/0"))])];
-    assert.deepEqual(keptIn(6), everything);
-    apply(OWN, node("b", ["192.0.2.2", "2001:db8::2"], ["fd00:244:2::/64"]));
-    assert.equal(keptIn(6).length, 4, "the node's address and pods, link-local and multicast");
-    apply(node("b", ["192.0.2.2", "2001:db8::2"], []));
-    assert.deepEqual(keptIn(6), everything);
-    component.apply([{ type: "delete", kind: "Node", key: "b" }]);
-    assert.deepEqual(keptIn(6), everything);
   });
 
   it("POD-19: of a pod's networks only the cluster's leave with the node's address", () => {

@@ -40,12 +40,4 @@ describe("services/compile: the elements of Services", () => {
 
   it("HL-01 EN-01 NOSEL-01 NOSEL-03 NOSEL-04 NOSEL-05 NOSEL-06 EPS-03 EPS-14: ignored objects leave no element", () =>
     check("nothing"));
-
-  it("EPS-01: the order of objects, slices and endpoints does not matter", () => {
-    const objects = readScenario(readFile("cluster_ip.yaml"));
-    const mirrored = objects.map((object) =>
-      object.kind === "EndpointSlice" ? { ...object, endpoints: object.endpoints.toReversed() } : object,
-    );
-    assert.equal(textOf(mirrored.toReversed()), textOf(objects));
-  });
 });

@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
-import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
 import { type HealthCheck, healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
-import {
-  answeringAddresses,
-  placeDifference,
-  placesOf,
-} from "../../../../../policyd/services/health_check/listening_addresses.ts";
+import { answeringAddresses } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 import { isProxyHealthy } from "../../../../../policyd/services/health_check/proxy_health.ts";
 import { indexed, readScenario } from "../../../../support/services/scenario.ts";
 
@@ -135,17 +131,5 @@ describe("services/health_check: ports, addresses and answers", () => {
       3,
       "without loopback and link-local addresses",
     );
-  });
-
-  it("missing servers are opened, superfluous ones are closed, and the others stay", () => {
-    const check = checkOf([]);
-    const addresses = (texts: readonly string[]): readonly Address[] => texts.map((text) => parseAddress(text));
-    const wanted = placesOf(check, addresses(["192.0.2.1", "2001:db8::1"]));
-    const { closed, opened } = placeDifference(["192.0.2.1 30999", "192.0.2.9 30999"], wanted);
-    assert.deepEqual(closed, ["192.0.2.9 30999"]);
-    assert.deepEqual(opened, [{ family: 6, address: parseAddress("2001:db8::1"), port: 30_999 }]);
-    assert.equal(placesOf(undefined, addresses(["192.0.2.1"])).size, 0);
-    const onlyV6 = checkOf([], { clusterIPs: ["fd00:96::1"] });
-    assert.deepEqual([...placesOf(onlyV6, addresses(["192.0.2.1", "2001:db8::1"])).keys()], ["2001:db8::1 30999"]);
   });
 });

@@ -154,18 +154,6 @@ describe("services/health_check servers", () => {
     assert.equal(state.attempts, attempts);
   });
 
-  it("NODE-03 LB-14: servers follow the node's addresses as they appear and go", async () => {
-    const { servers, clock, state, settle, open } = setUp();
-    state.addresses = ["192.0.2.1"];
-    servers.replace("n/a", check("a", 1));
-    servers.rulesInForce();
-    await settle();
-    state.addresses = ["192.0.2.2"];
-    clock.pass(10_000);
-    await settle();
-    assert.deepEqual([...open.keys()], ["192.0.2.2 30000"]);
-  });
-
   it("NODE-04 LB-14: the last addresses are kept while the kernel refuses to list them, which is logged once and retried", async () => {
     const { servers, clock, logger, state, settle, open } = setUp();
     state.addresses = ["192.0.2.1"];
