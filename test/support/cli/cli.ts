@@ -1,10 +1,11 @@
+import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { ObjectInput } from "../../../cli/input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
 import type { ExitCode } from "../../../cli/exit_code.ts";
 import type { Programs } from "../../../cli/input/programs/programs.ts";
 import type { Io, Output } from "../../../cli/io.ts";
-import type { NodeAccess } from "../../../cli/node/machine/machine.ts";
+import type { NodeAccess, NodeMachine } from "../../../cli/node/machine/machine.ts";
 import { runCommandLine } from "../../../cli/program.ts";
 
 /** The outcome of a command line: its exit code and its output. */
@@ -49,11 +50,41 @@ const NO_PROGRAMS: Programs = {
   follow: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
 };
 
+const unexpected = (): never => assert.fail("the test did not expect this access to a node");
+
+/** Returns a node with these functions; every other access to it fails the test. */
+export function nodeOf(has: Partial<NodeMachine>, sleep: NodeAccess["sleep"] = unexpected): NodeAccess {
+  const machine: NodeMachine = {
+    readFacts: unexpected,
+    readInventory: unexpected,
+    readPods: unexpected,
+    visitConnections: unexpected,
+    readFlows: unexpected,
+    readPolicies: unexpected,
+    readAuditFacts: unexpected,
+    repair: unexpected,
+    remove: unexpected,
+    ...has,
+  };
+  return { open: () => Promise.resolve(machine), sleep };
+}
+
 /** Fails when a command about objects reads a node. */
-const NO_NODE: NodeAccess = {
-  open: () => Promise.reject(new Error("the test did not expect an access to a node")),
-  sleep: () => Promise.reject(new Error("the test did not expect an access to a node")),
-};
+const NO_NODE: NodeAccess = { open: unexpected, sleep: unexpected };
+
+/**
+ * Runs a command line on a node.
+ *
+ * @param columns the width of the terminal; without it the output goes into a file
+ */
+export function runOnNode(
+  args: readonly string[],
+  node: NodeAccess,
+  { files = {}, columns }: { readonly files?: Readonly<Record<string, string>>; readonly columns?: number } = {},
+): Promise<Outcome> {
+  const terminal = columns === undefined ? undefined : { columns, hasColour: false };
+  return runCli(args, memoryFiles(files), terminal, undefined, { node });
+}
 
 /** Matches the line that says what was read (READ-07), which most tests do not check. */
 const SUMMARY = /^read \d+ objects? (?:in|of|on) [^\n]*\n/gm;

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ProgramResult, Programs } from "../../../cli/input/programs/programs.ts";
 import { systemPrograms } from "../../../cli/input/programs/system_programs.ts";
 import { memoryFiles, runCli } from "../../support/cli/cli.ts";
+import { printed, ScriptedPrograms } from "../../support/cli/scripted_programs.ts";
 
 const POD = (name: string, namespace = ""): string => `apiVersion: v1
 kind: Pod
@@ -22,26 +23,6 @@ spec: { podSelector: { matchLabels: { app: web } } }
 ---
 `;
 
-/** Programs with the given answers; a program without an answer is missing. */
-class ScriptedPrograms implements Programs {
-  readonly called: string[] = [];
-  readonly #answers: Readonly<Record<string, ProgramResult>>;
-
-  constructor(answers: Readonly<Record<string, ProgramResult>>) {
-    this.#answers = answers;
-  }
-
-  run(command: string, args: readonly string[]): Promise<ProgramResult> {
-    this.called.push([command, ...args].join(" "));
-    return Promise.resolve(this.#answers[command] ?? { type: "missing" });
-  }
-
-  follow(): never {
-    throw new Error("nothing is followed");
-  }
-}
-
-const printed = (output: string): ProgramResult => ({ type: "printed", output });
 const run = (args: readonly string[], programs: Programs, files: Readonly<Record<string, string>> = {}) =>
   runCli(args, memoryFiles(files), undefined, undefined, { programs });
 const explain = ["policy", "explain", "--from", "client", "--to", "web", "--port", "80"];
@@ -80,10 +61,7 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
       "kustomize build -- old": POD("web") + POD("client"),
       "kustomize build -- new": POD("web") + POD("client") + CLOSED,
     };
-    const programs: Programs = {
-      follow: () => assert.fail("nothing is followed"),
-      run: (command, args) => Promise.resolve(printed(texts[[command, ...args].join(" ")] ?? "")),
-    };
+    const programs = new ScriptedPrograms((words) => texts[words.join(" ")]);
     const { code, out } = await run(["policy", "diff", "--kustomize", "old", "--kustomize", "new"], programs);
     assert.equal(code, 1);
     assert.match(out, /^removed .*default\/web: all/m);

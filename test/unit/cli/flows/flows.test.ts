@@ -4,14 +4,14 @@ import fc from "fast-check";
 import { endFilter, isWanted, momentOf } from "../../../../cli/flows/filter.ts";
 import { mergedRows } from "../../../../cli/flows/merge.ts";
 import { readFlowFile } from "../../../../cli/flows/read_file.ts";
-import type { ProgramResult, Programs } from "../../../../cli/input/programs/programs.ts";
 import { systemPrograms } from "../../../../cli/input/programs/system_programs.ts";
 import type { NodeMachine } from "../../../../cli/node/machine/machine.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseRow, rowLine } from "../../../../policyd/flows/journal.ts";
 import { endText, type RowEnd, type FlowRow } from "../../../../policyd/flows/row.ts";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { ScriptedPrograms } from "../../../support/cli/scripted_programs.ts";
+import { memoryFiles, nodeOf, runCli, runOnNode } from "../../../support/cli/cli.ts";
 
 const NOON = Date.UTC(2026, 0, 2, 12);
 const HOUR = 3_600_000;
@@ -50,47 +50,24 @@ const DENIED = row({
 
 /** Runs the command on a node whose ledger gives these readings. */
 async function onNode(args: readonly string[], ...readings: readonly ReturnType<NodeMachine["readFlows"]>[]) {
-  const none = (): never => assert.fail("only flows are read");
   const left = [...readings];
   const places: unknown[] = [];
-  const machine: NodeMachine = {
-    readFacts: none,
-    readInventory: none,
-    readPods: none,
-    visitConnections: none,
-    readAuditFacts: none,
-    readPolicies: none,
-    repair: none,
-    remove: none,
-    readFlows: (place) => {
-      places.push(place);
-      return left.shift() ?? assert.fail("read once too often");
-    },
+  const readFlows: NodeMachine["readFlows"] = (place) => {
+    places.push(place);
+    return left.shift() ?? assert.fail("read once too often");
   };
   const sleep = async (): Promise<void> => {
     if (left.length === 0) throw new DrawbridgeError("ERR_INPUT", "stopped by the test");
   };
-  const node = { open: async () => machine, sleep };
-  const outcome = await runCli(args, memoryFiles({}), undefined, undefined, { node });
+  const outcome = await runOnNode(args, nodeOf({ readFlows }, sleep));
   return { ...outcome, places };
 }
 
 /** Runs the command on a cluster whose kubectl answers `get` and, by the Pod's name, `exec`. */
 async function onCluster(args: readonly string[], answers: Readonly<Record<string, string>>) {
-  const calls: string[] = [];
-  const answerTo = (words: readonly string[]): string => {
-    calls.push(words.join(" "));
-    return answers[words.find((word) => word in answers) ?? ""] ?? assert.fail(words.join(" "));
-  };
-  const programs: Programs = {
-    run: async (_command, words) => ({ type: "printed", output: answerTo(words) }),
-    follow: async (_command, words, onLine): Promise<ProgramResult> => {
-      for (const line of answerTo(words).split("\n").slice(0, -1)) onLine(line);
-      return { type: "failed", how: "exit code 1", words: "connection lost" };
-    },
-  };
+  const programs = new ScriptedPrograms(answers);
   const outcome = await runCli(args, memoryFiles({}), undefined, undefined, { programs });
-  return { ...outcome, calls };
+  return { ...outcome, calls: programs.called };
 }
 
 const PODS = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
@@ -191,7 +168,7 @@ describe("cli/flows: the command", () => {
     );
     assert.match(
       calls[1] ?? "",
-      /^--context=c exec --namespace=kube-system drawbridge-a -- node cli\/drawbridge.js node flows --output=jsonl --config=\/etc\/drawbridge\/policyd.yaml$/,
+      /^kubectl --context=c exec --namespace=kube-system drawbridge-a -- node cli\/drawbridge.js node flows --output=jsonl --config=\/etc\/drawbridge\/policyd.yaml$/,
     );
     const one = await onCluster(["flows", "--node", "n2"], { get: PODS, "drawbridge-b": rowLine(row()) });
     assert.equal(one.calls.length, 2);

@@ -14,7 +14,7 @@ import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts"
 import type { Reservation } from "../../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 import { PLACE } from "../../../support/node/node_facts.ts";
 
@@ -190,34 +190,14 @@ describe("cli/node: audit", () => {
     );
   });
 
-  function access(facts: AuditFacts, repaired: string[] = []): NodeAccess {
-    const none = (): never => assert.fail("an audit only audits");
-    const machine = {
-      readFacts: none,
-      readInventory: none,
-      readPods: none,
-      remove: none,
-      visitConnections: none,
-      readFlows: none,
-      readPolicies: none,
-      readAuditFacts: () => facts,
-      repair: (_: unknown, repair: Repair) => void repaired.push(repairKey(repair)),
-    };
-    return { open: () => Promise.resolve(machine), sleep: none };
-  }
+  const access = (facts: AuditFacts, repaired: string[] = []): NodeAccess =>
+    nodeOf({ readAuditFacts: () => facts, repair: (_, repair) => void repaired.push(repairKey(repair)) });
 
   it("AUDIT-04: table, JSON and YAML have the same content, and the exit code says whether leaks are left", async () => {
     const facts = factsOf({ records: recordsOf(["a", { hasEnded: true }]) });
     const run = async (...args: readonly string[]) => {
       const repaired: string[] = [];
-      const node = access(facts, repaired);
-      const outcome = await runCli(
-        ["node", "audit", ...args],
-        memoryFiles({}),
-        { columns: 110, hasColour: false },
-        undefined,
-        { node },
-      );
+      const outcome = await runOnNode(["node", "audit", ...args], access(facts, repaired), { columns: 110 });
       return { ...outcome, repaired };
     };
     const table = await run();
@@ -242,7 +222,7 @@ describe("cli/node: audit", () => {
 
   it("AUDIT-04: without leaks the exit code is 0, and 3 where the records could not be read", async () => {
     const codeOf = async (facts: AuditFacts): Promise<number | undefined> =>
-      (await runCli(["node", "audit"], memoryFiles({}), undefined, undefined, { node: access(facts) })).code;
+      (await runOnNode(["node", "audit"], access(facts))).code;
     assert.equal(await codeOf(factsOf()), 0);
     assert.equal(await codeOf(factsOf({ guardOwners: { unseen: "no nftables" } })), 0);
     assert.equal(await codeOf(factsOf({ records: { unseen: "EIO" } })), 3);

@@ -15,7 +15,7 @@ import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";
 import { isDetachConfiguration } from "../../../../policyd/installation/network_configuration.ts";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
 import { sha256 } from "../../../support/cni/cni.ts";
 import { BRIDGE, HOST, inventory, LIST, listOf, texts, VETH } from "../../../support/node/inventory.ts";
@@ -285,15 +285,9 @@ describe("cli/node: cleanup", () => {
   ) {
     const removed: Removal[] = [];
     let looks = 0;
-    const machine = {
-      readFacts: () => assert.fail("a cleanup asks no doctor"),
+    const has = {
       readInventory: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
       readPods: (place: NodePlace) => inventory({ place, ...changes, ...later[looks - 1] }),
-      visitConnections: () => assert.fail("a cleanup reads no connections"),
-      readFlows: () => assert.fail("a cleanup reads no flows"),
-      readPolicies: () => assert.fail("a cleanup reads no flows"),
-      readAuditFacts: () => assert.fail("a cleanup makes no audit"),
-      repair: () => assert.fail("a cleanup makes no audit"),
       remove: (removal: Removal) => {
         if (removal.kind === failing) throw new DrawbridgeError("ERR_NETLINK", "device or resource busy (EBUSY)");
         removed.push(removal);
@@ -303,14 +297,8 @@ describe("cli/node: cleanup", () => {
       looks++;
       return looks > later.length ? assert.fail("it waits for nothing") : Promise.resolve();
     };
-    const node = { open: () => Promise.resolve(machine), sleep };
-    const outcome = await runCli(
-      ["node", "cleanup", ...args],
-      memoryFiles({ "policyd.yaml": CONFIGURATION }),
-      { columns: 110, hasColour: false },
-      undefined,
-      { node },
-    );
+    const files = { "policyd.yaml": CONFIGURATION };
+    const outcome = await runOnNode(["node", "cleanup", ...args], nodeOf(has, sleep), { files, columns: 110 });
     return { ...outcome, removed };
   }
 

@@ -4,7 +4,7 @@ import { conntrackLine } from "../../../../cli/node/connections/conntrack_line.t
 import { readConntrack } from "../../../../cli/policy/live/conntrack_text.ts";
 import { type ConntrackEntry, ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { udpEntry } from "../../../support/services/udp_entry.ts";
 
 const TRANSLATED = udpEntry(["10.96.0.10", 53], ["10.244.0.3", 5353]);
@@ -52,22 +52,10 @@ describe("cli/node: node connections", () => {
   });
 
   it("LIVE-06: all entries of a large table are printed, each on its line", async () => {
-    const none = (): never => assert.fail("it only reads connections");
-    const machine = {
-      readFacts: none,
-      readInventory: none,
-      readPods: none,
-      remove: none,
-      readFlows: none,
-      readPolicies: none,
-      readAuditFacts: none,
-      repair: none,
-      visitConnections: (visit: (entry: ConntrackEntry) => void) => {
-        for (let left = 2500; left > 0; left--) visit(TRANSLATED);
-      },
+    const visitConnections = (visit: (entry: ConntrackEntry) => void): void => {
+      for (let left = 2500; left > 0; left--) visit(TRANSLATED);
     };
-    const node = { open: () => Promise.resolve(machine), sleep: none };
-    const { code, out } = await runCli(["node", "connections"], memoryFiles({}), undefined, undefined, { node });
+    const { code, out } = await runOnNode(["node", "connections"], nodeOf({ visitConnections }));
     assert.deepEqual([code, out], [0, conntrackLine(TRANSLATED).repeat(2500)]);
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
 import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import { diagnose, seen } from "../../../../cli/node/doctor/diagnose.ts";
 import type { NodePlace } from "../../../../cli/node/place.ts";
@@ -8,7 +7,7 @@ import type { RulesetOverview } from "../../../../kernel/nftables/decode/overvie
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
 import { FOREIGN_DROP_CASES, foreignForward } from "../../../support/node/foreign_drop_cases.ts";
 import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
@@ -291,20 +290,8 @@ describe("cli/node: doctor", () => {
     );
   });
 
-  function access(facts: NodeFacts): NodeAccess {
-    const machine = {
-      readFacts: () => facts,
-      readInventory: () => assert.fail("the doctor lists nothing to remove"),
-      readPods: () => assert.fail("the doctor lists nothing to remove"),
-      visitConnections: () => assert.fail("no connections are asked for"),
-      readFlows: () => assert.fail("the doctor reads no flows"),
-      readPolicies: () => assert.fail("the doctor reads no flows"),
-      readAuditFacts: () => assert.fail("the doctor makes no audit"),
-      repair: () => assert.fail("the doctor makes no audit"),
-      remove: () => assert.fail("the doctor removes nothing"),
-    };
-    return { open: () => Promise.resolve(machine), sleep: () => assert.fail("the doctor does not wait") };
-  }
+  const doctor = (facts: NodeFacts, ...args: readonly string[]) =>
+    runOnNode(["node", "doctor", ...args], nodeOf({ readFacts: () => facts }), { columns: 110 });
 
   const BROKEN = nodeFacts({
     ...settings(["net/ipv4/ip_forward", "0"]),
@@ -319,10 +306,7 @@ describe("cli/node: doctor", () => {
     ["yaml", "report.yaml"],
   ] as const) {
     it(`DOCTOR-06: -o ${format} is as in node/doctor/${file}, with exit code 1`, async () => {
-      const terminal = { columns: 110, hasColour: false };
-      const outcome = await runCli(["node", "doctor", "-o", format], memoryFiles({}), terminal, undefined, {
-        node: access(BROKEN),
-      });
+      const outcome = await doctor(BROKEN, "-o", format);
       assert.equal(outcome.code, 1, outcome.err);
       assertGolden(`node/doctor/${file}`, outcome.out);
     });
@@ -337,21 +321,10 @@ describe("cli/node: doctor", () => {
     const placeFor = async (...args: readonly string[]): Promise<NodePlace> => {
       const places: NodePlace[] = [];
       const readFacts = (place: NodePlace): NodeFacts => (places.push(place), HEALTHY);
-      const none = (): never => assert.fail("the doctor only reads facts");
-      const machine = {
-        readFacts,
-        readInventory: none,
-        readPods: none,
-        visitConnections: none,
-        readFlows: none,
-        readPolicies: none,
-        readAuditFacts: none,
-        repair: none,
-        remove: none,
-      };
-      const node: NodeAccess = { open: () => Promise.resolve(machine), sleep: none };
-      const files = memoryFiles({ "policyd.yaml": text });
-      assert.equal((await runCli(["node", "doctor", ...args], files, undefined, undefined, { node })).code, 0);
+      const { code } = await runOnNode(["node", "doctor", ...args], nodeOf({ readFacts }), {
+        files: { "policyd.yaml": text },
+      });
+      assert.equal(code, 0);
       return places[0] ?? assert.fail();
     };
     assert.deepEqual(await placeFor(), PLACE);
@@ -367,29 +340,26 @@ describe("cli/node: doctor", () => {
   });
 
   it("DOCTOR-11 DOCTOR-05: a check that cannot run is not an error, unless root could run it or no check ran", async () => {
-    const outcomeOf = (facts: NodeFacts, ...args: readonly string[]) =>
-      runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) });
     const fields = [...new Set(CHECKS.flatMap(({ needs }) => needs))];
     assert.ok(fields.length > 10);
     for (const field of fields) {
-      const inContainer = await outcomeOf({ ...HEALTHY, [field]: { unseen: "not in this container" } });
+      const inContainer = await doctor({ ...HEALTHY, [field]: { unseen: "not in this container" } });
       assert.equal(inContainer.code, 0, `${field}: ${inContainer.out}`);
       assert.match(inContainer.out, /^not checked: [a-z-]+: not in this container$/m, field);
-      const notRoot = await outcomeOf({ ...HEALTHY, [field]: { unseen: "EPERM; run as root", needsRoot: true } });
+      const notRoot = await doctor({ ...HEALTHY, [field]: { unseen: "EPERM; run as root", needsRoot: true } });
       assert.equal(notRoot.code, 3, field);
     }
     const unseen = { unseen: "not in this container" };
     const nothing = { ...HEALTHY, ...Object.fromEntries(fields.map((field) => [field, unseen])) };
     assert.equal(
-      (await outcomeOf(nothing, "--only", "addresses,attachments")).code,
+      (await doctor(nothing, "--only", "addresses,attachments")).code,
       3,
       "none of the chosen checks could run",
     );
   });
 
   it("DOCTOR-06: exit codes are 0 for no findings or only info, 3 where nothing could be read, 2 for an unknown check", async () => {
-    const codeOf = async (facts: NodeFacts, ...args: readonly string[]) =>
-      (await runCli(["node", "doctor", ...args], memoryFiles({}), undefined, undefined, { node: access(facts) })).code;
+    const codeOf = async (facts: NodeFacts, ...args: readonly string[]) => (await doctor(facts, ...args)).code;
     assert.equal(await codeOf(HEALTHY), 0);
     assert.equal(await codeOf(nodeFacts(LEGACY_UNREAD)), 0);
     assert.equal(await codeOf(BROKEN, "--only", "attachments"), 3);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Programs } from "../../../../../cli/input/programs/programs.ts";
 import { type ReportedPolicy, reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 import { FakeCluster, type RawObject } from "../../../../support/daemon/fake_cluster.ts";
 
 const NODES = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
@@ -62,19 +62,13 @@ const TRIED = report({ key: "shop/tried", generation: 1, inForce: 1, state: "sha
 /** Runs `policy status` on nodes that give these answers one after the other and then repeat the last. */
 async function status(args: readonly string[], first: readonly string[], second: readonly string[]) {
   const left: Readonly<Record<string, string[]>> = { "drawbridge-a": [...first], "drawbridge-b": [...second] };
-  const calls: string[] = [];
-  const programs: Programs = {
-    follow: () => assert.fail("nothing is followed"),
-    run: async (_command, words) => {
-      calls.push(words.join(" "));
-      const answers = left[words.find((word) => word in left) ?? ""];
-      const output = answers === undefined ? NODES : answers.length > 1 ? answers.shift() : answers[0];
-      return { type: "printed", output: output ?? "" };
-    },
-  };
+  const programs = new ScriptedPrograms((words) => {
+    const answers = left[words.find((word) => word in left) ?? ""];
+    return answers === undefined ? NODES : answers.length > 1 ? answers.shift() : answers[0];
+  });
   const cluster = new FakeCluster(WORLD);
   const outcome = await runCli(["policy", "status", ...args], memoryFiles({}), undefined, cluster, { programs });
-  return { ...outcome, calls, slept: cluster.slept };
+  return { ...outcome, calls: programs.called, slept: cluster.slept };
 }
 
 describe("cli/policy/status", () => {
