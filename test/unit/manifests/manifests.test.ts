@@ -221,13 +221,6 @@ describe("the overlays of manifests/", () => {
     }
   });
 
-  it("DEPLOY-12: the overlays grant the same as install.yaml, and network-unavailable one verb more", () => {
-    for (const directory of KUSTOMIZATIONS) {
-      const more = directory.endsWith("/network-unavailable") ? { "nodes/status": ["patch"] } : {};
-      assert.deepEqual(manifestGrants(rendered(directory)), { ...manifestGrants(), ...more }, directory);
-    }
-  });
-
   /** Returns the mount of the kubelet's kubeconfig: the node's path, its type and the mount path. */
   const ofKubelet = (text: string): readonly unknown[] => {
     const { pod } = daemonSet(text);

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { doctorChecks, findingsIn } from "../../reference/troubleshooting/doctor_findings.ts";
+import { doctorChecks } from "../../reference/troubleshooting/doctor_findings.ts";
 import { readEntries } from "../../reference/troubleshooting/entries.ts";
 import { eventReasons, explainedEvents } from "../../reference/troubleshooting/event_reasons.ts";
 import { logMessages, messagesIn } from "../../reference/troubleshooting/log_messages.ts";
 import { pluginErrors } from "../../reference/troubleshooting/plugin_errors.ts";
-import { problemsIn, statusProblems } from "../../reference/troubleshooting/status_problems.ts";
-import { textsOf, VALUE } from "../../reference/troubleshooting/texts.ts";
+import { statusProblems } from "../../reference/troubleshooting/status_problems.ts";
+import { VALUE } from "../../reference/troubleshooting/texts.ts";
 
 describe("entries of docs/troubleshooting.md", () => {
   const entries = readEntries();
@@ -70,89 +70,10 @@ describe("entries of docs/troubleshooting.md", () => {
 });
 
 describe("texts in TypeScript", () => {
-  const nothing = (): undefined => undefined;
-
-  it("textsOf returns each text of a choice, and … for a value", () => {
-    assert.deepEqual(textsOf('`a ${b.c} d ${e(`"${f}`)}`', nothing), ["a … d …"]);
-    assert.deepEqual(textsOf('isHigh ? "high" : `low ${value}`', nothing), ["high", "low …"]);
-    assert.deepEqual(textsOf('`is ${isHigh ? "higher" : "lower"}` + " now"', nothing), [
-      "is higher now",
-      "is lower now",
-    ]);
-    assert.deepEqual(textsOf('`${count} port${count === 1 ? "" : "s"}`', nothing), ["… ports"]);
-    assert.deepEqual(textsOf('known ?? "unknown"', nothing), ["unknown"]);
-    assert.equal(textsOf("answer.away", nothing), undefined);
-  });
-
-  it("messagesIn finds literals, constants, messages of a table, and what callers pass on", () => {
-    const source = `
-const LATE = "it is late";
-const MESSAGES = { one: "the first", two: "the second" } as const;
-class Part {
-  #look(): void {
-    logger.warn(LATE, { reason: "not this" });
-    this.#parts.logger.error(MESSAGES[kind]);
-    logger.info("only a notice");
-    this.#failed(error, "it has failed; (really)");
-  }
-
-  #failed(error: unknown, message: string): void {
-    logger?.error(message, { error });
-  }
-}
-`;
-    assert.deepEqual(
-      [...messagesIn("part.ts", source)].map(({ level, words }) => `${level} ${words}`),
-      ["warn it is late", "error the first", "error the second", "error it has failed; (really)"],
-    );
-  });
-
   it("messagesIn refuses a message that it cannot read, and names its place", () => {
     assert.throws(
       () => [...messagesIn("part.ts", "\nfunction tell(): void {\n  logger.warn(words());\n}\n")],
       /^Error: part\.ts:3: the message words\(\) is not a text; expected a literal or a constant of the file$/,
     );
-  });
-
-  it("problemsIn finds the texts of a method problems, with its constants", () => {
-    const source = `
-const SUBJECT = "part";
-class Part {
-  problems(): readonly string[] {
-    return [\`\${SUBJECT}: it has failed: \${this.#error}; \` + "it is tried again", "x"];
-  }
-
-  other(): string {
-    return "not a problem";
-  }
-}
-`;
-    assert.deepEqual(problemsIn(source), ["part: it has failed: …; it is tried again"]);
-  });
-
-  it("findingsIn gives each check its findings, also those of functions that it calls", () => {
-    const source = `
-export const one: Check = {
-  id: "one",
-  examine: (facts) => [missing("a file", "touch it"), { ...missing("a link", "add it"), severity: "info" }],
-};
-
-export const two: Check = {
-  id: "two",
-  examine: () => [{ severity: isBad ? "error" : "warning", what: words, why: "it is so", way: \`undo \${it}\` }],
-};
-
-function missing(what: string, way: string): Remark {
-  return { severity: "error", what: \`\${what} is missing\`, why: "it is needed", way };
-}
-`;
-    const shown = [...findingsIn(source)].map(([id, findings]) => [
-      id,
-      findings.map(({ what, severities, way }) => [what?.join(), severities.join(), way.join()].join("|")),
-    ]);
-    assert.deepEqual(shown, [
-      ["one", ["a file is missing|error|touch it", "a link is missing|info|add it"]],
-      ["two", ["|error,warning|undo …"]],
-    ]);
   });
 });

@@ -116,28 +116,6 @@ describe("cli/input/manifests", () => {
     ]);
   });
 
-  it("CLI-04: workloads of different kinds may have one name, and a pod may have the name of another's stand-in", () => {
-    const stateful = deployment("web").replace("Deployment", "StatefulSet");
-    const cronJob = deployment("web")
-      .replace("apps/v1", "batch/v1")
-      .replace("Deployment", "CronJob")
-      .replace("  template:\n", "  jobTemplate: { spec: { template: { spec: {} } } }\n  unused:\n");
-    const webPod = podOf("web", "h")
-      .replace("web-h-x7k2p", "web-0")
-      .replace("ReplicaSet, name: web-h", "StatefulSet, name: web");
-    assert.deepEqual(keys({ "a.yaml": [deployment("web"), stateful, cronJob].join("---\n") }, ["a.yaml"]), {
-      keys: ["web_deployment_0", "web_deployment_1", "web-0", "web-1", "web_cronjob_0"].map(
-        (name) => `Pod shop/${name}`,
-      ),
-      problems: [],
-    });
-    assert.deepEqual(keys({ "a.yaml": [webPod, deployment("web")].join("---\n") }, ["a.yaml"]), {
-      keys: ["Pod shop/web-0", "Pod shop/web_deployment_0", "Pod shop/web_deployment_1"],
-      problems: [],
-    });
-    assert.equal(keys({ "a.yaml": [stateful, stateful].join("---\n") }, ["a.yaml"]).problems.length, 1);
-  });
-
   it("CLI-02: every problem is reported with its line, and a duplicate object is a problem", () => {
     const bad = POLICY.replace("port: 80", "port: 70000").replace("name: web", "name: other");
     const broken = "kind: [";

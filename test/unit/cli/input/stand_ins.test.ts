@@ -57,6 +57,14 @@ describe("stand-in pods of templates", () => {
     const bare = "apiVersion: v1\nkind: Pod\nmetadata: { name: log-0, namespace: a }\n";
     assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
+    const owner = "ownerReferences: [{ apiVersion: apps/v1, kind: StatefulSet, name: log, controller: true, uid: u }]";
+    const owned = bare.replace("namespace: a", `namespace: a, ${owner}`);
+    assert.deepEqual(podsOf(owned, workload("StatefulSet", "log")), ["a/log-0"]);
+    assert.deepEqual(
+      podsOf(owned, workload("Deployment", "log")),
+      ["a/log-0", "a/log_deployment_0", "a/log_deployment_1"],
+      "a workload of another kind has no pods yet",
+    );
   });
 
   it("READ-06: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {

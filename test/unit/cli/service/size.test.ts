@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { MOST_FRONTENDS } from "../../../../policyd/services/elements/service_size.ts";
+import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
 const CLUSTER = `apiVersion: v1
@@ -43,7 +44,35 @@ const NOTE = new RegExp(
   `on nodes Service shop/web: ${MOST_FRONTENDS + 1} pairs of a port and an address.*only its cluster IPs are`,
 );
 
-describe("cli: Services that are too large for nodes", () => {
+/** Returns a policy with this number of ports. They are all the same, since only their number counts. */
+function policyOf(ports: number): string {
+  return JSON.stringify({
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: "large", namespace: "shop" },
+    spec: { podSelector: {}, ingress: [{ ports: Array.from({ length: ports }, () => ({ port: 80 })) }] },
+  });
+}
+
+describe("cli: policies and Services that are too large for nodes", () => {
+  it("LINT-32: every command that judges by policies notes one that is too large", async () => {
+    const note = /on nodes NetworkPolicy shop\/large does less than this: ingress: 4097 pairs/;
+    for (const [args, stream] of [
+      ["policy explain -f new.yaml --from 203.0.113.7 --to shop/web --port 80", "out"],
+      ["policy matrix -f new.yaml --port 80", "err"],
+      ["policy diff old.yaml new.yaml", "err"],
+    ] as const) {
+      const run = async (ports: number): Promise<string> => {
+        const files = memoryFiles({ "old.yaml": CLUSTER, "new.yaml": `${CLUSTER}---\n${policyOf(ports)}\n` });
+        return (await runCli(args.split(" "), files))[stream].replaceAll(/\s+/g, " ");
+      };
+      const said = await run(MOST_PAIRS + 1);
+      assert.match(said, note, args);
+      assert.equal(said.startsWith("new: "), args.startsWith("policy diff"), said);
+      assert.doesNotMatch(await run(MOST_PAIRS), /on nodes/, args);
+    }
+  });
+
   it("LINT-32: policy explain follows no address that nodes do not serve, and reports it", async () => {
     const to = (end: string) => `policy explain -f --from 203.0.113.7 --to ${end} --port 80`;
     const whole = await ask(MOST_FRONTENDS, to("198.18.0.1"));

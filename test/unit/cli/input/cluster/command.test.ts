@@ -1,15 +1,8 @@
 import assert from "node:assert/strict";
-import { NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
 import { type ClusterAccess, parseRequestTimeout } from "../../../../../cli/input/cluster/access.ts";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
-import {
-  FakeCluster,
-  type Fault,
-  objectsIn,
-  type RawObject,
-  statusOf,
-} from "../../../../support/daemon/fake_cluster.ts";
+import { FakeCluster, type Fault, objectsIn, type RawObject } from "../../../../support/daemon/fake_cluster.ts";
 
 const SHOP = objectsIn("test/fixtures/cli/shop");
 const OPEN_POLICY: RawObject = {
@@ -84,18 +77,6 @@ describe("commands on a running cluster", () => {
     assert.deepEqual([both.code, both.out], [3, ""]);
     assert.match(both.err, /cluster: give nothing beside it; a file of this name is \.\/cluster/);
   });
-
-  for (const [what, fault] of [
-    ["refuses", (path) => (path.includes("networkpolicies") ? statusOf(403, "no") : undefined)],
-    ["is away", () => fail(new NoAnswer("connect ECONNREFUSED", "expected another address"))],
-    ["is cut off", (path) => (path.includes("continue") ? statusOf(500, "etcd is gone") : undefined)],
-  ] as const satisfies readonly (readonly [string, Fault])[]) {
-    it(`CLUSTER-05: a server that ${what} is an error without an answer`, async () => {
-      const outcome = await run(["policy", "matrix", "--cluster"], new FakeCluster(SHOP, fault));
-      assert.deepEqual([outcome.code, outcome.out], [3, ""]);
-      assert.match(outcome.err, /^drawbridge: https:\/\/cluster\.test:6443: list \S+: .*\n$/);
-    });
-  }
 
   it("CLUSTER-06: a policy that is invalid, even in part, is never omitted: the command fails", async () => {
     const port = { port: 80, endPort: 7 };
@@ -229,10 +210,6 @@ describe("commands on a running cluster", () => {
     ]);
   });
 });
-
-function fail(error: Error): never {
-  throw error;
-}
 
 function sorted(text: string): string {
   return text.split("\n").toSorted().join("\n");

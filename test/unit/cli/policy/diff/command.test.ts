@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { stripVTControlCharacters } from "node:util";
 import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
-import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { styleOf } from "../../../../../cli/style.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
@@ -51,14 +50,6 @@ describe("cli/policy/diff", () => {
       lines.filter((line) => line.length > 80 && line.trim().includes(" ")),
       [],
     );
-  });
-
-  it("LINT-32: a policy that is too large for nodes is reported on stderr, for each side", async () => {
-    const ports = Array.from({ length: MOST_PAIRS + 1 }, (_, i) => `{ port: ${i + 1} }`).join(", ");
-    const files = { "a.yaml": PODS + policy(" []"), "b.yaml": PODS + policy(` [{ ports: [${ports}] }]`) };
-    const { code, err } = await diff(files);
-    assert.equal(code, 1);
-    assert.match(err, /^new: on nodes NetworkPolicy shop\/db does less than this: ingress: 4097 pairs[^\n]*\n$/);
   });
 
   it("DIFF-05: a witness names the rule before and after with file and line, at the end where the verdict changed", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 
 const pod = (name: string, labels: string, more = ""): string => `apiVersion: v1
@@ -53,24 +52,6 @@ async function explain(texts: readonly string[], args: string) {
 }
 
 describe("policy explain: behaviours", () => {
-  it("LINT-32: the answer notes a policy that is too large for nodes", async () => {
-    const ports = Array.from({ length: MOST_PAIRS + 1 }, (_, i) => `{ port: ${i + 1} }`).join(", ");
-    const large = (count: number): string => `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: large, namespace: default }
-spec: { podSelector: {}, ingress: [{ ports: [${ports.split(", ").slice(0, count).join(", ")}] }] }
-`;
-    const args = "--from default/other --to default/db --port 80";
-    const objects = [pod("db", "role: db"), pod("other", "role: other")];
-    const { code, out } = await explain([...objects, large(MOST_PAIRS + 1)], args);
-    assert.equal(code, 0);
-    assert.match(
-      out.replaceAll(/\s+/g, " "),
-      /on nodes NetworkPolicy default\/large does less than this: ingress: 4097 pairs/,
-    );
-    assert.doesNotMatch((await explain([...objects, large(MOST_PAIRS)], args)).out, /on nodes/);
-  });
-
   const pods = [pod("db", "role: db"), pod("frontend", "role: frontend"), pod("other", "role: other")];
   const example = [WORKED_EXAMPLE, ...pods];
 

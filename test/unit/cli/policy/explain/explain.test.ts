@@ -28,7 +28,7 @@ function ask(
 }
 
 const FAMILIES = [4, 6] as const;
-const PORTS = [1, 53, 80, 443, 5432, 6379, 8080, 8443, 9090, 9100, 9443, 65_535];
+const PORTS = [1, 53, 443, 5432, 8080, 9090];
 const TRAFFIC: readonly Traffic[] = [
   ...(["TCP", "UDP", "SCTP"] as const).flatMap((protocol) => PORTS.map((port) => ({ protocol, port }))),
   { protocol: "ICMP" },

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
-import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";
@@ -33,20 +32,6 @@ const POLICY_IN_SHADOW = {
 };
 
 describe("policy matrix: output", () => {
-  it("LINT-32: a policy that is too large for nodes is reported on stderr", async () => {
-    const policyOf = (count: number): object => ({
-      apiVersion: "networking.k8s.io/v1",
-      kind: "NetworkPolicy",
-      metadata: { name: "large", namespace: "x" },
-      spec: { podSelector: {}, ingress: [{ ports: Array.from({ length: count }, (_, i) => ({ port: i + 1 })) }] },
-    });
-    const large = await onPods([podNamed("a"), podNamed("b"), policyOf(MOST_PAIRS + 1)], "--port", "80");
-    assert.equal(large.code, 0);
-    assert.match(large.err, /^on nodes NetworkPolicy x\/large does less than this: ingress: 4097 pairs/);
-    const fitting = await onPods([podNamed("a"), podNamed("b"), policyOf(MOST_PAIRS)], "--port", "80");
-    assert.equal(fitting.err, "");
-  });
-
   it("CNP-19: an AdminNetworkPolicy is refused with the ClusterNetworkPolicy to write instead, of which only a part is printed", async () => {
     const policyOf = (kind: string, rules: number): object => ({
       apiVersion: "policy.networking.k8s.io/v1alpha1",
