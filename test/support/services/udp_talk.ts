@@ -7,7 +7,7 @@ import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 /** A time that is long for an answer within one machine, however busy; then a client asks again. */
 const ANSWER_MILLISECONDS = 400;
 /** A time that is long for a daemon that has only just been started, or that has just read all flows. */
-const PATIENCE_MILLISECONDS = 20_000;
+const PATIENCE_MILLISECONDS = 100_000;
 
 /** UDP responders that answer with their names, and clients that keep one socket and so one flow each. */
 export class UdpTalk implements Disposable {
