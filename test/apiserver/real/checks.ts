@@ -275,41 +275,6 @@ describe("the real kube-apiserver", function () {
     assert.ok(gone.type === "answered" && gone.status === 404, JSON.stringify(gone));
   });
 
-  it("with manifests/components/own-node-status the daemon patches its own Node's status alone, and others go on as before", async () => {
-    const pods = "/api/v1/namespaces/kube-system/pods";
-    const spec = { nodeName: "node-8", serviceAccountName: "drawbridge", containers: [{ name: "c", image: "none" }] };
-    for (const index of [8, 9]) await create(sample("Node", index));
-    const pod = await cluster.must("POST", pods, { metadata: { name: "policyd" }, spec });
-    const boundObjectRef = { apiVersion: "v1", kind: "Pod", name: "policyd", uid: member(pod, "metadata", "uid") };
-    const reply = await cluster.must("POST", `${ACCOUNT}/drawbridge/token`, {
-      spec: { expirationSeconds: 3600, boundObjectRef },
-    });
-    const headers = { Authorization: `Bearer ${String(member(reply, "status", "token"))}` };
-    const options = { headers, ca: cluster.authority.certificate };
-    const writer = new HttpApiWriter(() => Promise.resolve({ server: SERVER, options }), realClock);
-    const lists = { ValidatingAdmissionPolicy: "policies", ValidatingAdmissionPolicyBinding: "policybindings" };
-    const text = readFileSync("manifests/components/own-node-status/admission_policy.yaml", "utf8");
-    for (const object of manifestObjects(text)) {
-      const [, list = ""] = Object.entries(lists).find(([kind]) => kind === object["kind"]) ?? [];
-      const url = `/apis/admissionregistration.k8s.io/v1/validatingadmission${list}?fieldValidation=Strict`;
-      await cluster.must("POST", url, object);
-    }
-    let time = Date.now();
-    const statusOf = async (name: string): Promise<number> => {
-      const answer = await writer.write(availablePatch(name, (time += 1000)));
-      assert.ok(answer.type === "answered", JSON.stringify(answer));
-      return answer.status;
-    };
-    for (let left = 300; (await statusOf("node-9")) === 200; left--) {
-      assert.ok(left > 0, "the policy is in force");
-      await pause(100);
-    }
-    assert.deepEqual([await statusOf("node-9"), await statusOf("node-8")], [422, 200]);
-    const ofOther = `${PLURALS.get("Node") ?? ""}/node-9/status`;
-    await cluster.must("PATCH", ofOther, { status: { phase: "Running" } });
-    await cluster.must("DELETE", `${pods}/policyd?gracePeriodSeconds=0`);
-  });
-
   it("ClusterNetworkPolicies come and go with their CRD", async () => {
     source.start(sink);
     await until(() => sink.isSynced, "synced", 60_000);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { changeLink } from "../../../kernel/route/link.ts";
-import { deleteRoute } from "../../../kernel/route/route.ts";
+import { deleteRoute, newRoute } from "../../../kernel/route/route.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { createLab, type Lab } from "../lab.ts";
 import { routeTo, type TwoNodes, twoNodes } from "../topology.ts";
@@ -16,14 +16,13 @@ describe("traffic probes", () => {
 
   before(function () {
     requireKernel(this);
-  });
-
-  beforeEach(() => {
     lab = createLab("probes");
     nodes = twoNodes(lab);
   });
 
-  afterEach(() => lab?.destroy());
+  afterEach(() => void nodes.router.exec("nft", ["flush", "ruleset"]));
+
+  after(() => lab?.destroy());
 
   /** One flow per family and protocol from node1 to node2, with responders there. */
   async function probeAll(listening = true): Promise<readonly ProbeResult[]> {
@@ -77,8 +76,11 @@ describe("traffic probes", () => {
   });
 
   it("fail in the family whose route is gone, and say so", async () => {
-    nodes.node1.node.route.request(deleteRoute(routeTo(undefined, nodes.node1.routerAddresses[0])));
+    const { node, routerAddresses } = nodes.node1;
+    const route = routeTo(undefined, routerAddresses[0]);
+    node.route.request(deleteRoute(route));
     const results = await probeAll();
+    node.route.request(newRoute(route));
     assert.deepEqual(reached(results), ["tcp6", "udp6", "icmp6", "sctp6"]);
     for (const { why } of results.filter((result) => !result.reached)) assert.equal(why, "network is unreachable");
   });
@@ -116,11 +118,6 @@ describe("traffic probes", () => {
     });
   }
 
-  it("all fail when the link is down", async () => {
-    nodes.router.route.request(changeLink({ name: "to-node2" }, { up: false }));
-    assert.deepEqual(reached(await probeAll()), []);
-  });
-
   it("measure hundreds of flows at once", async () => {
     using prober = new Prober(lab.calls);
     const [address] = nodes.node2.addresses;
@@ -132,5 +129,10 @@ describe("traffic probes", () => {
     }));
     const results = await prober.run(flows);
     assert.equal(results.filter((result) => result.reached).length, 500);
+  });
+
+  it("all fail when the link is down", async () => {
+    nodes.router.route.request(changeLink({ name: "to-node2" }, { up: false }));
+    assert.deepEqual(reached(await probeAll()), []);
   });
 });
