@@ -3,18 +3,13 @@ import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { BaseChain, Chain, Element, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import {
-  accept,
   anyFlag,
   clearMarkBits,
   counter,
-  drop,
   equals,
   goTo,
   hasBit,
-  inSet,
   jumpTo,
-  not,
-  oneOf,
   returnToCaller,
   type Rule,
   rule,
@@ -66,19 +61,6 @@ function packet(source: string, destination: string, port: number, parts: Partia
 
 function base(hook: BaseChain["hook"], priority: number, type: BaseChain["type"] = "filter"): BaseChain {
   return { hook, priority, type, policy: "accept" };
-}
-
-/** Returns whether a rule of these statements matches a packet. */
-function isMet(
-  statements: readonly Statement[],
-  walked: WalkedPacket,
-  sets: SetDefinition[] = [],
-  elements = {},
-): boolean {
-  const rules = [{ ...rule(...statements, counter), comment: "x" }];
-  const node = machine(sets, [{ name: "c", base: base("prerouting", 0), rules }], elements);
-  walkHooks(node, walked, ["prerouting"]);
-  return node.ruleset.counters().has("inet t c x");
 }
 
 const dnat: Statement = {
@@ -177,42 +159,6 @@ describe("the interpreter of rules", () => {
     assert.equal(walked.mark, 2 | 4);
   });
 
-  it("makes a drop final, an accept final for its own chain only, and runs chains by priority", () => {
-    const chains: readonly Chain[] = [
-      { name: "late", base: base("forward", 5), rules: [{ ...rule(drop), comment: "end" }] },
-      { name: "early", base: base("forward", -5), rules: [rule(setMarkBit(1), accept), rule(setMarkBit(2))] },
-    ];
-    const walked = packet(CLIENT, VIP, 80);
-    const outcome = walkHooks(machine([], chains, {}), walked, ["forward", "postrouting"]);
-    assert.deepEqual([outcome.verdict, outcome.decision?.rule, walked.mark], ["drop", "inet t late end", 1]);
-  });
-
-  it("ends a rule at a field that the packet does not have, whether the test is negated or not", () => {
-    const six = packet("fd00::1", "fd00::2", 80);
-    assert.equal(isMet([equals("ip saddr", a(CLIENT))], six), false);
-    assert.equal(isMet([not(equals("ip saddr", a(CLIENT)))], six), false);
-    assert.equal(isMet([not(equals("udp dport", 53))], packet(CLIENT, VIP, 80)), false);
-    assert.equal(isMet([not(equals("tcp dport", 53))], packet(CLIENT, VIP, 80)), true);
-    assert.equal(isMet([equals("oifname", "")], packet(CLIENT, VIP, 80)), true);
-  });
-
-  it("includes the ends of intervals, in sets, in concatenations and in a rule's own set", () => {
-    const ranges: SetDefinition = { name: "r", key: ["ipv4_addr", "inet_service"], isInterval: true };
-    const key = [
-      { first: a("10.1.0.1"), last: a("10.1.0.9") },
-      { first: 80, last: 90 },
-    ];
-    const matching = inSet(concatenation("ip saddr", "tcp dport"), "r");
-    const met = (source: string, port: number, test: Statement): boolean =>
-      isMet([test], packet(source, VIP, port), [ranges], { r: [{ key }] });
-    assert.deepEqual(
-      [met("10.1.0.1", 80, matching), met("10.1.0.9", 90, matching), met("10.1.0.10", 90, matching)],
-      [true, true, false],
-    );
-    assert.equal(met("10.1.0.9", 91, not(matching)), true);
-    assert.equal(isMet([oneOf("meta l4proto", ["udp", "tcp"])], packet(CLIENT, VIP, 1)), true);
-  });
-
   it("goes where elements of verdict maps lead, and ends the rule at a miss", () => {
     const profiles: SetDefinition = { name: "v", key: ["ipv4_addr"], data: "verdict" };
     const chains: readonly Chain[] = [
@@ -268,28 +214,6 @@ describe("the interpreter of rules", () => {
     clock = 260;
     assert.equal(send(POD, 9), 9);
     assert.equal(send(POD, 3), 9);
-  });
-
-  it("receives the node's own packet to itself with its connection, as new and not translated twice", () => {
-    const toPod: Statement = { kind: "dnat", target: { kind: "address", address: a(POD), port: 8080 } };
-    const toOther: Statement = { kind: "dnat", target: { kind: "address", address: a("10.9.9.9"), port: 1 } };
-    const node = machine(
-      [],
-      [
-        { name: "out", base: base("output", -100, "nat"), rules: [rule(equals("tcp dport", 80), toPod)] },
-        { name: "pre", base: base("prerouting", -100, "nat"), rules: [rule(equals("tcp dport", 8080), toOther)] },
-        {
-          name: "in",
-          base: base("input", 0),
-          rules: [rule(anyFlag("ct state", "new"), equals("iifname", "lo"), counter)],
-        },
-      ],
-      {},
-    );
-    const walked = packet("10.0.0.1", VIP, 80, { in: undefined });
-    assert.equal(walkThrough(node, walked, "node").verdict, "accept");
-    assert.equal(walked.tuple.destination, a(POD));
-    assert.deepEqual([...node.ruleset.counters()], [["inet t in 0", 1]]);
   });
 
   it("counts the packets that match an element", () => {
