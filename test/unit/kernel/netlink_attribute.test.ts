@@ -112,6 +112,16 @@ describe("kernel/netlink/attribute", () => {
     assert.equal(attributeBytes(table, {}).length, 0);
   });
 
+  it("the nested bit is set of nested attributes only", () => {
+    const table = { plain: [1, u8], outer: [2, nested({ inner: [3, u8] })] } as const;
+    const encoded = attributeBytes(table, { plain: 7, outer: { inner: 8 } });
+    const view = new DataView(encoded.buffer, encoded.byteOffset);
+    assert.deepEqual(
+      [2, 10, 14].map((offset) => view.getUint16(offset, littleEndian)),
+      [1, 0x8000 | 2, 3],
+    );
+  });
+
   it("ignores the nested and byte order bits of the type field", () => {
     const encoded = attributeBytes({ a: [1, u8] } as const, { a: 7 });
     for (const bit of [0x40, 0x80, 0xc0]) {
