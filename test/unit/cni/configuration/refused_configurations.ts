@@ -61,6 +61,7 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [7, networkInput({ runtimeConfig: { mac: "x" } }), 'runtimeConfig.mac: "x"', "MAC address"],
   [7, networkInput({ args: { cni: { mac: "01:00:5e:00:00:01" } } }), 'args.cni.mac: "01:00:5e:00:00:01"', "unicast"],
   [7, networkInput({ dns: { nameservers: [53] } }), "dns.nameservers[0]: 53; expected string"],
+  [7, networkInput({ dns: { options: [5] } }), "dns.options[0]: 5; expected string"],
   [7, networkInput({ prevResult: "x" }), 'prevResult: "x"; expected object'],
   // Addresses.
   [7, networkInput({ ipam: undefined }), "ipam: missing", "host-local"],
