@@ -15,9 +15,14 @@ export function requireKubectl(context: Mocha.Context): void {
   if (spawnSync("kubectl", ["version", "--client"]).status !== 0) skip(context, "kubectl is not installed");
 }
 
-/** Returns what kustomize renders from a directory. It asks no cluster. */
+const known = new Map<string, string>();
+
+/** Returns what kustomize renders from a directory, whose files no test changes. It asks no cluster. */
 export function rendered(directory: string): string {
+  const before = known.get(directory);
+  if (before !== undefined) return before;
   const result = spawnSync("kubectl", ["kustomize", directory], { encoding: "utf8" });
   assert.equal(result.status, 0, result.stderr);
+  known.set(directory, result.stdout);
   return result.stdout;
 }

@@ -4,13 +4,21 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
+import { processIo } from "../../../cli/process_io.ts";
+import { runCli } from "../../support/cli/cli.ts";
 
 const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: shop }\n";
 
-/** Runs the real command line on a directory. @param stdout a file for its output */
-function lint(directory: string, args: readonly string[], stdout = ""): { code: number | null; err: string } {
+/** Lints a directory with this process's access to files. */
+async function lint(directory: string, ...more: readonly string[]): Promise<{ code: number; err: string }> {
+  const { code, err } = await runCli(["policy", "lint", "--quiet", "-f", directory, ...more], processIo().files);
+  return { code, err };
+}
+
+/** Lints a directory by a process of its own. @param stdout a file for its output */
+function lintApart(directory: string, stdout = ""): { code: number | null; err: string } {
   const redirection = stdout === "" ? "" : ` > ${stdout}`;
-  const command = [process.execPath, "cli/main.ts", "policy", "lint", "--quiet", "-f", directory, ...args].join(" ");
+  const command = [process.execPath, "cli/main.ts", "policy", "lint", "--quiet", "-f", directory].join(" ");
   const { status, stderr } = spawnSync("/bin/sh", ["-c", `${command}${redirection}`], { encoding: "utf8" });
   return { code: status, err: stderr };
 }
@@ -27,22 +35,22 @@ describe("cli/process_io", () => {
     rmSync(directory, { recursive: true });
   });
 
-  it("CLI-03: a link to a directory is not followed, since a cycle would be read endlessly", () => {
+  it("CLI-03: a link to a directory is not followed, since a cycle would be read endlessly", async () => {
     mkdirSync(path.join(directory, "r"));
     for (const name of ["self", "again"]) symlinkSync("..", path.join(directory, "r", name));
-    assert.deepEqual(lint(directory, ["-R"]), { code: 0, err: "" });
+    assert.deepEqual(await lint(directory, "-R"), { code: 0, err: "" });
   });
 
-  it("CLI-03: a manifest that is a broken or circular link is an error, and links with other names are ignored", () => {
+  it("CLI-03: a manifest that is a broken or circular link is an error, and links with other names are ignored", async () => {
     symlinkSync("loop", path.join(directory, "loop"));
-    assert.deepEqual(lint(directory, []), { code: 0, err: "" });
+    assert.deepEqual(await lint(directory), { code: 0, err: "" });
     for (const [name, to] of [
       ["b.yaml", "nowhere"],
       ["c.json", "c.json"],
     ] as const) {
       const link = path.join(directory, name);
       symlinkSync(to, link);
-      const { code, err } = lint(directory, []);
+      const { code, err } = await lint(directory);
       assert.equal(code, 3);
       assert.ok(err.includes(`${link}: expected a file; remove it if it is a link that leads nowhere`), err);
       rmSync(link);
@@ -50,10 +58,10 @@ describe("cli/process_io", () => {
   });
 
   it("CLI-09: an error of the system is reported in one line, without a stack trace", () => {
-    const long = lint("a".repeat(300), []);
+    const long = lintApart("a".repeat(300));
     assert.deepEqual([long.code, long.err.split("\n").length], [3, 2], long.err);
     assert.match(long.err, /ENAMETOOLONG/);
-    const full = lint(directory, [], "/dev/full");
+    const full = lintApart(directory, "/dev/full");
     assert.deepEqual([full.code, full.err.split("\n").length], [3, 2], full.err);
     assert.match(full.err, /standard output: ENOSPC/);
   });
