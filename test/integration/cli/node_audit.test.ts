@@ -22,11 +22,10 @@ for (const hasDaemon of [false, true]) {
     let wired: WiredNode;
     let policyd: PolicydNode | undefined;
     let place: NodePlace;
-    let counter = 0;
 
-    beforeEach(async function () {
+    before(async function () {
       requireKernel(this);
-      lab = createLab(`audit${hasDaemon ? "-policyd" : ""}${++counter}`);
+      lab = createLab(`audit${hasDaemon ? "-policyd" : ""}`);
       wired = twoNodes(lab).node1;
       policyd = hasDaemon ? new PolicydNode(lab, wired) : undefined;
       await policyd?.start();
@@ -43,7 +42,7 @@ for (const hasDaemon of [false, true]) {
       };
       for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);
     });
-    afterEach(async () => {
+    after(async () => {
       await policyd?.kill();
       lab?.destroy();
     });
@@ -74,10 +73,11 @@ for (const hasDaemon of [false, true]) {
     const kinds = ({ outcomes }: AuditReport): readonly string[] =>
       [...new Set(outcomes.map(({ leak }) => leak.kind))].toSorted();
 
+    /** Returns the files of state and store, without the daemon's marks of ended sandboxes: it writes them at its own time. */
     const files = (): readonly string[] =>
-      [wired.node.runDir, `${wired.node.dataDir}/drawbridge`].flatMap((directory) =>
-        readdirSync(directory, { recursive: true, encoding: "utf8" }).toSorted(),
-      );
+      [wired.node.runDir, `${wired.node.dataDir}/drawbridge`]
+        .flatMap((directory) => readdirSync(directory, { recursive: true, encoding: "utf8" }).toSorted())
+        .filter((name) => !hasDaemon || !/^ended(\/|$)/.test(name));
 
     it("AUDIT-01 AUDIT-02: an audit lists leaks of every kind and changes nothing; --repair removes them and touches no running pod", async () => {
       const [alive, gone, broken] = [lab.pod("alive"), lab.pod("gone"), lab.pod("broken")];
@@ -117,29 +117,15 @@ for (const hasDaemon of [false, true]) {
         check(wired, alive, result, { ...policyd?.overrides, ...published(mapping(7000)), ipMasq: true }).error,
         undefined,
       );
-    });
-
-    it("AUDIT-02: --repair removes a link without a record whose container has no process, and its addresses afterwards", async () => {
-      podResult(attach(lab.pod("dead")));
-      await policyd?.kill();
-      rmSync(`${wired.node.runDir}/attachments`, { recursive: true });
-      for (const entry of readdirSync(`${wired.node.dataDir}/drawbridge`)) {
-        utimesSync(`${wired.node.dataDir}/drawbridge/${entry}`, 0, 0);
-      }
-      const { podLinks, reservations } = nodeState(wired.node);
-      assert.deepEqual(kinds(audit()), ["link"]);
-      assert.deepEqual(nodeState(wired.node).podLinks, podLinks);
-      audit(true);
-      const after = nodeState(wired.node);
-      assert.deepEqual([after.podLinks, after.reservations], [[], reservations]);
-      assert.ok(kinds(audit(true)).includes("address"));
-      assert.deepEqual(nodeState(wired.node).reservations, []);
+      assert.equal(del(wired, alive, { ...policyd?.overrides, ipMasq: true }).exitCode, 0);
+      rmSync(`${wired.node.dataDir}/drawbridge/10.244.1.78`);
     });
 
     it("AUDIT-03: pods that come and go get all that they ask for while the node is audited and repaired again and again", async () => {
       const wish = { ...policyd?.overrides, ipMasq: true };
       const stays = lab.pod("stays");
-      podResult(attach(stays, { ...published(mapping(7000)), ipMasq: true }));
+      podResult(attach(stays, { ...published(mapping(7050)), ipMasq: true }));
+      const before = nodeState(wired.node);
       const pods = [0, 1, 2].map((number) => lab.pod(`p${number}`));
       const state = { isRunning: true };
       let audits = 0;
@@ -165,9 +151,27 @@ for (const hasDaemon of [false, true]) {
       assert.ok(audits > 10, `${audits} audits`);
       assert.deepEqual([...seenLeaks], []);
       assert.deepEqual(audit().outcomes, []);
-      const { podLinks, records, reservations } = nodeState(wired.node);
-      assert.deepEqual([podLinks.length, records.length, reservations.length], [1, 1, 2]);
+      assert.deepEqual(nodeState(wired.node), before);
       assert.equal(del(wired, stays, wish).exitCode, 0);
     });
+
+    // No daemon runs when a record is lost.
+    if (!hasDaemon) {
+      it("AUDIT-02: --repair removes a link without a record whose container has no process, and its addresses afterwards", async () => {
+        podResult(attach(lab.pod("dead")));
+        rmSync(`${wired.node.runDir}/attachments`, { recursive: true });
+        for (const entry of readdirSync(`${wired.node.dataDir}/drawbridge`)) {
+          utimesSync(`${wired.node.dataDir}/drawbridge/${entry}`, 0, 0);
+        }
+        const { podLinks, reservations } = nodeState(wired.node);
+        assert.deepEqual(kinds(audit()), ["link"]);
+        assert.deepEqual(nodeState(wired.node).podLinks, podLinks);
+        audit(true);
+        const after = nodeState(wired.node);
+        assert.deepEqual([after.podLinks, after.reservations], [[], reservations]);
+        assert.ok(kinds(audit(true)).includes("address"));
+        assert.deepEqual(nodeState(wired.node).reservations, []);
+      });
+    }
   });
 }

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
+import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
 import { type CleanupPlan, cleanupPlan } from "../../../cli/node/cleanup/plan.ts";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
@@ -16,6 +16,7 @@ import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PluginServer } from "../../support/cni/plugin_server.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/daemon/recording_sink.ts";
 import { pluginSource } from "../../support/cni/shim.ts";
 
 const CLOSE_WAIT = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
@@ -54,6 +55,8 @@ const FOREIGN_TABLES = `table inet another {
   chain forward { type filter hook forward priority 0; ct state established accept; }
 }
 table bridge another { chain c { type filter hook forward priority 0; }
+}
+table inet drawbridge-other { chain c { type filter hook forward priority 0; }
 }
 `;
 
@@ -111,6 +114,7 @@ describe("uninstalling leaves a node as it was before", function () {
       "link set br-other up",
       "address add 198.51.100.1/24 dev br-other",
       "route add 203.0.113.0/24 dev br-other proto 99",
+      "route add 203.0.112.0/24 dev br-other proto 99 metric 107",
       "rule add pref 5000 from 203.0.113.7 lookup 99",
       "neighbour add 198.51.100.9 lladdr 02:00:00:00:99:09 dev br-other nud permanent",
     ]) {
@@ -203,6 +207,8 @@ describe("uninstalling leaves a node as it was before", function () {
     return { ...plugins.find(({ type }) => type === "drawbridge"), name, cniVersion: "1.1.0" };
   }
 
+  const inventory = (): Inventory => wired.node.inside(() => systemMachine(lab.calls).readInventory(place));
+
   /** Runs the cleanup with `--pods --yes`. @throws AssertionError when a part of it fails */
   function cleanUp(): CleanupPlan {
     const machine = systemMachine(lab.calls);
@@ -234,7 +240,7 @@ describe("uninstalling leaves a node as it was before", function () {
   }
 
   for (const mode of MODES) {
-    it(`UNINSTALL-02: where ${mode.name}, the node ends as it was before, and the programs that stay in between delete pods`, async () => {
+    it(`UNINSTALL-02 DOCTOR-03: where ${mode.name}, the node ends as it was before, and the programs that stay in between delete pods`, async () => {
       const before = snapshot();
       const pods = ["a", "b"].map((name) => lab.pod(name));
       const [a, b] = pods;
@@ -253,8 +259,10 @@ describe("uninstalling leaves a node as it was before", function () {
       assert.equal(wired.node.readSysctl(REDIRECTS), "0");
       const isRaised = (): boolean => wired.node.readSysctl(CLOSE_WAIT) === "3600";
       if (mode.daemon !== undefined) await until(isRaised, "the daemon has raised the setting");
+      assert.equal(inventory().isDaemonRunning, mode.daemon !== undefined);
       await policyd.kill();
 
+      assert.deepEqual([inventory().isDaemonRunning, inventory().server?.isRunning], [false, true]);
       const { pods: left } = cleanUp();
       assert.equal(left.length, 3, left.join());
       assert.ok(existsSync(executable()));
@@ -278,6 +286,7 @@ describe("uninstalling leaves a node as it was before", function () {
       lab.remove(c);
       await until(() => !wired.node.links().some(({ name }) => name.startsWith("dbv")), "the last link is gone");
       new PluginServer(place.serverDirectory).end();
+      assert.equal(inventory().server?.isRunning, false);
       const last = cleanUp();
       assert.deepEqual(last.pods, []);
       assertRestored(before);
@@ -374,13 +383,6 @@ describe("uninstalling leaves a node as it was before", function () {
     rmSync(list, { force: true });
   });
 });
-
-async function until(isSo: () => boolean, what: string): Promise<void> {
-  for (let left = 200; !isSo(); left--) {
-    assert.ok(left > 0, `does not hold after 10 s: ${what}`);
-    await pause(50);
-  }
-}
 
 /** Returns each file below a directory with its type and a hash of its content. */
 function filesBelow(directory: string): readonly string[] {

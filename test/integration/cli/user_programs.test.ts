@@ -89,31 +89,6 @@ patches:
       assert.deepEqual([client.status, other.status], [1, 0], client.err + other.err);
       assert.match(client.out, /shop\/live-web \(kustomize live:\d+\)/);
     });
-
-    it("CLI-31: policy diff of a base and its overlay names what opens and what closes", () => {
-      // There is no prefix, so that the same pods are on both sides.
-      write("patched/kustomization.yaml", "resources: [../base]\npatches: [{ path: patch.yaml }]\n");
-      write("patched/patch.yaml", POLICY("other").replace("name: web }", "name: web, namespace: shop }"));
-      const { status, out, err } = drawbridge(
-        programs,
-        "policy",
-        "diff",
-        "--kustomize",
-        "base",
-        "--kustomize",
-        "patched",
-      );
-      assert.equal(status, 1, err);
-      assert.match(out, /^added .*shop\/other.*shop\/web/m);
-      assert.match(out, /^removed .*shop\/client.*shop\/web/m);
-    });
-
-    it("CLI-31: a kustomization with a mistake ends with exit code 3 and kustomize's own message", () => {
-      write("base/kustomization.yaml", "resources: [missing.yaml]\n");
-      const { status, out, err } = drawbridge(programs, "policy", "matrix", "--kustomize", "base");
-      assert.deepEqual([status, out], [3, ""]);
-      assert.match(err, /kustomize build -- base: it ended with exit code 1\n.*missing\.yaml/s);
-    });
   });
 
   describe("helm", () => {
@@ -147,14 +122,6 @@ patches:
       const { status, err } = explain("probe");
       assert.equal(status, 3);
       assert.match(err, /probe/);
-    });
-
-    it("CLI-31: an archive of a chart is read like its directory", () => {
-      assert.equal(run(path.join(programs, "helm"), ["package", "chart"]).status, 0);
-      rmSync(path.join(directory, "chart"), { recursive: true });
-      const args = ["policy", "explain", "--helm", "shop-1.0.0.tgz", "--from", "other", "--to", "web"];
-      const { status, err } = drawbridge(programs, ...args);
-      assert.equal(status, 1, err);
     });
 
     it("CLI-31: a template with a mistake ends with exit code 3 and helm's own message", () => {
