@@ -75,7 +75,7 @@ class Worker {
     const end = this.#exit.then((how): FileResult => {
       const milliseconds = Math.round(performance.now() - start);
       const problems = [`the process that ran it ended: ${how}`];
-      return { file: assignment.file, tests: [], problems, milliseconds, processorMilliseconds: 0 };
+      return { file: assignment.file, tests: [], problems, longForms: [], milliseconds, processorMilliseconds: 0 };
     });
     const result = await Promise.race([answer, end]);
     this.#child.removeAllListeners("message");

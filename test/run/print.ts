@@ -22,13 +22,15 @@ function testLine({ fullTitle, outcome, milliseconds }: TestResult): string {
   return `      ${outcome} ${fullTitle} (${String(milliseconds)} ms)`;
 }
 
-/** Returns the failures in full, the reasons of skipped tests, and the totals as the last line. */
+/** Returns the failures in full, the long forms of tests, the reasons of skipped tests, and the totals as the last line. */
 export function reportLines({ files, problems }: Report): readonly string[] {
+  const longForms = files.flatMap(({ file, longForms: used }) => used.map((form) => `  ${file}: ${form}`));
   const reasons = [...countReasons(files)];
   return [
     "",
     ...files.flatMap(failureLines),
     ...problems.flatMap((problem) => [`FAIL  ${problem}`, ""]),
+    ...(longForms.length === 0 ? [] : ["Long forms:", ...longForms, ""]),
     ...(reasons.length === 0
       ? []
       : ["Skipped:", ...reasons.map(([reason, count]) => `  ${String(count)} × ${reason}`), ""]),

@@ -17,6 +17,8 @@ export interface FileResult {
   readonly tests: readonly TestResult[];
   /** Failures that belong to no test, such as a process left running. */
   readonly problems: readonly string[];
+  /** The long forms of its tests, in `npm run test:full`. */
+  readonly longForms: readonly string[];
   readonly milliseconds: number;
   /** The processor time of the process that ran it and of the children that it waited for. */
   readonly processorMilliseconds: number;

@@ -2,6 +2,7 @@ import process from "node:process";
 import Mocha from "mocha";
 import { processorSeconds } from "../bench/process_usage.ts";
 import { endProcesses, leftoverProcesses } from "../support/leftover.ts";
+import { takeLongForms } from "../support/long_form.ts";
 import type { FileResult, TestResult } from "./result.ts";
 
 /**
@@ -56,6 +57,7 @@ async function runFile({ file, grep, forbidOnly }: Assignment): Promise<FileResu
     file,
     tests,
     problems,
+    longForms: takeLongForms(),
     milliseconds: Math.round(performance.now() - start),
     processorMilliseconds: Math.round(1000 * (processorSeconds(process.pid) - processorStart)),
   };

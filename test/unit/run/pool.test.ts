@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { type Finished, runFiles } from "../../run/pool.ts";
 import { fileLines, reportLines } from "../../run/print.ts";
 
@@ -97,6 +99,32 @@ describe("test run: the processes", () => {
     );
     const marked = await run([`it.only("one", () => {});`], 1, { forbidOnly: true });
     assert.match(marked.finished[0]?.problems.join() ?? "", /\.only/);
+  });
+
+  it("the long forms that a file takes are reported, and its few rounds are not", async () => {
+    const module = fileURLToPath(new URL("../../support/long_form.ts", import.meta.url));
+    const text = `
+      import { rounds } from ${JSON.stringify(module)};
+      const kills = rounds("kills", 2, 5);
+      it("makes " + kills, () => {});`;
+    const results = [];
+    const before = process.env["DRAWBRIDGE_FULL"];
+    try {
+      for (const full of ["1", "0"]) {
+        process.env["DRAWBRIDGE_FULL"] = full;
+        results.push(...(await run([text])).finished);
+      }
+    } finally {
+      if (before === undefined) delete process.env["DRAWBRIDGE_FULL"];
+      else process.env["DRAWBRIDGE_FULL"] = before;
+    }
+    assert.deepEqual(
+      results.map(({ tests, longForms }) => [tests[0]?.fullTitle, longForms]),
+      [
+        ["makes 5", ["5 kills in place of 2"]],
+        ["makes 2", []],
+      ],
+    );
   });
 
   it("several files run at once in as many processes as are allowed", async () => {

@@ -4,7 +4,14 @@ import type { TestResult } from "../../run/result.ts";
 
 function problemsOf(promised: readonly string[], tests: readonly (readonly [string, TestResult["outcome"]])[]) {
   const results = tests.map(([fullTitle, outcome]) => ({ fullTitle, outcome, milliseconds: 1 }));
-  const file = { file: "a.test.ts", tests: results, problems: [], milliseconds: 1, processorMilliseconds: 1 };
+  const file = {
+    file: "a.test.ts",
+    tests: results,
+    problems: [],
+    longForms: [],
+    milliseconds: 1,
+    processorMilliseconds: 1,
+  };
   return compareBehaviours(new Set(promised), [file]);
 }
 

@@ -14,6 +14,7 @@ function fileWith(tests: readonly Omit<TestResult, "milliseconds">[], problems: 
     file: "a.test.ts",
     tests: tests.map((test) => ({ ...test, milliseconds: 1 })),
     problems,
+    longForms: [],
     milliseconds: 1,
     processorMilliseconds: 1,
   };
