@@ -33,7 +33,7 @@ export class Statistics {
 
   /**
    * Asserts that no feature is rare. The generator's rarest feature is in 3.5 % of the cases, with a standard deviation
-   * of 0.3 % for 3,000 of them, so every seed reaches the threshold.
+   * of 0.13 % for 20,000 of them, so that many reach the threshold with every seed.
    *
    * @throws AssertionError when a feature is in less than 2 % of the cases, or the share of cases that reach an
    * endpoint is not 30 to 70 %

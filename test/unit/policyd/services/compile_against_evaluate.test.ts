@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import * as fc from "fast-check";
-import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Packet, SocketAddress } from "../../../../policyd/semantics/services/packet.ts";
 import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
 import { allowedOutcomes } from "../../../support/evaluate/agreement.ts";
+import { Statistics } from "../../../support/evaluate/features.ts";
 import { serviceCases } from "../../../support/evaluate/arbitrary_world.ts";
 import { protectedCases } from "../../../support/evaluate/protected_world.ts";
 import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
@@ -13,6 +14,8 @@ import { CompiledNode } from "../../../support/services/compiled_world.ts";
 
 const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
 const RUNS = isFull ? 60_000 : 300;
+/** The number of cases by whose features the generator is judged. */
+const CASES = isFull ? 20_000 : 1500;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
 
 /** Ports of these worlds have at most eight endpoints, so the numbers below eight reach each place of each map. */
@@ -21,7 +24,7 @@ const NUMBERS = [0, 1, 2, 3, 4, 5, 6, 7];
 describe(`services: the compiled rules do what the objects say (seed ${seed})`, function () {
   this.timeout(20 * 60_000);
 
-  it("SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the evaluator's outcomes", () => {
+  it("MODEL-01 SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the evaluator's outcomes", () => {
     fc.assert(
       fc.property(twistedCases, ({ world, packet }) => {
         const node = new CompiledNode(world);
@@ -30,6 +33,15 @@ describe(`services: the compiled rules do what the objects say (seed ${seed})`, 
       }),
       { numRuns: RUNS, seed },
     );
+  });
+
+  it("the random worlds have every kind of verdict and of endpoint often enough", () => {
+    const statistics = new Statistics();
+    for (const { world, packet } of fc.sample(twistedCases, { numRuns: CASES, seed })) {
+      statistics.count(evaluate(world, packet), [packet.protocol, `IPv${familyOf(packet.destination)}`]);
+    }
+    console.log(`      ${statistics.format()}`);
+    statistics.check(["TCP", "UDP", "SCTP", "IPv4", "IPv6"]);
   });
 
   it("CLAIM-01 CLAIM-02: every packet has the evaluator's outcomes where sockets, ports and networks are protected", () => {
@@ -81,7 +93,7 @@ describe(`services: the compiled rules do what the objects say (seed ${seed})`, 
         const allowed = allowedOutcomes(evaluate(world, next, remembered(first)));
         assert.deepEqual(inOrder(fates.flatMap(([, second = ""]) => second)), inOrder(allowed));
       }),
-      { numRuns: RUNS / 4, seed },
+      { numRuns: RUNS / 2, seed },
     );
   });
 });
