@@ -28,7 +28,7 @@ export interface Places {
 }
 
 export const SERVICE_PORTS = [80, 443];
-export const TARGET_PORTS = [8080, 9090];
+const TARGET_PORTS = [8080, 9090];
 /** The node ports of the first Service; those of each further one are ten higher. */
 export const NODE_PORTS = [30_001, 30_002, 30_003];
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;

@@ -41,7 +41,7 @@ export const PLACES: Places = {
 };
 
 /** A random packet: its sender and its target, all addresses of IPv4. */
-export interface RandomPacket {
+interface RandomPacket {
   readonly entry: Packet["entry"];
   readonly source: string;
   readonly protocol: Packet["protocol"];
@@ -80,7 +80,7 @@ function targets({ clusterIps, externalIps, balancerIps, nodeIps, otherNode }: P
 }
 
 /** Generates packets that are likely to be for one of a cluster's Services, once that cluster is known. */
-export function randomPackets(places: Places): fc.Arbitrary<(cluster: RandomCluster) => RandomPacket> {
+function randomPackets(places: Places): fc.Arbitrary<(cluster: RandomCluster) => RandomPacket> {
   return fc
     .record({
       sender: senders(places),
@@ -126,7 +126,7 @@ function aimed(
  * Returns a cluster and a packet in the form that the evaluator takes. @param inFamily converts the addresses in a text
  * to the wanted family
  */
-export function serviceCase(
+function serviceCase(
   places: Places,
   cluster: RandomCluster,
   { entry, protocol, source, destination, port }: RandomPacket,

@@ -20,11 +20,6 @@ export class Statistics {
     }
   }
 
-  /** Returns how often the rarest feature of a case has occurred so far. */
-  rarity(verdict: Verdict, others: readonly string[] = []): number {
-    return Math.min(...[...featuresOf(verdict), ...others].map((feature) => this.#counts.get(feature) ?? 0));
-  }
-
   /** Returns one line: every feature with its share in percent. */
   format(): string {
     const shares = [...this.#counts].toSorted((a, b) => b[1] - a[1]);
