@@ -72,20 +72,6 @@ describe("policyd/policies/compile: profiles", () => {
     assert.equal(new Set(keys).size, keys.length);
   });
 
-  it("cluster policies are ordered by priority, then by name", () => {
-    const given = [
-      cluster("b", { ingress: [DENY] }),
-      cluster("a", { ingress: [DENY, DENY] }),
-      cluster("c", { priority: 0, ingress: [DENY] }),
-      cluster("d", { tier: "Baseline", ingress: [DENY] }),
-    ];
-    const profile = compileProfile("ingress", [], given);
-    const origins = [profile?.admin, profile?.baseline].map((rules) =>
-      rules?.map(({ origin }) => `${origin.policy} ${origin.index}`),
-    );
-    assert.deepEqual(origins, [["c 0", "a 0", "a 1", "b 0"], ["d 0"]]);
-  });
-
   it("groups have the same key if and only if they mean the same", () => {
     const keyOf = (peer: object): string => {
       const rules = compileProfile("ingress", [network("a", { ingress: [{ from: [peer] }] })], [])?.isolation?.rules;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { PodGroup, PortGroup } from "../../../../../policyd/policies/compile/profile.ts";
-import { groupHasPod, podGroup } from "../../../../../policyd/policies/compile/peer_groups.ts";
+import type { PortGroup } from "../../../../../policyd/policies/compile/profile.ts";
 import { logPrefix, parseLogPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
 import { memberKeys } from "../../../../../policyd/policies/compile/sets/member_elements.ts";
 import type { MemberSource } from "../../../../../policyd/policies/compile/sets/member_set.ts";
@@ -40,28 +39,6 @@ describe("policyd/policies/compile: parts", () => {
         assert.ok(ranges.every(({ first, last }) => first < last));
       }),
     );
-  });
-
-  it("POL-21 POL-22 POL-24: a group has the pods of its own namespace, or of namespaces with the labels it selects", () => {
-    const selector = { matchLabels: { app: "a" }, matchExpressions: [] };
-    const inNamespace = (namespace: string) => ({
-      matchLabels: { "kubernetes.io/metadata.name": namespace },
-      matchExpressions: [],
-    });
-    const has = (group: PodGroup, namespace: string, labels: Readonly<Record<string, string>>): boolean =>
-      groupHasPod(group, { namespace, labels, namespaceLabels: { "kubernetes.io/metadata.name": namespace } });
-    const own = podGroup({ podSelector: selector, namespaceSelector: undefined }, "x");
-    assert.deepEqual(
-      [has(own, "x", { app: "a" }), has(own, "x", {}), has(own, "y", { app: "a" })],
-      [true, false, false],
-    );
-    const other = podGroup({ podSelector: selector, namespaceSelector: inNamespace("y") }, "x");
-    assert.deepEqual(
-      [has(other, "x", { app: "a" }), has(other, "y", {}), has(other, "y", { app: "a" })],
-      [false, false, true],
-    );
-    const all = podGroup({ podSelector: undefined, namespaceSelector: inNamespace("y") }, "x");
-    assert.deepEqual([has(all, "x", {}), has(all, "y", {})], [false, true]);
   });
 
   it("POL-31: a member's keys are its address, or its address at ports by number or by its own port names", () => {
