@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import fc from "fast-check";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import { KINDS } from "../../../../../policyd/objects/model.ts";
@@ -25,6 +26,8 @@ function isDeepFrozen(value: unknown): boolean {
   return Object.isFrozen(value) && Object.values(value).every(isDeepFrozen);
 }
 
+const VALUES = process.env["DRAWBRIDGE_FULL"] === "1" ? 20_000 : 1500;
+
 describe("policyd/objects/gate with hostile objects", () => {
   it("DAEMON-01: the gate gives a verdict for every value, and what it accepts is deeply frozen", () => {
     let used = 0;
@@ -39,9 +42,9 @@ describe("policyd/objects/gate with hostile objects", () => {
           for (const problem of verdict.problems) assert.ok(problem.startsWith(`${kind} `), problem);
         }
       }),
-      { numRuns: 5000 },
+      { numRuns: VALUES },
     );
-    assert.ok(used > 100, `only ${used} of 5000 were accepted: nothing was tested`);
+    assert.ok(used > VALUES / 50, `only ${used} of ${VALUES} were accepted: nothing was tested`);
   });
 
   it("DAEMON-01: the gate gives a verdict for nesting far beyond any real object", () => {

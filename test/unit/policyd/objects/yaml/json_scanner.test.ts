@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import process from "node:process";
 import fc from "fast-check";
 import { scanJson } from "../../../../../policyd/objects/yaml/json_scanner.ts";
 import { readManifestObjects } from "../../../../../cli/input/manifest_objects.ts";
@@ -70,7 +71,7 @@ describe("policyd/objects/yaml/json_scanner", () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 5000 : 200 },
     );
   });
 

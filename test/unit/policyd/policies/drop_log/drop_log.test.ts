@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import * as fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { FakeKernelNotifications } from "../../../../support/daemon/fake_notifications.ts";
@@ -225,7 +226,7 @@ describe("policyd/policies/drop_log: hostile packets", () => {
         const { traffic } = flow;
         assert.ok(traffic.protocol === "ICMP" || (traffic.port !== undefined && traffic.port <= 65_535));
       }),
-      { numRuns: 3000 },
+      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 1000 },
     );
   });
 

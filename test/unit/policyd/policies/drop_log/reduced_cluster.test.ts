@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import * as fc from "fast-check";
 import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import type { FlowEnds, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
@@ -9,7 +10,7 @@ import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
 
-const CASES = 800;
+const CASES = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 150;
 
 describe("policyd/policies/drop_log: the part of a cluster that explains a packet", () => {
   it("DROP-02: the reduced cluster of two ends gives the same verdict and reasons as the whole cluster", function () {

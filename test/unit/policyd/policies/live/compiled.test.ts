@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { type Address, familyOf } from "../../../../../kernel/ip/address.ts";
@@ -15,7 +16,7 @@ import { attachmentsOf, eventsOf, liveNodeOf, objectsOf } from "../../../../supp
 import { elementText } from "../../../../support/policy/live/live_node.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
 
-const RUNS = 100;
+const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 25;
 const NODE = "node1";
 
 const cases = fc.record({

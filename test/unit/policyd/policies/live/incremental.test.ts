@@ -3,7 +3,7 @@ import process from "node:process";
 import { randomFrom } from "../../../../support/random.ts";
 import { runLive } from "../../../../support/policy/live/incremental.ts";
 
-const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 2000;
+const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 500;
 const COMPARE_EVERY = 100;
 
 describe("policyd/policies/live: incremental changes", () => {

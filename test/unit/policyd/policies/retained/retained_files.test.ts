@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
+import process from "node:process";
 import * as fc from "fast-check";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
@@ -55,7 +56,7 @@ describe("policyd/policies/retained", () => {
           assert.deepEqual(again(verdict.object), verdict.object);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 100 },
     );
   });
 
