@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readdirSync, rmSync, writeFileSync } from "node:fs";
-import { add, type CallOptions, type CallOutcome, check, type Configuration, del } from "../../lab/cni.ts";
+import { add, type CallOutcome, check, type Configuration, del } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { everything } from "../../support/host_ports/published.ts";
@@ -168,9 +168,9 @@ describe("CHECK", function () {
 
   afterEach(() => lab?.destroy());
 
-  function attach(name: string, overrides: Configuration, options?: CallOptions): Attached {
+  function attach(name: string, overrides: Configuration): Attached {
     const pod = lab.pod(name);
-    const outcome = add(wired, pod, overrides, options);
+    const outcome = add(wired, pod, overrides);
     const { result } = outcome;
     assert.ok(result !== undefined, outcome.stdout);
     return { pod, host: hostInterfaceOf(podResult(outcome)), result };
@@ -185,28 +185,21 @@ describe("CHECK", function () {
     assert.match(error?.msg ?? "", says, `${what}: ${error?.msg}`);
   }
 
-  for (const isServed of [false, true]) {
-    it(`B15: CHECK succeeds right after ADD and reports each single breakage, ${isServed ? "through the plugin server" : "in a process of its own"}`, () => {
-      const plugin = isServed ? new ServedPlugin(lab) : undefined;
-      plugin?.warm();
-      const options = plugin === undefined ? {} : { executable: plugin.executable };
-      for (const [index, { what, breakIt, says }] of breakages.entries()) {
-        const attached = attach(`p${index}`, {}, options);
-        plugin?.forbidCold();
-        assertOk(check(wired, attached.pod, attached.result, {}, options), `before ${what}`);
-        breakIt(attached, wired);
-        const before = nodeState(wired.node);
-        assertBroken(check(wired, attached.pod, attached.result, {}, options), says, what);
-        assert.deepEqual(nodeState(wired.node), before, "CHECK changes nothing");
-        plugin?.allowCold();
-        if (what === "something else in the bridge's place") wired.node.exec("ip", ["link", "del", "cni0"]);
-        del(wired, attached.pod, {}, options);
-        // The test removed or broke these reservations, so no DEL finds them.
-        const store = `${wired.node.dataDir}/drawbridge`;
-        for (const name of readdirSync(store)) if (/^(10\.|fd00)/.test(name)) rmSync(`${store}/${name}`);
-      }
-    });
-  }
+  it("B15: CHECK succeeds right after ADD and reports each single breakage, in a process of its own", () => {
+    for (const [index, { what, breakIt, says }] of breakages.entries()) {
+      const attached = attach(`p${index}`, {});
+      assertOk(check(wired, attached.pod, attached.result), `before ${what}`);
+      breakIt(attached, wired);
+      const before = nodeState(wired.node);
+      assertBroken(check(wired, attached.pod, attached.result), says, what);
+      assert.deepEqual(nodeState(wired.node), before, "CHECK changes nothing");
+      if (what === "something else in the bridge's place") wired.node.exec("ip", ["link", "del", "cni0"]);
+      del(wired, attached.pod);
+      // The test removed or broke these reservations, so no DEL finds them.
+      const store = `${wired.node.dataDir}/drawbridge`;
+      for (const name of readdirSync(store)) if (/^(10\.|fd00)/.test(name)) rmSync(`${store}/${name}`);
+    }
+  });
 
   it("B15: CHECK reports each nftables element, rule and table of the plugin that is missing", () => {
     const cases = [

@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { add, type CallOutcome, del, DRAWBRIDGE, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { ServedPlugin } from "../../support/cni/served_plugin.ts";
@@ -21,7 +21,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     let wired: WiredNode;
     let executable = DRAWBRIDGE;
 
-    beforeEach(function () {
+    before(function () {
       requireKernel(this);
       lab = createLab("strange-calls");
       ({ node1: wired } = twoNodes(lab));
@@ -30,14 +30,15 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       served.warm();
       ({ executable } = served);
     });
-    afterEach(() => lab?.destroy());
+    after(() => lab?.destroy());
 
+    const newPod = (): LabPod => lab.pod(`p${lab.namespaces.length}`);
     const links = (): string => wired.node.exec("ip", ["-o", "link"]);
     const codeOf = ({ stdout }: CallOutcome): unknown => (JSON.parse(stdout) as Record<string, unknown>)["code"];
 
     /** Returns paths that lead to the node's own namespace, and paths that lead to no network namespace. */
     function paths(): { readonly own: readonly string[]; readonly none: readonly string[] } {
-      const directory = `${lab.scratch}/paths`;
+      const directory = `${lab.scratch}/paths${lab.namespaces.length}`;
       mkdirSync(`${directory}/directory`, { recursive: true });
       symlinkSync(wired.node.path, `${directory}/link`);
       symlinkSync("link", `${directory}/link-of-link`);
@@ -60,7 +61,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
       const before = links();
       const { own, none } = paths();
       for (const netns of [...own, ...none]) {
-        const outcome = add(wired, lab.pod(`p${lab.namespaces.length}`), {}, { netns, executable });
+        const outcome = add(wired, newPod(), {}, { netns, executable });
         assert.equal(outcome.exitCode, 1, netns);
         assert.equal(codeOf(outcome), 8, `${netns}: ${outcome.stdout}`);
         assert.ok(outcome.milliseconds < LONGEST_CALL_MILLISECONDS, `${netns}: ${outcome.milliseconds} ms`);
@@ -70,12 +71,12 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     });
 
     it("P14: DEL with a path to the node's own namespace removes no link of the node, whatever its name", () => {
-      const pod = lab.pod("a");
+      const pod = newPod();
       assert.equal(add(wired, pod, {}, { executable }).exitCode, 0);
       const [before, held] = [links(), nodeState(wired.node)];
       for (const netns of paths().own) {
         for (const ifname of ["uplink", "cni0", "lo"]) {
-          const outcome = del(wired, lab.pod(`p${lab.namespaces.length}`), {}, { netns, ifname, executable });
+          const outcome = del(wired, newPod(), {}, { netns, ifname, executable });
           assert.equal(codeOf(outcome), 8, `${netns} ${ifname}: ${outcome.stdout}`);
           assert.equal(links(), before, `${netns} ${ifname}`);
         }
@@ -86,7 +87,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     });
 
     it("P6 B5: an interface name that is a setting, a pattern or taken is refused and leaves nothing", () => {
-      const pod = lab.pod("a");
+      const pod = newPod();
       const before = pod.exec("ip", ["-o", "link"]);
       for (const [ifname, code] of [
         ["all", 4],
@@ -106,7 +107,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     });
 
     it("P19: of ADDs for one container that two runtimes make at once one succeeds, and one DEL leaves nothing", async () => {
-      const pod = lab.pod("a");
+      const pod = newPod();
       for (let round = 0; round < 3; round++) {
         const calls = Array.from({ length: AT_ONCE }, () =>
           startPlugin(wired.node, podCall("ADD", wired, pod, {}, { executable })),
@@ -128,7 +129,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
 
     it("I6: of ADDs for one address that are made at once one succeeds, and the others hold nothing", async () => {
       const overrides = { args: { cni: { ips: ["10.244.1.77", "fd00:244:1::77"] } } };
-      const pods = Array.from({ length: AT_ONCE }, (_, number) => lab.pod(`p${number}`));
+      const pods = Array.from({ length: AT_ONCE }, () => newPod());
       const calls = pods.map((pod) => startPlugin(wired.node, podCall("ADD", wired, pod, overrides, { executable })));
       const outcomes = await Promise.all(calls.map(({ outcome }) => outcome));
       assert.equal(outcomes.filter(({ exitCode }) => exitCode === 0).length, 1);
@@ -141,7 +142,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     });
 
     it("P19: DEL succeeds while a program in the pod locks its namespace", async () => {
-      const pod = lab.pod("a");
+      const pod = newPod();
       assert.equal(add(wired, pod, {}, { executable }).exitCode, 0);
       const holder = pod.inside(() => spawn("flock", ["/proc/self/ns/net", "-c", "echo held; exec sleep 60"]));
       try {
@@ -156,7 +157,7 @@ for (const way of ["by a process of its own", "by the plugin server"] as const) 
     });
 
     it("P19: after ADDs and DELs for one container made at once, a last DEL leaves nothing", async () => {
-      const pod = lab.pod("a");
+      const pod = newPod();
       for (let round = 0; round < 5; round++) {
         const commands = (["ADD", "DEL", "DEL", "ADD", "DEL"] as const).map((command) =>
           startPlugin(wired.node, podCall(command, wired, pod, {}, { executable })),

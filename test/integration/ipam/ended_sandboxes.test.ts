@@ -20,10 +20,8 @@ const QUARTER = 900;
 
 /** The modes: the plugin or the daemon keeps the rules, and a plugin server carries out the calls or not. */
 const modes = [
-  { title: "the plugin by itself", hasDaemon: false, isServed: false },
   { title: "the plugin server by itself", hasDaemon: false, isServed: true },
   { title: "the plugin with policyd", hasDaemon: true, isServed: false },
-  { title: "the plugin server with policyd", hasDaemon: true, isServed: true },
 ] as const;
 
 for (const { title, hasDaemon, isServed } of modes) {

@@ -18,18 +18,18 @@ describe("an IPAM plugin of others", function () {
   let wired: WiredNode;
   let ipam: FakeIpam;
   let executable: string;
-  let counter = 0;
 
-  beforeEach(function () {
+  before(function () {
     requireKernel(this);
-    lab = createLab(`ipam${++counter}`);
+    lab = createLab("ipam");
     node = new ForeignIpamNode(lab);
     ({ wired, ipam, executable } = node);
   });
-  afterEach(() => lab?.destroy());
+  beforeEach(() => node?.reset());
+  after(() => lab?.destroy());
 
   it("P16: the IPAM plugin gets exactly the environment and the text of each ADD, CHECK and DEL, and gives the pod its addresses", () => {
-    const pod = lab.pod("exact");
+    const pod = node.pod("exact");
     // We do not write JSON like this: with spaces, a number beyond 2^53 and an unknown key.
     const text = JSON.stringify(configurationOf(wired, node.changes())).replace(
       /}$/,
@@ -81,7 +81,7 @@ describe("an IPAM plugin of others", function () {
     const served = new ServedPlugin(lab);
     served.warm();
     const { pid } = served.server;
-    const pod = lab.pod("served");
+    const pod = node.pod("served");
     const { environment } = podCall("ADD", wired, pod, node.changes());
     const given = { ...environment, CNI_PATH: ipam.directory, MARK: "of this call" };
     const text = JSON.stringify(configurationOf(wired, node.changes()));
@@ -130,7 +130,7 @@ describe("an IPAM plugin of others", function () {
   ];
   for (const [what, ips, routes, bridge] of reachable) {
     it(`IPAM-01: a pod with ${what} reaches the node and another pod, and both reach the pod`, async () => {
-      const [pod, other] = [lab.pod("given"), lab.pod("other")];
+      const [pod, other] = [node.pod("given"), node.pod("other")];
       ipam.gives({ cniVersion: "1.0.0", ips });
       const { exitCode, stdout } = node.attach(pod);
       assert.equal(exitCode, 0, stdout);
@@ -160,7 +160,7 @@ describe("an IPAM plugin of others", function () {
   }
 
   it("P16: an ADD that fails after the IPAM plugin's ADD calls the plugin's DEL, and one that fails before does not", () => {
-    const pod = lab.pod("fails");
+    const pod = node.pod("fails");
     const late: readonly (readonly [Configuration, unknown, string])[] = [
       [{ mtu: 1000 }, BOTH, "IPv6 needs 1280"],
       [

@@ -27,18 +27,18 @@ describe("an IPAM plugin of others that fails", function () {
   let wired: WiredNode;
   let ipam: FakeIpam;
   let executable: string;
-  let counter = 0;
 
-  beforeEach(function () {
+  before(function () {
     requireKernel(this);
-    lab = createLab(`ipamf${++counter}`);
+    lab = createLab("ipamf");
     node = new ForeignIpamNode(lab);
     ({ wired, ipam, executable } = node);
   });
-  afterEach(() => lab?.destroy());
+  beforeEach(() => node?.reset());
+  after(() => lab?.destroy());
 
   it("P16: ADD passes on the IPAM plugin's error with code, message and details, and calls the plugin's DEL", () => {
-    const pod = lab.pod("refused");
+    const pod = node.pod("refused");
     ipam.fails("ADD", { cniVersion: "1.0.0", code: 110, msg: "no address left in pool", details: "pool b" });
     const { exitCode, error } = node.attach(pod);
     assert.deepEqual([exitCode, error?.code, error?.msg], [1, 110, "no address left in pool"]);
@@ -72,7 +72,7 @@ describe("an IPAM plugin of others that fails", function () {
   ];
   for (const [what, code, words, arrange] of broken) {
     it(`IPAM-02: an IPAM plugin that ${what} is error ${code}, its DEL is called and nothing is left`, () => {
-      const pod = lab.pod("broken");
+      const pod = node.pod("broken");
       arrange(ipam);
       const { exitCode, error } = node.attach(pod);
       assert.deepEqual([exitCode, error?.code], [1, code], error?.msg);
@@ -84,7 +84,7 @@ describe("an IPAM plugin of others that fails", function () {
   }
 
   it("IPAM-03: ADD reports an IPAM plugin that cannot be executed with a clear error", () => {
-    const pod = lab.pod("missing");
+    const pod = node.pod("missing");
     const missing = node.attach(pod, { ipam: { type: "not-there" } });
     assert.equal(missing.error?.code, 7);
     assert.match(missing.error?.msg ?? "", /failed to find plugin "not-there" in path \["\/.*\/plugins"\]/);
@@ -102,7 +102,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-04: after an ADD that executes no IPAM plugin, DEL still calls the plugin of the attachment's earlier ADD", () => {
-    const pod = lab.pod("again");
+    const pod = node.pod("again");
     ipam.fails("DEL", { cniVersion: "1.0.0", code: 110, msg: "database is locked" });
     ipam.fails("ADD", "");
     assert.equal(node.attach(pod).exitCode, 1);
@@ -116,7 +116,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-03: our own executable under another name does not execute itself without end", () => {
-    const pod = lab.pod("alias");
+    const pod = node.pod("alias");
     const alias = path.join(ipam.directory, "alias");
     writeFileSync(alias, `#!/bin/sh\nexec -a alias ${executable}\n`.replace("#!/bin/sh", "#!/bin/bash"), {
       mode: 0o755,
@@ -127,7 +127,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-04: a DEL that the IPAM plugin refuses fails, but removes everything of ours, and can be repeated", () => {
-    const pod = lab.pod("stuck");
+    const pod = node.pod("stuck");
     for (const hide of [false, true]) {
       assert.equal(node.attach(pod).exitCode, 0);
       if (!hide) ipam.fails("DEL", { code: 11, msg: "database is away" });
@@ -148,7 +148,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-04: after a change to host-local a DEL calls the plugin of the ADD, with the configuration of the ADD", () => {
-    const pod = lab.pod("changed");
+    const pod = node.pod("changed");
     assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
     for (const served of [false, true]) {
       if (served) assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
@@ -169,7 +169,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("P16: keys below ipam whose types differ from host-local's are passed to the IPAM plugin unchecked", () => {
-    const pod = lab.pod("types");
+    const pod = node.pod("types");
     const others = {
       ipam: { type: ipam.type, ranges: { a: "10.0.0.0/8" }, subnet: ["x"], routes: "default", dataDir: "/x" },
     };
@@ -185,7 +185,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("P16: CHECK passes on the IPAM plugin's error about the addresses", () => {
-    const pod = lab.pod("checked");
+    const pod = node.pod("checked");
     const added = node.attach(pod);
     assert.equal(added.exitCode, 0, added.stdout);
     ipam.fails("CHECK", { code: 120, msg: "10.99.0.5 belongs to pod b" });
@@ -197,7 +197,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-05: ADD refuses an address that another pod of the network has, and gives it back to the IPAM plugin", async () => {
-    const [first, second] = [lab.pod("first"), lab.pod("second")];
+    const [first, second] = [node.pod("first"), node.pod("second")];
     assert.equal(node.attach(first).exitCode, 0);
     const { error } = node.attach(second);
     assert.equal(error?.code, 103);
@@ -215,7 +215,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-05: ADD refuses an address that the bridge has", () => {
-    const [first, second] = [lab.pod("holds"), lab.pod("wants")];
+    const [first, second] = [node.pod("holds"), node.pod("wants")];
     assert.equal(node.attach(first).exitCode, 0);
     ipam.gives({ ips: [{ address: "10.99.0.1/24", gateway: "10.99.0.7" }] });
     const { error } = node.attach(second);
@@ -225,7 +225,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("P18: a DEL after an ADD that was killed while the IPAM plugin ran waits for the plugin, and then releases what it gave", async () => {
-    const pod = lab.pod("killed");
+    const pod = node.pod("killed");
     ipam.does("ADD", SLOW);
     const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
     while (ipam.calls.length === 0 || ipam.verbs[0] !== "ADD") await pause(5);
@@ -273,7 +273,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("P16: GC calls the IPAM plugin's DEL for an attachment that has ended, which releases its addresses", () => {
-    const [ended, alive] = [lab.pod("ended"), lab.pod("alive")];
+    const [ended, alive] = [node.pod("ended"), node.pod("alive")];
     assert.equal(node.attach(ended).exitCode, 0);
     ipam.gives({ ips: [{ address: "10.99.0.6/24" }] });
     assert.equal(node.attach(alive).exitCode, 0);
@@ -297,7 +297,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("P16: GC repeats the DEL of an ADD without a record until the IPAM plugin succeeds, once that ADD is long over", async () => {
-    const pod = lab.pod("killed");
+    const pod = node.pod("killed");
     ipam.does("ADD", SLOW);
     const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
     while (ipam.verbs[0] !== "ADD") await pause(5);
@@ -327,13 +327,13 @@ describe("an IPAM plugin of others that fails", function () {
   it("P18: after ADDs killed at any moment and one DEL each, the IPAM plugin holds no address and nothing of ours is left", async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
     const random = randomFrom(seed);
-    const pod = lab.pod("storm");
+    const pod = node.pod("storm");
     ipam.does("ADD", "exec 2>/dev/null");
     const undisturbed = node.attach(pod);
     assert.equal(undisturbed.exitCode, 0, undisturbed.stdout);
     assert.equal(node.detach(pod).exitCode, 0);
     const counts = { early: 0, given: 0, ended: 0 };
-    for (let round = 0; round < 40; round++) {
+    for (let round = 0; round < 20; round++) {
       const before = ipam.verbs.length;
       const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
       const timer = setTimeout(() => running.kill("SIGKILL"), random() * 1.1 * undisturbed.milliseconds);
@@ -348,11 +348,11 @@ describe("an IPAM plugin of others that fails", function () {
       node.assertNothingLeft(pod);
     }
     console.log(`      seed ${seed} (DRAWBRIDGE_SEED replays it): ${JSON.stringify(counts)}`);
-    assert.ok(counts.early + counts.given > 10, JSON.stringify(counts));
+    assert.ok(counts.early + counts.given > 5, JSON.stringify(counts));
   });
 
   it("IPAM-06: a background process of the IPAM plugin's ADD delays neither that ADD nor the DEL", () => {
-    const pod = lab.pod("daemon");
+    const pod = node.pod("daemon");
     ipam.does("ADD", BACKGROUND);
     try {
       const added = node.attach(pod);
@@ -368,7 +368,7 @@ describe("an IPAM plugin of others that fails", function () {
   });
 
   it("IPAM-06: after a killed ADD, DEL first waits for the IPAM plugin's background process, and later goes on without it", async () => {
-    const pod = lab.pod("orphan");
+    const pod = node.pod("orphan");
     ipam.does("ADD", `${BACKGROUND}\n ${SLOW}`);
     const running = startPlugin(wired.node, podCall("ADD", wired, pod, node.changes(), { executable }));
     while (!existsSync(`${ipam.directory}/background`)) await pause(5);

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
 /** A call of the fake IPAM plugin, as the plugin recorded it. */
 export interface IpamCallSeen {
@@ -26,6 +26,16 @@ export class FakeIpam {
     for (const name of ["calls", "held"]) mkdirSync(`${directory}/${name}`, { recursive: true });
     writeFileSync(this.#path(type), script(directory));
     chmodSync(this.#path(type), 0o755);
+  }
+
+  /** Forgets calls and given addresses, and what a test has set. */
+  reset(): void {
+    for (const name of ["calls", "held"]) {
+      rmSync(`${this.directory}/${name}`, { recursive: true });
+      mkdirSync(`${this.directory}/${name}`);
+    }
+    for (const name of readdirSync(this.directory))
+      if (/^([A-Z]+\.\w+|background)$/.test(name)) rmSync(`${this.directory}/${name}`);
   }
 
   /** Sets the output of its ADD. */

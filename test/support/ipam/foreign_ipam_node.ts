@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { ipJson, nodeState, nothingHeld } from "../cni/kernel_state.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { deleteLink } from "../../../kernel/route/link.ts";
 import { add, type CallOutcome, type Configuration, del, pluginAs } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -32,8 +33,22 @@ export class ForeignIpamNode {
     this.lab = lab;
     this.wired = twoNodes(lab).node1;
     this.ipam = new FakeIpam(`${lab.scratch}/plugins`);
-    this.ipam.gives(BOTH);
+    this.reset();
     this.executable = pluginAs("drawbridge", this.ipam.directory);
+  }
+
+  /** Returns to the state before the first pod: the IPAM plugin gives {@link BOTH}, the node has no bridge and no store. */
+  reset(): void {
+    this.ipam.reset();
+    this.ipam.gives(BOTH);
+    rmSync(this.wired.node.dataDir, { recursive: true, force: true });
+    const bridges = this.wired.node.links().filter(({ kind }) => kind === "bridge");
+    this.wired.node.route.requestAll(bridges.map(({ index }) => deleteLink({ index })));
+  }
+
+  /** Makes a pod whose name no other has. */
+  pod(name: string): LabPod {
+    return this.lab.pod(`${name}${this.lab.namespaces.length}`);
   }
 
   changes(overrides: Configuration = {}): Configuration {
