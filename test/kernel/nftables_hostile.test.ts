@@ -14,7 +14,7 @@ import { listing, loaded } from "../support/nftables/comparison.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-const COUNT = 10_000;
+const COUNT = 2000;
 const PER_TABLE = 1000;
 
 /** Returns texts that are meaningful to nft, a shell, C or Unicode, and mixtures of them; the same in each run. */

@@ -17,7 +17,10 @@ import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
 
 const FAMILIES = [4, 6] as const;
 
-for (const { bridgeNetfilter, bypassBridge, title: state, short } of WAYS) {
+/** Each setting on and off: what a packet meets with one of them does not depend on the other. */
+const STATES = WAYS.filter(({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter !== bypassBridge);
+
+for (const { bridgeNetfilter, bypassBridge, title: state, short } of STATES) {
   describe(`live connections follow policies, ${state}`, function () {
     this.timeout(120_000);
     let lab: Lab;

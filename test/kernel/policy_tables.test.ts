@@ -12,7 +12,7 @@ import { manifestsOf } from "../support/policy/raw_cluster.ts";
 import { EVERYTHING, SHOP } from "../support/policy/shop.ts";
 import { requireKernel } from "../support/privilege.ts";
 
-const CLUSTERS = 12;
+const CLUSTERS = 4;
 const SEED = 7;
 
 const ALL_OPTIONS: PolicyOptions = {

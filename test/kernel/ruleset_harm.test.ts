@@ -15,9 +15,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
 import { contentOf } from "../support/ruleset/content.ts";
 import { requireKernel } from "../support/privilege.ts";
-import { randomFrom } from "../support/random.ts";
 
-const ROUNDS = 100;
 const REPAIR_MILLISECONDS = 1000;
 const OWNERS = 20;
 
@@ -81,21 +79,17 @@ for (const isOwned of [false, true]) {
       lab?.destroy();
     });
 
-    it(`${isOwned ? "does no damage" : "is repaired in under a second and counted"} in ${ROUNDS} rounds (DP-09)`, async function () {
+    it(`${isOwned ? "does no damage" : "is repaired in under a second and counted"} after each kind of harm (DP-09)`, async function () {
       this.timeout(120_000);
       assert.ok(ruleset !== undefined);
-      const seed = Date.now() >>> 0;
-      const random = randomFrom(seed);
       const whole = tables.map((table) => contentOf(writer, table));
       const listing = node.exec("nft", ["list", "ruleset"]);
-      for (let round = 0; round < ROUNDS; round++) {
-        const name = harmNames[Math.floor(random() * harmNames.length)] ?? "element";
-        const what = `round ${round}: ${name}; seed ${seed}`;
+      for (const what of harmNames) {
         const before = ruleset.status();
-        const isForeign = name === "foreign table with drop";
-        const isRefused = isOwned && !isForeign && name !== "flush ruleset";
-        if (isRefused) assert.throws(() => node.exec("nft", ["-f", "-"], harms[name]), /not permitted/, what);
-        else node.exec("nft", ["-f", "-"], harms[name]);
+        const isForeign = what === "foreign table with drop";
+        const isRefused = isOwned && !isForeign && what !== "flush ruleset";
+        if (isRefused) assert.throws(() => node.exec("nft", ["-f", "-"], harms[what]), /not permitted/, what);
+        else node.exec("nft", ["-f", "-"], harms[what]);
         const deadline = Date.now() + REPAIR_MILLISECONDS;
         const isRepaired = (): boolean =>
           tables.every((table, index) => readContent(writer, table) === whole[index]) &&

@@ -1,16 +1,11 @@
 import assert from "node:assert/strict";
 import { endianness } from "node:os";
 import fc from "fast-check";
-import {
-  type ConntrackEntry,
-  type ConntrackKey,
-  ConntrackStatus,
-  parseEntry,
-} from "../../../kernel/conntrack/entry.ts";
+import { type ConntrackKey, parseEntry } from "../../../kernel/conntrack/entry.ts";
 import { parseConntrackEvent } from "../../../kernel/conntrack/event.ts";
 import { parseFlowEvent, parseListedFlow } from "../../../kernel/conntrack/flow_event.ts";
-import { hasLabel, labelBit, labels } from "../../../kernel/conntrack/labels.ts";
-import { changeLabels, ConntrackMessage, deleteEntry, getEntry } from "../../../kernel/conntrack/request.ts";
+import { labelBit, labels } from "../../../kernel/conntrack/labels.ts";
+import { ConntrackMessage, deleteEntry } from "../../../kernel/conntrack/request.ts";
 import { type ConntrackTuple, formatTuple } from "../../../kernel/conntrack/tuple.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { protocolFromNumber, protocolNumber } from "../../../kernel/ip/protocol.ts";
@@ -59,21 +54,6 @@ describe("kernel/conntrack messages", () => {
     if (endianness() !== "LE") skip(this, "the bytes are little-endian");
   });
 
-  it("the request to clear label 100 has the bytes that were measured on a kernel", () => {
-    const zeros = "00".repeat(16);
-    const mask = `${"00".repeat(12)}10${"00".repeat(3)}`;
-    const request = changeLabels({ original: tcp }, { value: 0n, mask: labelBit(100) });
-    assert.equal(hex(request), `02000000${TCP_TUPLE}14001600${zeros}14001700${mask}`);
-    assert.equal(request.type, 0x100);
-    assert.equal(request.flags, 1, "without NLM_F_CREATE, the kernel makes no entry");
-  });
-
-  it("a label's value has no bit outside of the mask, since the kernel would flip it", () => {
-    const request = changeLabels({ original: tcp }, { value: labelBit(3) | labelBit(100), mask: labelBit(100) });
-    const word = `${"00".repeat(12)}10${"00".repeat(3)}`;
-    assert.ok(hex(request).endsWith(`14001600${word}14001700${word}`));
-  });
-
   it("a deletion always has a tuple, since one without would empty the table", () => {
     fc.assert(
       fc.property(fc.constantFrom(tcp, ping), fc.nat(0xffff), fc.option(fc.nat(0xffff_ffff)), (original, zone, id) => {
@@ -84,60 +64,6 @@ describe("kernel/conntrack messages", () => {
         assert.match(hex(request).slice(8), /^..00018014000180|^..0001802c000180/);
       }),
     );
-  });
-
-  it("a request has the zone and the ID that its key has", () => {
-    const zoned = { original: tcp, zone: 5, id: 0x01020304 };
-    assert.equal(hex(deleteEntry(zoned)), `02000000${TCP_TUPLE}08000c00010203040600120000050000`);
-    assert.equal(hex(getEntry(zoned)), `02000000${TCP_TUPLE}0600120000050000`);
-    const inTuple = `3c000180${TCP_TUPLE.slice(8)}0600030000050000`;
-    assert.equal(hex(getEntry({ ...zoned, zoneDirection: "original" })), `02000000${inTuple}`);
-    assert.equal(hex(getEntry({ ...zoned, zoneDirection: "reply" })), `02000000${TCP_TUPLE}`);
-  });
-
-  it("every field of an entry is read", () => {
-    const entry = parseEntry(
-      message(
-        [
-          TCP_TUPLE,
-          REPLY_TUPLE,
-          "080003000000000e", // status
-          "10000480" + "0c000180" + "0500010003000000", // TCP, established
-          "0800070000000e10", // timeout
-          "0800080000000abc", // mark
-          "1c000980" + "0c00010000000000000000070c0002000000000100000000",
-          "1c000a80" + "0c00010000000000000000080c0002000000000000000001",
-          "08000c0001020304", // ID
-          "0600120000050000", // zone
-          `14001600${"00".repeat(12)}10${"00".repeat(3)}`,
-        ].join(""),
-      ),
-    );
-    const expected: ConntrackEntry = {
-      family: 4,
-      original: tcp,
-      reply: tcp,
-      zone: 5,
-      zoneDirection: "both",
-      id: 0x01020304,
-      status: ConntrackStatus.SEEN_REPLY | ConntrackStatus.ASSURED | ConntrackStatus.CONFIRMED,
-      mark: 0xabc,
-      labels: labelBit(100),
-      timeout: 3600,
-      counters: { original: { packets: 7n, bytes: 1n << 32n }, reply: { packets: 8n, bytes: 1n } },
-      tcpState: "established",
-    };
-    assert.deepEqual(entry, expected);
-  });
-
-  it("tuples are read as they were written, also of ICMPv6", () => {
-    for (const original of [tcp, ping]) {
-      const { body } = getEntry({ original });
-      const family = original === tcp ? 2 : 10;
-      const attributes = Buffer.from(body.subarray(4)).toString("hex");
-      const reply = `${attributes.slice(0, 4)}0280${attributes.slice(8)}`;
-      assert.deepEqual(parseEntry(message(attributes + reply, {}, family)).original, original);
-    }
   });
 
   it("an entry without tuples, of another family, or with addresses of another family is refused", () => {
@@ -225,15 +151,6 @@ describe("kernel/conntrack messages", () => {
 describe("kernel/conntrack labels", () => {
   before(function () {
     if (endianness() !== "LE") skip(this, "the bytes are little-endian");
-  });
-
-  it("label n is bit n of the kernel's bitmap", () => {
-    for (let label = 0; label < 128; label++) {
-      const bitmap = new Uint8Array(16);
-      bitmap[label >>> 3] = 1 << (label & 7);
-      assert.equal(labels.decode(bitmap), labelBit(label));
-      for (const other of [0, 63, 64, 100, 127]) assert.equal(hasLabel(labels.decode(bitmap), other), other === label);
-    }
   });
 
   it("an invalid label number and a bitmap of another size are refused", () => {

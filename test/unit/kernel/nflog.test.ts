@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { endianness } from "node:os";
 import { bindLogGroup } from "../../../kernel/nflog/group.ts";
 import { type LoggedPacket, parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
 import { skip } from "../../support/privilege.ts";
 
 const PACKET = 0x400;
@@ -45,53 +44,6 @@ describe("kernel/nflog messages", () => {
       assert.throws(() => bindLogGroup({ ...group, group: wrong }), /group: .*; expected 0 to 65535/);
       assert.throws(() => bindLogGroup({ ...group, copyBytes: wrong }), /copyBytes: .*; expected 0 to 65535/);
     }
-  });
-
-  it("every field of a packet is read", () => {
-    const payload = "450000000001000040060000" + "0a090102" + "0a600001" + "12340050";
-    const packet = logged([
-      [1, "08000200"],
-      [2, "0000002a"],
-      [3, "0000000000000007" + "0000000000000009"],
-      [4, "00000003"],
-      [5, "00000004"],
-      [9, payload],
-      [10, Buffer.from("ingress 5f3a\0").toString("hex")],
-      [16, "020000009901020000009902080000"],
-      [17, "000e"],
-    ]);
-    assert.deepEqual(packet, {
-      group: 0x1234,
-      hook: "forward",
-      prefix: "ingress 5f3a",
-      mark: 0x2a,
-      timestamp: 7_000_009n,
-      inputInterface: 3,
-      outputInterface: 4,
-      hardwareHeader: new Uint8Array(Buffer.from("0200000099010200000099020800", "hex")),
-      payload: new Uint8Array(Buffer.from(payload, "hex")),
-      ip: {
-        family: 4,
-        source: parseAddress("10.9.1.2"),
-        destination: parseAddress("10.96.0.1"),
-        protocol: "tcp",
-        sourcePort: 0x1234,
-        destinationPort: 80,
-        icmp: undefined,
-        isLaterFragment: false,
-      },
-    });
-  });
-
-  it("a packet with only its header is read, with empty defaults", () => {
-    const packet = logged([[1, "08000900"]]);
-    assert.deepEqual([packet?.hook, packet?.prefix, packet?.mark, packet?.ip], [9, "", 0, undefined]);
-    assert.equal(packet?.payload.length, 0);
-  });
-
-  it("a message of another type is not a packet", () => {
-    assert.equal(logged([[1, "08000200"]], 0x401), undefined);
-    assert.equal(logged([[1, "08000200"]], 0x100), undefined);
   });
 
   it("a prefix has only printable ASCII, and is cut at its NUL and at 127 characters", () => {

@@ -1,20 +1,14 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { decodeAttributes } from "../../../kernel/netlink/attribute.ts";
-import { littleEndian } from "../../../kernel/netlink/writer.ts";
 import { type Change, requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { formatNftDuration } from "../../../kernel/nftables/text/element_text.ts";
-import { concatenation, lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
-import { type Instruction, type InstructionName, instructions } from "../../../kernel/nftables/encode/instruction.ts";
+import { concatenation, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { SetDefinition, TableFamily } from "../../../kernel/nftables/model/object.ts";
-import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
 import {
   accept,
   anyFlag,
   equals,
-  inPrefix,
   inSet,
   not,
   oneOf,
@@ -28,24 +22,6 @@ import { formatChanges, formatTable } from "../../../kernel/nftables/text/text.t
 const table = { family: "inet", name: "t" } as const;
 const address = parseAddress("10.0.0.1");
 
-function isName(name: string): name is InstructionName {
-  return Object.hasOwn(instructions, name);
-}
-
-/** Prints an instruction as one line: its name and its attributes, with bytes in hexadecimal. */
-function shown({ name, data }: Instruction): string {
-  if (!isName(name)) return name;
-  const text = JSON.stringify(decodeAttributes(instructions[name], data), (_key, value: unknown) => {
-    if (value instanceof Uint8Array) return Buffer.from(value).toString("hex");
-    return typeof value === "bigint" ? Number(value) : value;
-  });
-  return `${name} ${text.replaceAll('"', "")}`;
-}
-
-function lowered(family: TableFamily, ...statements: readonly Statement[]): readonly string[] {
-  return lowerRule(rule(...statements), family, () => 7).instructions.map((one) => shown(one));
-}
-
 function assertRefused(action: () => unknown, message: RegExp): void {
   assert.throws(
     action,
@@ -53,72 +29,7 @@ function assertRefused(action: () => unknown, message: RegExp): void {
   );
 }
 
-function host32(value: number): string {
-  const bytes = Buffer.alloc(4);
-  if (littleEndian) bytes.writeUInt32LE(value);
-  else bytes.writeUInt32BE(value);
-  return bytes.toString("hex");
-}
-
 describe("kernel/nftables: rules as instructions", () => {
-  it("a field's protocols are tested once before its first use, the network protocol first", () => {
-    const key = concatenation("ip saddr", "tcp dport");
-    assert.deepEqual(lowered("inet", inSet(key, "s"), equals("tcp sport", 80)), [
-      "meta {target:1,key:15}",
-      "cmp {source:1,operator:0,data:{value:02}}",
-      "meta {target:1,key:16}",
-      "cmp {source:1,operator:0,data:{value:06}}",
-      "payload {target:1,base:1,offset:12,length:4}",
-      "payload {target:9,base:2,offset:2,length:2}",
-      "lookup {set:s,source:1,flags:0}",
-      "payload {target:1,base:2,offset:0,length:2}",
-      "cmp {source:1,operator:0,data:{value:0050}}",
-    ]);
-    assert.equal(lowered("ip", equals("ip saddr", address)).length, 2, "a table of one family needs no test");
-    assert.equal(lowered("bridge", equals("ip saddr", address))[0], "meta {target:1,key:1}");
-  });
-
-  it("each field of a key takes whole registers, and a hash's operands come after its result", () => {
-    const hash = { kind: "jhash", of: ["ip saddr", "ip daddr"], modulus: 3, seed: 1 } as const;
-    assert.deepEqual(lowered("ip", inSet(concatenation("ip daddr", "meta l4proto", hash), "s")), [
-      "payload {target:1,base:1,offset:16,length:4}",
-      "meta {target:9,key:16}",
-      "payload {target:2,base:1,offset:12,length:4}",
-      "payload {target:13,base:1,offset:16,length:4}",
-      "hash {source:2,target:10,length:8,modulus:3,seed:1,type:0}",
-      "lookup {set:s,source:1,flags:0}",
-    ]);
-  });
-
-  it("a mark's bit is cleared by the mask before it is set, in the machine's byte order", () => {
-    assert.deepEqual(lowered("inet", setMarkBit(0x4000)), [
-      "meta {target:1,key:3}",
-      `bitwise {source:1,target:1,length:4,mask:{value:${host32(0xffffbfff)}},xor:{value:${host32(0x4000)}}}`,
-      "meta {key:3,source:1}",
-    ]);
-  });
-
-  it("address and port of a map's data are in adjacent registers", () => {
-    const target = { kind: "map", family: "ip6", hasPort: true, lookup: lookup("tcp dport", "m") } as const;
-    assert.deepEqual(lowered("inet", { kind: "dnat", target }).slice(-2), [
-      "lookup {set:m,source:1,target:1,flags:0}",
-      "nat {type:1,family:10,addressMin:1,portMin:2}",
-    ]);
-  });
-
-  it("a set of one value, a range of one value and a prefix of full length are compared as that value", () => {
-    const value = lowered("ip", equals("ip saddr", address));
-    assert.deepEqual(lowered("ip", oneOf("ip saddr", [address])), value);
-    assert.deepEqual(lowered("ip", inPrefix("ip saddr", parseCidr("10.0.0.1/32"))), value);
-    const range = {
-      kind: "match",
-      left: "ip saddr",
-      isNegated: false,
-      right: { kind: "range", first: address, last: address },
-    } as const;
-    assert.deepEqual(lowered("ip", range), value);
-  });
-
   const port = { kind: "redirect", port: 80 } as const;
   const wide = concatenation("iifname", "oifname", "iifname", "oifname", "iifname");
   const refusals: readonly (readonly [string, TableFamily, readonly Statement[], RegExp])[] = [
@@ -144,6 +55,12 @@ describe("kernel/nftables: rules as instructions", () => {
       "inet",
       [equals("meta nfproto", "ipv6"), { kind: "snat", target: { kind: "address", address } }],
       /"snat" after .* a test for ip6;/,
+    ],
+    [
+      "a reply's family that the rule's test of the protocol excludes",
+      "inet",
+      [equals("meta protocol", "ip"), { kind: "snat", target: { kind: "address", address: parseAddress("::1") } }],
+      /"snat" after .* a test for ip;/,
     ],
     ["a key too long", "inet", [inSet(wide, "s")], /80 bytes; expected at most 64/],
     [
