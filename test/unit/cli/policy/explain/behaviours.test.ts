@@ -8,7 +8,7 @@ spec: { nodeName: n1${more} }
 status: { phase: Running, podIPs: [{ ip: 10.1.0.${name.length} }] }
 `;
 
-/** The worked example in the documentation of NetworkPolicy, with a range of ports. */
+/** The worked example in the documentation of NetworkPolicy. */
 const WORKED_EXAMPLE = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
@@ -43,7 +43,17 @@ spec:
     ports:
     - protocol: TCP
       port: 5978
-      endPort: 5980
+`;
+
+const RANGE_EXAMPLE = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: multi-port-egress, namespace: default }
+spec:
+  podSelector: { matchLabels: { role: db } }
+  policyTypes: [Egress]
+  egress:
+    - to: [{ ipBlock: { cidr: 10.0.0.0/24 } }]
+      ports: [{ protocol: TCP, port: 32000, endPort: 32768 }]
 `;
 
 const SHADOW = `apiVersion: networking.k8s.io/v1
@@ -106,18 +116,60 @@ describe("policy explain: behaviours", () => {
     }
   });
 
-  it("POL-40 POL-51: the nearest rule of the worked example is named with its line and each mismatch", async () => {
-    for (const [args, words] of [
-      ["--from default/frontend --to default/db --port 6379/UDP", /\(a\.yaml:26\), but it is for TCP/],
+  it("POL-40 POL-51: each case of the worked example, and its neighbours, is answered with the rule or its mismatch", async () => {
+    const rule =
+      /ingress allowed by NetworkPolicy default\/test-network-policy ingress\[0\]\.from\[\d\], ports\[0\] \(a\.yaml:(15|19|22)\)/;
+    const cases: readonly (readonly [string, number, RegExp])[] = [
+      ["--from default/frontend --to default/db --port 6379", 0, rule],
+      ["--from 172.17.0.255 --to default/db --port 6379/TCP", 0, rule],
+      ["--from 172.17.2.0 --to default/db --port 6379/TCP", 0, rule],
+      [
+        "--from 172.17.1.0 --to default/db --port 6379",
+        1,
+        /\(a\.yaml:15\), but the address is within except 172\.17\.1\.0\/24/,
+      ],
+      ["--from 172.17.1.255 --to default/db --port 6379", 1, /within except 172\.17\.1\.0\/24/],
+      [
+        "--from default/other --to default/db --port 6379",
+        1,
+        /nearest: NetworkPolicy default\/test-network-policy ingress\[0\]/,
+      ],
+      ["--from default/frontend --to default/db --port 6378", 1, /\(a\.yaml:26\), but it is for port 6379/],
+      ["--from default/frontend --to default/db --port 6380", 1, /but it is for port 6379/],
+      ["--from default/frontend --to default/db --port 6379/UDP", 1, /but it is for TCP/],
+      ["--from default/db --to 10.0.0.255 --port 5978", 0, /egress\[0\]\.to\[0\], ports\[0\] \(a\.yaml:30\)/],
+      [
+        "--from default/db --to 10.0.1.0 --port 5978",
+        1,
+        /\(a\.yaml:30\), but the address is not within 10\.0\.0\.0\/24/,
+      ],
       [
         "--from default/db --to 10.96.0.10 --port 53/UDP",
-        /\(a\.yaml:30\), but the address is not within 10\.0\.0\.0\/24; it is for TCP; it is for ports 5978 to 5980/,
+        1,
+        /but the address is not within 10\.0\.0\.0\/24; it is for TCP; it is for port 5978/,
       ],
-    ] as const) {
-      const { code, out } = await explain(example, args);
-      assert.equal(code, 1, args);
-      assert.match(out, words);
+    ];
+    for (const [args, code, words] of cases) {
+      const outcome = await explain(example, args);
+      assert.equal(outcome.code, code, args);
+      assert.match(outcome.out, words);
     }
+  });
+
+  it("POL-41: the example of a port range allows 32000 to 32768 and nothing beside it", async () => {
+    const texts = [RANGE_EXAMPLE, ...pods];
+    for (const [port, code] of [
+      [31_999, 1],
+      [32_000, 0],
+      [32_768, 0],
+      [32_769, 1],
+    ] as const) {
+      const outcome = await explain(texts, `--from default/db --to 10.0.0.1 --port ${port}`);
+      assert.equal(outcome.code, code, String(port));
+      if (code === 1) assert.match(outcome.out, /but it is for ports 32000 to 32768/);
+    }
+    const all = await explain(texts, "--from default/db --to 10.0.0.1");
+    assert.match(all.out, /^default\/db to 10\.0\.0\.1: 32000-32768\/TCP\n/);
   });
 
   it("POL-51: the answer has what isolates each end, the rule that allows with its line, and the tiers on the way", async () => {
@@ -140,7 +192,7 @@ spec:
       `default/frontend to default/db, port 6379/TCP, IPv4: allowed
   egress  allowed as no policy has a say
   ingress allowed by NetworkPolicy default/test-network-policy ingress[0].from[2], ports[0] (a.yaml:22)
-          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:65)
+          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:64)
           isolated by default/test-network-policy (a.yaml:1)
 `,
     );
