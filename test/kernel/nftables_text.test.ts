@@ -20,13 +20,12 @@ import {
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contents } from "../support/nftables/arbitrary.ts";
-import { assertElements, assertSame, listing, loaded } from "../support/nftables/comparison.ts";
+import { assertElements, assertSame } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
-import { nodeTable, nodeText } from "../support/nftables/node_ruleset.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 /** The short form uses the same tables each time; the long one generates others. */
-const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? { numRuns: 300 } : { numRuns: 15, seed: 1 };
+const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? { numRuns: 300 } : { numRuns: 10, seed: 1 };
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
 
@@ -93,12 +92,6 @@ describe("kernel/nftables: our text and nft's listing", () => {
 
   it("a bridge table with names, Ethernet addresses, ARP and the unspecified address lists as our text", () => {
     assertSame(nft, written, other, { table: bridgeTable, elements: bridgeElements });
-  });
-
-  it("a node's whole ruleset lists the same as a hand-written text that nft loads", () => {
-    const content = { table: nodeTable, elements: new Map() };
-    assertSame(nft, written, other, content);
-    assert.equal(listing(written), loaded(other, nodeText));
   });
 
   it("the catch-all of a set of ranges, which nft 1.0.6 cannot load, is read back, and deleted like other elements", () => {
