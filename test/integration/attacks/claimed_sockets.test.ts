@@ -24,7 +24,7 @@ function withoutAge(manifests: string): string {
 type Protection = NonNullable<ServicedNodeOptions["protection"]>;
 
 describe("Services that claim what nodes depend on", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let on: TrafficLab;
 
   before(function () {

@@ -26,7 +26,7 @@ async function on(
 }
 
 describe("a table of connections that pods fill together", function () {
-  this.timeout(240_000);
+  this.timeout(300_000);
 
   before(function () {
     requireKernel(this);

@@ -15,7 +15,8 @@ import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 
 for (const way of OPPOSITE_WAYS) {
   const { title: state, bridgeNetfilter, bypassBridge } = way;
-  describe(`attacks on pods of the same node, ${state}`, () => {
+  describe(`attacks on pods of the same node, ${state}`, function () {
+    this.timeout(300_000);
     let on: GuardedNode;
 
     useGuardedNode("guard", way, (made) => {

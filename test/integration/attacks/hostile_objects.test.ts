@@ -55,7 +55,7 @@ const GUARDED: ReadonlySet<string> = new Set(Object.values(GUARD_SETS).map(({ na
 const listingSchema = v.object({ nftables: v.array(objectSchema) });
 
 describe("hostile texts in objects, file names and attachments", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   const seed = Date.now() >>> 0;
   const mark = `drawbridge-owned-${process.pid}-${seed}`;
   let lab: Lab | undefined;

@@ -26,7 +26,7 @@ const SHORT = "100";
 for (const way of OPPOSITE_WAYS) {
   const { title: state } = way;
   describe(`attacks with messages between hosts of a link, ${state}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: GuardedNode;
 
     useGuardedNode("link", way, (made) => void (on = made));

@@ -45,7 +45,7 @@ const macOf = (namespace: LabNamespace, link: string): MacAddress =>
 
 for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
   describe(`attacks on host ports of localhost ${keeper}, ${way.title}`, function () {
-    this.timeout(90_000);
+    this.timeout(300_000);
     let lab: Lab;
     let on: LocalhostNode;
     let attacker: LabPod;

@@ -44,7 +44,7 @@ interface Party {
 }
 
 describe("attacks by pods that leave with the node's address", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let nodes: TwoNodes;
   let policyd: PolicydNode;

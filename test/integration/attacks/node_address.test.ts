@@ -42,7 +42,7 @@ interface Target {
 }
 
 describe("attacks on nodes by addresses that no Node object has", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
   /** The port of the last flows. Each run takes another one, so that no flow is part of one that was allowed before. */
   let port = 20_000;

@@ -129,7 +129,7 @@ const HONEST: readonly Case[] = [
 
 for (const way of OPPOSITE_WAYS) {
   describe(`attacks by a checksum that is written after the rules, ${way.title}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: GuardedNode;
     let router: FrameSocket;
     let pod: FrameSocket;

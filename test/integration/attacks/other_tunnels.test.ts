@@ -25,7 +25,7 @@ const FORGED = { 4: parseAddress("10.244.99.9"), 6: parseAddress("fd00:244:99::9
 
 for (const encapsulation of ["auto", "never"] as const) {
   describe(`attacks by pods on the tunnel of another add-on, encapsulation ${encapsulation}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: RouteLab;
     let victim: Readonly<Record<Family, ProbeSocket>>;
     const tunnels: ProbeSocket[] = [];

@@ -34,7 +34,8 @@ interface Stranger {
 }
 
 for (const way of OPPOSITE_WAYS) {
-  describe(`attacks by strangers with the address of a pod, ${way.title}`, () => {
+  describe(`attacks by strangers with the address of a pod, ${way.title}`, function () {
+    this.timeout(300_000);
     let on: GuardedNode;
     let strangers: Readonly<Record<"a neighbour" | "another bridge's container", Stranger>>;
 
@@ -111,7 +112,7 @@ const ONLY_X = networkPolicy("y", {
 });
 
 describe("policies and strangers with the address of a pod", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
 
   before(async function () {

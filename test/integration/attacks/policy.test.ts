@@ -60,7 +60,7 @@ const METADATA_SERVICE = parseAddress("10.96.7.7");
 for (const way of OPPOSITE_WAYS) {
   const { title: state, bypassBridge } = way;
   describe(`attacks on pods under policies, ${state}`, function () {
-    this.timeout(120_000);
+    this.timeout(300_000);
     let lab: Lab;
     let on: GuardedNode;
     let attacked: Attacked;

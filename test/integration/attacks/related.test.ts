@@ -21,7 +21,7 @@ const UNREACHABLE = { 4: 113, 6: 101 } as const;
 for (const way of OPPOSITE_WAYS) {
   const { title: state } = way;
   describe(`ICMP errors about connections of others, ${state}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: GuardedNode;
 
     useGuardedNode("related", way, (made) => void (on = made));

@@ -23,7 +23,7 @@ const SOURCE_ROUTE_SETTING = "net/ipv4/conf/cni0/accept_source_route";
 const [IPPROTO_IP, IP_OPTIONS] = [0, 4];
 
 describe("attacks by segment routing and source routes, on nodes that take these from other links", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
 
   before(async function () {

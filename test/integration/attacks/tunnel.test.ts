@@ -13,6 +13,7 @@ import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import { tunnelMac } from "../../../policyd/routes/tunnel_mac.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
+import type { Flow } from "../../lab/probe/prober.ts";
 import { encodeFrame, encodeIp, encodeUdp, type IpPacket, IpProtocol } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, type Received, SocketType } from "../../lab/probe/socket.ts";
@@ -29,6 +30,12 @@ const PORT = 9107;
 /** The router's addresses on the link of node1 and node2. */
 const ROUTER = { 4: parseAddress("192.0.2.254"), 6: parseAddress("2001:db8:2::254") } as const;
 const NODE_PORT = 30_478;
+const PUBLISHED = { name: "", protocol: "UDP", port: TUNNEL.port, nodePort: NODE_PORT };
+const READER_PORT = 9108;
+const POD_PORT = 8080;
+const CLAIMING_IPS = { 4: "10.96.0.108", 6: "fd00:96::108" } as const;
+/** The first byte of VXLAN's header: there is a VNI (RFC 7348, section 5). */
+const HAS_VNI = 0x08;
 const CLUSTER_IPS = { 4: "10.96.0.107", 6: "fd00:96::107" } as const;
 /** VXLAN's header, with the flag of a VNI (RFC 7348, section 5). */
 const VXLAN = [
@@ -51,14 +58,21 @@ interface Attack {
 
 for (const outer of FAMILIES) {
   describe(`attacks on the tunnel between nodes, over IPv${outer}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: RouteLab;
     let victim: Readonly<Record<Family, ProbeSocket>>;
 
     before(async function () {
       requireKernel(this);
       on = new RouteLab(`tunnel-attacks-${outer}`, { nodeFamilies: [outer] });
-      on.put("service.json", service(outer, on.nodes[2].addresses[outer]));
+      const { addresses, podAddresses } = on.nodes[2];
+      const published = { type: "NodePort", clusterIPs: [CLUSTER_IPS[outer]], ports: [PUBLISHED] };
+      const tunnel = { address: addresses[outer], port: TUNNEL.port };
+      on.put("service.json", service("tunnel", outer, published, tunnel));
+      const everywhere = on.nodes.map((node) => formatAddress(node.addresses[outer]));
+      const claiming = { clusterIPs: [CLAIMING_IPS[outer]], externalIPs: everywhere };
+      const reader = { address: podAddresses[outer], port: READER_PORT };
+      on.put("claim.json", service("claim", outer, claiming, reader));
       await on.start();
       const socket = (family: Family): ProbeSocket => {
         const opened = ProbeSocket.open(on.nodes[2].pod, family, SocketType.DATAGRAM);
@@ -67,8 +81,6 @@ for (const outer of FAMILIES) {
       };
       victim = { 4: socket(4), 6: socket(6) };
       await on.untilPodsReachPods();
-      // The rules stay in force, and no daemon restores those that the test removes.
-      await Promise.all(on.nodes.map(({ policyd }) => policyd.kill()));
     });
     after(async () => {
       for (const family of FAMILIES) victim?.[family].close();
@@ -97,6 +109,54 @@ for (const outer of FAMILIES) {
     const counted = ({ wired }: RoutedNode, reason: string): number =>
       droppedPackets(wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]), reason);
     const dropped = (at: RoutedNode): number => counted(at, DropReason.TUNNEL);
+
+    it(`CLAIM-01: the tunnel over IPv${outer} carries all pods' packets; a daemon that served the Service would let a pod read them`, async () => {
+      await on.untilPodsReachPods();
+      const [near, , far] = on.nodes;
+      await far.policyd.kill();
+      // Without our defence the attack works: a daemon that serves the Service would load this.
+      const { node } = far.wired;
+      const [setting, strictness] = ["net/ipv4/conf/all/rp_filter", node.readSysctl("net/ipv4/conf/all/rp_filter")];
+      node.writeSysctl(setting, "2");
+      const ip = outer === 4 ? "ip" : "ip6";
+      const pod = formatAddress(far.podAddresses[outer]);
+      const to = `${outer === 4 ? pod : `[${pod}]`}:${READER_PORT}`;
+      const own = formatAddress(far.addresses[outer]);
+      const rule = `${ip} daddr ${own} udp dport ${TUNNEL.port} dnat ${ip} to ${to}`;
+      node.exec("nft", ["insert", "rule", "inet", "drawbridge", "nat_prerouting", ...rule.split(" ")]);
+      const reader = ProbeSocket.open(far.pod, outer, SocketType.DATAGRAM);
+      reader.bind({ address: far.podAddresses[outer], port: READER_PORT });
+      const readNow = (): number => [...reader.drain()].filter(({ kind }) => kind === "data").length;
+      const flows = FAMILIES.map((family): Flow => {
+        const address = far.podAddresses[family];
+        return { protocol: "tcp", from: near.pod, to: { address, port: POD_PORT } };
+      });
+      const results = await on.prober.run(flows, { timeoutMilliseconds: 1000 });
+      assert.deepEqual(
+        results.map(({ reached }) => reached),
+        flows.map(() => false),
+      );
+      let isRead = false;
+      await eventually(() => {
+        for (const one of reader.drain()) isRead ||= one.kind === "data" && one.data[0] === HAS_VNI;
+        return isRead;
+      });
+      assert.ok(isRead, "the pod reads packets of other pods");
+      node.writeSysctl(setting, strictness?.trim() ?? "0");
+      // The next daemon does not serve the Service, though it is still there.
+      await far.policyd.start(["--encapsulation=auto"]);
+      await on.untilPodsReachPods();
+      // These are the last packets by the earlier rule.
+      readNow();
+      await on.untilPodsReachPods();
+      assert.equal(readNow(), 0);
+      reader.close();
+    });
+
+    it("the rules stay in force without a daemon, and no daemon restores those that the next tests remove", async () => {
+      await Promise.all(on.nodes.map(({ policyd }) => policyd.kill()));
+      await on.untilPodsReachPods();
+    });
 
     it(`GUARD-10: a UDP client of a node whose source port is VXLAN's gets its answers, beside a tunnel over IPv${outer}`, async () => {
       // The socket of the tunnel owns the port in its own family, so such a client can exist only in the other one.
@@ -298,28 +358,29 @@ async function datagramOf(socket: ProbeSocket, expectation: string): Promise<Ext
   return received;
 }
 
-/** Returns a Service whose endpoint is the tunnel of a node. */
-function service(family: Family, address: Address): string {
-  const ports = [{ name: "", protocol: "UDP", port: TUNNEL.port }];
+/** Returns a Service of a family at the tunnel's port, with further fields and one endpoint on node3. */
+function service(
+  name: string,
+  family: Family,
+  spec: { readonly ports?: readonly object[]; readonly [key: string]: unknown },
+  endpoint: Endpoint,
+): string {
+  const port = { name: "", protocol: "UDP" };
+  const metadata = { name, namespace: "default" };
   const items = [
     {
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name: "tunnel", namespace: "default" },
-      spec: {
-        type: "NodePort",
-        clusterIPs: [CLUSTER_IPS[family]],
-        ipFamilies: [`IPv${family}`],
-        ports: ports.map((port) => ({ ...port, nodePort: NODE_PORT })),
-      },
+      metadata,
+      spec: { ipFamilies: [`IPv${family}`], ports: [{ ...port, port: TUNNEL.port }], ...spec },
     },
     {
       apiVersion: "discovery.k8s.io/v1",
       kind: "EndpointSlice",
-      metadata: { name: "tunnel-1", namespace: "default", labels: { "kubernetes.io/service-name": "tunnel" } },
+      metadata: { ...metadata, labels: { "kubernetes.io/service-name": name } },
       addressType: `IPv${family}`,
-      ports,
-      endpoints: [{ addresses: [formatAddress(address)], conditions: { ready: true }, nodeName: "node3" }],
+      ports: [{ ...port, port: endpoint.port }],
+      endpoints: [{ addresses: [formatAddress(endpoint.address)], conditions: { ready: true }, nodeName: "node3" }],
     },
   ];
   return JSON.stringify({ apiVersion: "v1", kind: "List", items });

@@ -39,7 +39,7 @@ const SEGMENT = INNER_LENGTH - INNER_HEADERS;
 
 for (const way of OPPOSITE_WAYS) {
   describe(`attacks by a tunnel's packet that is segmented after the rules, ${way.title}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: GuardedNode;
     let router: FrameSocket;
     let tap = -1;

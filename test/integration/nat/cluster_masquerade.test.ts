@@ -34,7 +34,7 @@ function nodeObject({ node, podCidrs, addresses }: WiredNode, families: readonly
 }
 
 describe("pods that send to addresses in and outside the cluster", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let nodes: TwoNodes;
   let policyd: PolicydNode;
@@ -92,7 +92,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
     const flows = to.addresses.flatMap((address) =>
       TRANSPORTS.map((protocol): Flow => ({ protocol, from: pod.namespace, to: { address, port: PORT } })),
     );
-    const results = await prober.run(flows, { timeoutMilliseconds: 5000 });
+    const results = await prober.run(flows, { timeoutMilliseconds: 20_000 });
     const seen = results.map(({ flow, seenSource, reached, why }) => {
       if (!reached || seenSource === undefined) return why;
       const who = pod.addresses.includes(seenSource)
@@ -190,7 +190,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
       from: pod.namespace,
       to: { address, port: PORT },
     }));
-    const seen = await prober.run(flows, { timeoutMilliseconds: 5000 });
+    const seen = await prober.run(flows, { timeoutMilliseconds: 20_000 });
     assert.deepEqual(
       seen.map(({ seenSource }) => seenSource),
       [pod.addresses[0], nodes.node1.addresses[1]],

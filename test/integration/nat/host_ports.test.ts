@@ -34,7 +34,7 @@ const modes = [
 
 for (const { keeper, bridgeNetfilter } of modes) {
   describe(`host ports${keeper}, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let lab: Lab;
     let nodes: TwoNodes;
     let policyd: PolicydNode | undefined;

@@ -28,7 +28,7 @@ const own = (addresses: readonly Address[], to: Address): Address =>
 
 for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
   describe(`host ports on localhost ${keeper}, ${way.title}`, function () {
-    this.timeout(90_000);
+    this.timeout(300_000);
     let lab: Lab;
     let on: LocalhostNode;
     let attacker: LabPod;

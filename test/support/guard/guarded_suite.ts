@@ -14,6 +14,7 @@ export function useGuardedNode(name: string, way: Way, made: (on: GuardedNode, l
   let on: GuardedNode | undefined;
 
   before(function () {
+    this.timeout(300_000);
     requireKernel(this);
     if (way.bridgeNetfilter) requireBridgeNetfilter(this);
     lab = createLab(`${name}-${way.short}`);

@@ -37,7 +37,7 @@ export function flowsTo(
 
 /** Probes flows and asserts that every one gets through. */
 export async function reach(prober: Prober, flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
-  const results = await prober.run(flows, { timeoutMilliseconds: 5000 });
+  const results = await prober.run(flows, { timeoutMilliseconds: 20_000 });
   const lost = results.filter(({ reached }) => !reached);
   assert.deepEqual(
     lost.map(({ flow, why }) => `${flow.protocol} ${flow.from.name} to ${formatAddress(flow.to.address)}: ${why}`),

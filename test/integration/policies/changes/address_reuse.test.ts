@@ -64,7 +64,7 @@ interface Talker {
 }
 
 describe("a pod with the address of an earlier pod", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let nodes: TwoNodes;
   let policyd: PolicydNode;

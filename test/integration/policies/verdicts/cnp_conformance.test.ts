@@ -7,7 +7,7 @@ import { requireBridgeNetfilter, requireKernel } from "../../../support/privileg
 
 /** Runs each case between a node where bridged frames pass the IP hooks, and one where they do not. */
 describe("the conformance tests of ClusterNetworkPolicy with packets", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let hogwarts: HogwartsLab | undefined;
 
   before(async function () {

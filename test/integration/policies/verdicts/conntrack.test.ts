@@ -23,7 +23,7 @@ const HELPER = `table inet administrator {
 }`;
 
 describe("connections that a conntrack helper expects, or that have the conntrack ID of another one", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
   const sockets: ProbeSocket[] = [];
 

@@ -33,7 +33,7 @@ const FROM_A = { from: [{ podSelector: labels("a") }], ports: [{ port: 80 }] };
 const DB = policy("db", { podSelector: labels("db"), ingress: [FROM_A] });
 
 describe("the daemon's reports of packets that policies drop", function () {
-  this.timeout(180_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
 
   before(async function () {

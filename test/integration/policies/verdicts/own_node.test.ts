@@ -37,7 +37,7 @@ const UNTRACKED = `table inet lab-untracked {
 }`;
 
 describe("policies and a pod's own node, with policePodToOwnNode and nodeLocalDNS, with packets", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
 
   before(async function () {

@@ -48,7 +48,7 @@ function greedy(rules: number): RawObject {
 }
 
 describe("the size limit of the sets of one tenant's policies, with packets", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let node: ApiNode;
   const pods = new Map<Name, ComingPod>();
 
