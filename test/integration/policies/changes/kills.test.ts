@@ -17,7 +17,7 @@ import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { randomFrom } from "../../../support/random.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 150 : 12;
+const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 150 : 4;
 const PORT = 7001;
 /** The number of pods of another node, so that a policy has hundreds of elements, and a change hundreds as well. */
 const OTHERS = 300;
