@@ -30,7 +30,7 @@ const PORTS = [79, 80, 81, 82, 8080] as const;
 
 /**
  * Each row holds for the evaluator, and for packets of both families between and within two nodes, in both states of
- * br_netfilter. Behind Services only packets are judged: the evaluator of policies does not know these.
+ * br_netfilter. For Services only packets are judged: the evaluator of policies does not know these.
  */
 describe("policies among nine pods, with packets", function () {
   this.timeout(300_000);
@@ -43,8 +43,8 @@ describe("policies among nine pods, with packets", function () {
   });
   after(() => lab?.close());
 
-  for (const row of [...SELECTION_ROWS, ...PORT_ROWS, ...BLOCK_ROWS, ...UPSTREAM_ROWS]) {
-    it(row.title, () => assertRow(lab, row));
+  for (const [number, row] of [...SELECTION_ROWS, ...PORT_ROWS, ...BLOCK_ROWS, ...UPSTREAM_ROWS].entries()) {
+    it(row.title, () => assertRow(lab, row, number));
   }
 
   /** Returns the Service `x/web`: all protocols at port 8000, served by pods at port 80. */

@@ -32,7 +32,7 @@ import {
 } from "./place.ts";
 import { Shooter } from "./shooter.ts";
 
-const PLUGIN_WAIT = "30s";
+const PLUGIN_WAIT = "2m";
 
 /** The state of br_netfilter on the nodes of a lab. */
 export type BridgeWay = "as made" | "the other way";

@@ -10,7 +10,7 @@ const http = (...ports: readonly number[]) => ({
 const EVERYONE = blocks("0.0.0.0/0", "::/0");
 const POD_NETWORKS = blocks("10.244.0.0/16", "fd00:244::/32");
 
-/** A policy of one rule, and one whose rules are so many that they are compiled into large sets. */
+/** A policy of one rule, and one with enough rules to be compiled into large sets. */
 const SMALL = egressOfA({ to: POD_NETWORKS, ports: [{ port: "http" }] });
 const LARGE = egressOfA(
   ...Array.from({ length: 40 }, (_, index) => ({

@@ -1,10 +1,11 @@
-import { type Expectation, expectOf, expectPackets } from "../lab/expectation.ts";
+import { assertEvaluator, type Expectation, expectAnswers } from "../lab/expectation.ts";
 import { ninePods, type PodChanges } from "../lab/nine_pods.ts";
+import { together } from "../lab/pairs.ts";
 import type { PolicyLab } from "../lab/policy_lab.ts";
 import { inBoth, type Question, type Traffic } from "../lab/question.ts";
 import type { LabelChanges } from "../three_by_three.ts";
 
-/** What policies do to flows among upstream's nine pods, the two nodes and two hosts outside. */
+/** One effect of policies on flows among upstream's nine pods, the two nodes and two hosts outside. */
 export interface Row {
   /** The behaviours and what they say, as the title of a test. */
   readonly title: string;
@@ -25,14 +26,25 @@ export interface Step extends Expectation {
   readonly ofPackets?: Expectation;
 }
 
-/** Asserts that the evaluator and the kernel give the verdicts of a row. */
-export async function assertRow(lab: PolicyLab, { steps }: Row): Promise<void> {
-  for (const { policies, labels, pods, missing = [], ofPackets, ...expectation } of typeof steps === "function"
-    ? steps(lab)
-    : steps) {
-    const objects = ninePods(lab, labels, pods).filter((object) => !missing.includes(podKey(object)));
-    await expectOf(lab, [...objects, ...policies], expectation);
-    if (ofPackets !== undefined) await expectPackets(lab, ofPackets);
+/**
+ * Asserts that the evaluator and the kernel give the verdicts of a row. One node of the lab has br_netfilter on and the
+ * other one off; the two change places with each step.
+ *
+ * @param number the row's, so that rows of one step take either state
+ */
+export async function assertRow(lab: PolicyLab, { steps }: Row, number: number): Promise<void> {
+  const all = typeof steps === "function" ? steps(lab) : steps;
+  try {
+    for (const [place, { policies, labels, pods, missing = [], ofPackets = {}, ...expectation }] of all.entries()) {
+      const present = ninePods(lab, labels, pods).filter((object) => !missing.includes(podKey(object)));
+      const objects = [...present, ...policies];
+      assertEvaluator(lab, objects, expectation);
+      lab.bridgeFrames((number + place) % 2 === 0 ? "as made" : "the other way");
+      await lab.apply(objects);
+      await expectAnswers(lab, together(expectation, ofPackets));
+    }
+  } finally {
+    lab.bridgeFrames("as made");
   }
 }
 
