@@ -3,17 +3,16 @@ import { randomFrom } from "../../../random.ts";
 import { FAMILIES, textsOf } from "../place.ts";
 import type { PolicyLab } from "../policy_lab.ts";
 import type { GeneratedCase } from "./generated_case.ts";
-import { conflictCases, OTHER_CASES } from "./other_cases.ts";
+import { conflictCases } from "./conflict_cases.ts";
 import { peerCases } from "./peer_cases.ts";
 import { PORT_CASES } from "./port_cases.ts";
 
-/** Returns all 215 cases, with the addresses that the pods have in a lab. */
+/** Returns all 198 cases, with the addresses that the pods have in a lab. */
 export function generatedCases(lab: PolicyLab): readonly GeneratedCase[] {
   return [
     ...peerCases({ wide: around(lab, "z/c", { 4: 24, 6: 64 }), narrow: around(lab, "z/c", { 4: 30, 6: 126 }) }),
     ...PORT_CASES,
     ...conflictCases({ xb: hostPrefixes(lab, "x/b"), yc: hostPrefixes(lab, "y/c") }),
-    ...OTHER_CASES,
   ];
 }
 

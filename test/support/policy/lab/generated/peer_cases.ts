@@ -1,5 +1,5 @@
 import { labelled } from "../../manifest.ts";
-import { baseWith, DIRECTIONS, type GeneratedCase, oneStep } from "./generated_case.ts";
+import { baseWith, DIRECTIONS, type GeneratedCase } from "./generated_case.ts";
 
 /** Prefixes around a pod, of both families: one with all of its node's pods, and one with its neighbours. */
 export interface Prefixes {
@@ -24,9 +24,11 @@ export function peerCases(prefixes: Prefixes): readonly GeneratedCase[] {
       .map((other) => ({ name: `${one.name} or ${other.name}`, peers: [...one.peers, ...other.peers] })),
   );
   return DIRECTIONS.flatMap((direction) =>
-    [{ name: "everyone", peers: [] }, ...all, ...pairs].map(({ name, peers }) =>
-      oneStep("peers", `${direction}: ${name}`, baseWith(direction, { peers })),
-    ),
+    [{ name: "everyone", peers: [] }, ...all, ...pairs].map(({ name, peers }): GeneratedCase => ({
+      group: "peers",
+      name: `${direction}: ${name}`,
+      policies: [baseWith(direction, { peers })],
+    })),
   );
 }
 

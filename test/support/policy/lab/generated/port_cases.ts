@@ -1,4 +1,4 @@
-import { baseWith, DIRECTIONS, type GeneratedCase, oneStep } from "./generated_case.ts";
+import { baseWith, DIRECTIONS, type GeneratedCase } from "./generated_case.ts";
 
 const PROTOCOLS = ["TCP", "UDP", "SCTP"] as const;
 const RANGES = [
@@ -38,7 +38,9 @@ const PAIRS: readonly (readonly [object, object])[] = [
 /** The 70 cases of every port by itself and some in pairs, in either direction. */
 export const PORT_CASES: readonly GeneratedCase[] = DIRECTIONS.flatMap((direction) => {
   const single = [...NUMBERED, ...NAMED, ...RANGED, ...PATHOLOGICAL].map((port) => [port]);
-  return [[], ...single, ...PAIRS].map((ports) =>
-    oneStep("ports", `${direction}: ${JSON.stringify(ports)}`, baseWith(direction, { ports })),
-  );
+  return [[], ...single, ...PAIRS].map((ports): GeneratedCase => ({
+    group: "ports",
+    name: `${direction}: ${JSON.stringify(ports)}`,
+    policies: [baseWith(direction, { ports })],
+  }));
 });
