@@ -69,7 +69,7 @@ const FIREWALLS: readonly {
 ];
 
 describe("cli/node doctor and rules of the bridge family, with packets", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let prober: Prober;

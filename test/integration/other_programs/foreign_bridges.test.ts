@@ -101,58 +101,57 @@ describe("a node with pods of another network plugin", function () {
   }
 
   for (const [index, name] of (["flannel", "kubenet", "kindnet"] as const).entries()) {
-    for (const isFiltered of [true, false]) {
-      it(`FOREIGN-03: pods of ${name} keep their network beside pods of ours on one pod CIDR, br_netfilter ${isFiltered ? "on" : "off"}`, async () => {
-        const plugin = formerPlugins(peers)[index] ?? assert.fail();
-        setBridgeNetfilter(wired.node, isFiltered);
-        const [before, after] = [old(plugin, "old", 2), old(plugin, "old2", 3)];
-        if (plugin.bridge !== undefined) {
-          // Without the daemon the older route to the pod CIDR leads to the other bridge, and the ADD reports it.
-          const { error } = add(wired, lab.pod("lost"), { bridge: OURS });
-          assert.match(error?.msg ?? "", /sends packets for 2 pod addresses/);
-        }
-        await policyd.start([`--bridge=${OURS}`]);
-        const ours = attach("ours");
-        assert.deepEqual(await brokenWays(before, ours), []);
-        const second = attach("second");
-        assert.deepEqual(
-          await broken([
-            [ours, second],
-            [second, ours],
-            [before, after],
-            [after, second],
-          ]),
-          [],
-        );
-        await policyd.kill();
-        await policyd.start([`--bridge=${OURS}`]);
-        assert.deepEqual(await brokenWays(before, ours), [], "after a restart");
-        const addresses = addressesIn(second);
-        assert.equal(del(wired, second, { ...policyd.overrides, bridge: OURS }).error, undefined);
-        assert.deepEqual(
-          entriesOf(wired.node).filter((line) => addresses.some((one) => line.includes(textOf(one)))),
-          [],
-        );
-        if (plugin.bridge === undefined) return;
-        assert.equal(
-          entriesOf(wired.node).length,
-          8,
-          "a route and a proxy for each address of the pod that is left, and four halves",
-        );
-        wired.node.exec("ip", ["link", "delete", plugin.bridge]);
-        await until(
-          () => entriesOf(wired.node).length === 0,
-          "no route and no proxy is left once the other bridge has gone",
-        );
-        assert.deepEqual(
-          await broken([
-            [wired.node, ours],
-            [nodes.node2.node, ours],
-          ]),
-          [],
-        );
-      });
-    }
+    it(`FOREIGN-03: pods of ${name} keep their network beside pods of ours on one pod CIDR`, async () => {
+      const plugin = formerPlugins(peers)[index] ?? assert.fail();
+      // Our IP hooks then also see the frames of the other bridge.
+      setBridgeNetfilter(wired.node, true);
+      const [before, after] = [old(plugin, "old", 2), old(plugin, "old2", 3)];
+      if (plugin.bridge !== undefined) {
+        // Without the daemon the older route to the pod CIDR leads to the other bridge, and the ADD reports it.
+        const { error } = add(wired, lab.pod("lost"), { bridge: OURS });
+        assert.match(error?.msg ?? "", /sends packets for 2 pod addresses/);
+      }
+      await policyd.start([`--bridge=${OURS}`]);
+      const ours = attach("ours");
+      assert.deepEqual(await brokenWays(before, ours), []);
+      const second = attach("second");
+      assert.deepEqual(
+        await broken([
+          [ours, second],
+          [second, ours],
+          [before, after],
+          [after, second],
+        ]),
+        [],
+      );
+      await policyd.kill();
+      await policyd.start([`--bridge=${OURS}`]);
+      assert.deepEqual(await brokenWays(before, ours), [], "after a restart");
+      const addresses = addressesIn(second);
+      assert.equal(del(wired, second, { ...policyd.overrides, bridge: OURS }).error, undefined);
+      assert.deepEqual(
+        entriesOf(wired.node).filter((line) => addresses.some((one) => line.includes(textOf(one)))),
+        [],
+      );
+      if (plugin.bridge === undefined) return;
+      assert.equal(
+        entriesOf(wired.node).length,
+        8,
+        "a route and a proxy for each address of the pod that is left, and four halves",
+      );
+      wired.node.exec("ip", ["link", "delete", plugin.bridge]);
+      await until(
+        () => entriesOf(wired.node).length === 0,
+        "no route and no proxy is left once the other bridge has gone",
+      );
+      assert.deepEqual(
+        await broken([
+          [wired.node, ours],
+          [nodes.node2.node, ours],
+        ]),
+        [],
+      );
+    });
 
     it(`FOREIGN-04: our pods do not get addresses that pods of ${name} have`, async () => {
       const plugin = formerPlugins(peers)[index] ?? assert.fail();
@@ -217,7 +216,7 @@ describe("a node with pods of another network plugin", function () {
     const status = { phase: "Running", podIP: address, podIPs: [{ ip: address }] };
     const pod = { apiVersion: "v1", kind: "Pod", metadata: meta("old"), spec: { nodeName: "node1" }, status };
     policyd.put("pod.json", JSON.stringify(pod));
-    for (let left = 20; !(await isReached()); left--) assert.ok(left > 0, "with its Pod");
+    for (let left = 60; !(await isReached()); left--) assert.ok(left > 0, "with its Pod");
   });
 
   it("FOREIGN-02: the daemon takes over a bridge with pods of another plugin only when they are gone, and leaves their network until then", async () => {
@@ -312,7 +311,7 @@ function portOf(node: LabNamespace): string {
 }
 
 async function until(holds: () => boolean, what: string): Promise<void> {
-  for (let left = 100; !holds(); left--) {
+  for (let left = 1200; !holds(); left--) {
     if (left === 0) assert.fail(what);
     await pause(50);
   }

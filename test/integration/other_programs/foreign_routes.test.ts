@@ -39,7 +39,7 @@ const OBSTACLES: readonly {
 const TYPES = ["blackhole", "unreachable", "prohibit", "blackhole", "unicast", "unicast"] as const;
 
 describe("routes of other programs inside of pod CIDRs", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let on: RouteLab;
   let node: RoutedNode;
   let daemon: DaemonProcess | undefined;

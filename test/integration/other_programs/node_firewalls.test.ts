@@ -74,22 +74,6 @@ const FIREWALLS: readonly Firewall[] = [
     loses: ["pod to pod IPv4 TCP", "pod to node IPv6 TCP 6443", `${TUNNEL_NEED} IPv4 UDP`],
   },
   {
-    name: "Docker by iptables-legacy",
-    files: [[LEGACY, "docker.iptables"]],
-    loses: ["pod to pod IPv4 UDP", "pod to outside IPv4 TCP"],
-  },
-  {
-    name: "kube-proxy by iptables-legacy",
-    files: [[LEGACY, "kube_proxy.iptables"]],
-    loses: [],
-    isHarmless: true,
-  },
-  {
-    name: "leftover rules of Calico by iptables-legacy",
-    files: [[LEGACY, "calico.iptables"]],
-    loses: [`${TUNNEL_NEED} IPv4 UDP`],
-  },
-  {
     name: "an administrator's nftables.conf",
     files: [["nft", "administrator.nft"]],
     loses: ["pod to pod IPv4 TCP", "node to pod IPv4 TCP", "pod to node IPv4 TCP 6443", "pod to outside IPv4 UDP"],
@@ -97,7 +81,7 @@ const FIREWALLS: readonly Firewall[] = [
 ];
 
 describe("cli/node doctor and firewalls of other programs, with packets", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let on: RouteLab;
   let node: RoutedNode;
   let second: LabPod;

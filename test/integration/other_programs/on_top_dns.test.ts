@@ -33,7 +33,7 @@ function probeName(node: string, family: 4 | 6): string {
 }
 
 describe("a DNS server at a cluster IP", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let cluster: SmallCluster;
   let poller: Poller;
   let prober: Prober;

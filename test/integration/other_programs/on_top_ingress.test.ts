@@ -51,7 +51,7 @@ const FROM_INGRESS_ALONE: KubernetesObject = {
 };
 
 describe("applications on the pod network", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let cluster: SmallCluster;
   let poller: Poller;
   let prober: Prober;

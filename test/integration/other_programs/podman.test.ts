@@ -30,7 +30,7 @@ function host(address: string): string {
 }
 
 describe("podman with its CNI backend", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let net: TwoNodes;
   let node: RuntimeNode;

@@ -19,7 +19,7 @@ function without(profile: SeccompProfile, call: string): SeccompProfile {
 
 for (const program of RUNTIMES) {
   describe(`${program} with manifests/seccomp/drawbridge.json`, function () {
-    this.timeout(120_000);
+    this.timeout(300_000);
     const profile = parseProfile(readFileSync(SECCOMP_PROFILE, "utf8"));
     let directory: string;
     let runtime: OciRuntime;

@@ -15,7 +15,7 @@ import { PolicydNode } from "../daemon/policyd_node.ts";
 import { FAMILIES, type Pair, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
 
-const PATIENCE_MILLISECONDS = 20_000;
+const PATIENCE_MILLISECONDS = 100_000;
 /** The destinations to which pods keep their own address under masquerade. */
 const CLUSTER_NETWORKS = ["10.244.0.0/16", "fd00:244::/32"];
 

@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
-const PATIENCE_MILLISECONDS = 20_000;
+const PATIENCE_MILLISECONDS = 100_000;
 
 let started = 0;
 

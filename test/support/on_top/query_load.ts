@@ -8,7 +8,7 @@ import { WHOAMI } from "./dns_server.ts";
 
 const INTERVAL_MILLISECONDS = 5;
 /** A time much longer than any answer on one machine takes. */
-const PATIENCE_MILLISECONDS = 10_000;
+const PATIENCE_MILLISECONDS = 60_000;
 const DNS_PORT = 53;
 
 interface Query {
