@@ -58,7 +58,7 @@ function attached(pod: LabPod, outcome: CallOutcome): Pod {
 }
 
 describe("bandwidth of pods", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let streams: Streams;

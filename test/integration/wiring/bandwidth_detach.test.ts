@@ -15,7 +15,7 @@ const rate = { IngressRate: 20e6, IngressBurst: 2 ** 32, EgressRate: 20e6, Egres
 const limited: Configuration = { runtimeConfig: { bandwidth: rate } };
 
 describe("bandwidth limits come and go with the pod", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let pod: LabPod;

@@ -40,7 +40,8 @@ interface Attached {
   readonly addresses: readonly Address[];
 }
 
-describe("packets around the bridge, br_netfilter off", () => {
+describe("packets around the bridge, br_netfilter off", function () {
+  this.timeout(300_000);
   let lab: Lab;
   let nodes: TwoNodes;
   let prober: Prober;

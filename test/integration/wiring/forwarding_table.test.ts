@@ -9,9 +9,11 @@ import { WAYS } from "../../support/guard/ways.ts";
 const PORT = 7003;
 const SOURCES = 500;
 
-for (const way of WAYS) {
+/** The bridge learns addresses before br_netfilter sees a frame. */
+for (const way of WAYS.filter(({ bridgeNetfilter }) => !bridgeNetfilter)) {
   const { title: state } = way;
-  describe(`the bridge's forwarding table, ${state}`, () => {
+  describe(`the bridge's forwarding table, ${state}`, function () {
+    this.timeout(300_000);
     let on: GuardedNode;
 
     useGuardedNode("fdb", way, (made) => void (on = made));

@@ -13,7 +13,8 @@ const FAMILIES = [4, 6] as const;
 const FOREIGN_MARKS = [0x4555_5555, 0x8aaa_aaaa] as const;
 
 for (const bridgeNetfilter of [true, false]) {
-  describe(`marks of guarded traffic, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, () => {
+  describe(`marks of guarded traffic, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+    this.timeout(300_000);
     let lab: Lab;
     let on: GuardedNode;
     let prober: Prober;

@@ -24,9 +24,13 @@ import { requireBridgeNetfilter } from "../../support/privilege.ts";
 
 const FAMILIES = [4, 6] as const;
 
-for (const way of WAYS) {
+/** br_netfilter changes nothing for packets that go around the bridge; frames through it are in the other ways. */
+const DIFFERENT_WAYS = WAYS.filter(({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter || !bypassBridge);
+
+for (const way of DIFFERENT_WAYS) {
   const { title: state, bridgeNetfilter } = way;
-  describe(`guarded traffic, ${state}`, () => {
+  describe(`guarded traffic, ${state}`, function () {
+    this.timeout(300_000);
     let lab: Lab;
     let on: GuardedNode;
     let prober: Prober;

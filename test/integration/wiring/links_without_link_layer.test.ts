@@ -21,7 +21,7 @@ interface Side {
 }
 
 describe("nodes on a link without a link layer, which checks the addresses in packets", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let sides: readonly [Side, Side];
   let pair: TunPair;

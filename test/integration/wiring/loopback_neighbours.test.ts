@@ -17,7 +17,7 @@ const LOCALHOST = parseAddress("127.0.0.1");
 const [PORT, PUBLISHED, SECRET, REDIRECTED] = [7000, 7100, 7101, 7102];
 
 describe("another program's translations of the node's localhost, beside Services", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let router: LabNamespace;
@@ -88,7 +88,7 @@ describe("another program's translations of the node's localhost, beside Service
     send(LOCALHOST, SECRET + 1, "to localhost");
     send(wired.addresses[0], SECRET + 2, "to the node");
     const heard: string[] = [];
-    for (let left = 100; left > 0 && !heard.includes("to the node"); left--) {
+    for (let left = 1500; left > 0 && !heard.includes("to the node"); left--) {
       for (const next of socket.drain()) if (next.kind === "data") heard.push(Buffer.from(next.data).toString());
       await pause(20);
     }

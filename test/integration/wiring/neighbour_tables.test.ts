@@ -10,7 +10,8 @@ import { requireKernel } from "../../support/privilege.ts";
 const DESTINATIONS = 150;
 const PORT = 7002;
 
-describe("the kernel's tables of neighbours, which all network namespaces share", () => {
+describe("the kernel's tables of neighbours, which all network namespaces share", function () {
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let pod: LabPod;

@@ -27,7 +27,8 @@ function counting(family: "bridge" | "inet"): string {
 }
 
 for (const bridgeNetfilter of [true, false]) {
-  describe(`the hooks of a packet on one node, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, () => {
+  describe(`the hooks of a packet on one node, br_netfilter ${bridgeNetfilter ? "on" : "off"}`, function () {
+    this.timeout(300_000);
     let lab: Lab;
     let on: GuardedNode;
     let prober: Prober;

@@ -16,7 +16,7 @@ import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 
 describe("how ADD wires unusual pods", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let counter = 0;

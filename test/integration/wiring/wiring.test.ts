@@ -15,7 +15,8 @@ import { randomFrom } from "../../support/random.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 
-describe("how ADD wires a pod", () => {
+describe("how ADD wires a pod", function () {
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let router: LabNamespace;
