@@ -20,7 +20,7 @@ function node(name: string, ...podCIDRs: readonly string[]): object {
 }
 
 describe("a daemon with impossible input", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let directory = "";

@@ -53,7 +53,7 @@ function verdicts(address: string): string {
 }
 
 describe("the plugin without policyd, onUnavailable closed", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let overrides: Configuration;

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { Buffer } from "node:buffer";
 import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { setImmediate as turn } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Family } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
@@ -75,7 +75,10 @@ class Receiver {
   }
 }
 
-for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
+/** br_netfilter changes nothing for packets that go around the bridge. */
+const DIFFERENT_WAYS = WAYS.filter(({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter || !bypassBridge);
+
+for (const { bridgeNetfilter, bypassBridge, title, short } of DIFFERENT_WAYS) {
   describe(`tables that are lost while no daemon runs, ${title}`, function () {
     this.timeout(180_000);
     let lab: Lab;
@@ -154,9 +157,9 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of WAYS) {
       return made;
     };
 
-    /** Waits until a condition holds. @throws AssertionError after 20 s */
+    /** Waits until a condition holds. @throws AssertionError after a minute */
     const until = async (isSo: () => boolean, what: string): Promise<void> => {
-      for (const end = performance.now() + 20_000; !isSo(); await turn()) assert.ok(performance.now() < end, what);
+      for (const end = performance.now() + 60_000; !isSo(); await pause(1)) assert.ok(performance.now() < end, what);
     };
 
     /** Starts a daemon whose API server is never reached. */

@@ -10,10 +10,10 @@ import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 
-const PODS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 30;
+const PODS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 12;
 
 describe("pods of a node with policyd", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;

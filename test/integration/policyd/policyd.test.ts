@@ -18,7 +18,7 @@ const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 3;
 const syscalls = nodeSyscalls();
 
 describe("the built policyd", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   const base = useTemporaryDirectory();
   let lab: Lab | undefined;
   let namespace: string;

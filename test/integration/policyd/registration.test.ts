@@ -29,7 +29,7 @@ function podObject(name: string): object {
 }
 
 describe("a registration that waits for its Pod object", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;
@@ -122,7 +122,7 @@ describe("a registration that waits for its Pod object", function () {
     assert.equal(await isReached(), false);
     policyd.put("pod.json", JSON.stringify(podObject("a")));
     let isOpen = false;
-    for (let left = 100; !isOpen && left > 0; left--) {
+    for (let left = 300; !isOpen && left > 0; left--) {
       isOpen = await isReached();
       await pause(20);
     }
