@@ -27,7 +27,7 @@ const fastClock = {
 };
 
 describe("an API server over the network", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let directory = "";
   let authority: Certificate;
   let server: ApiServerProcess;

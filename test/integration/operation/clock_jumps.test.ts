@@ -43,7 +43,7 @@ const DENY = {
 } satisfies RawObject;
 
 describe("a daemon whose wall clock is set forward and back by an hour all the time", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let node: ApiNode;
 
   before(async function () {

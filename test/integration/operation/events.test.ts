@@ -29,7 +29,7 @@ const EXTERNAL: RawObject = { ...SERVICE, spec: { ...recordOf(SERVICE["spec"]), 
 const CREATE = { path: "/apis/events.k8s.io/v1/namespaces/shop/events", on: "create" } as const;
 
 describe("Events of a node whose objects come from an API server", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let node: ApiNode;
   let counter = 0;
 

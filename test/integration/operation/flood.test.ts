@@ -9,7 +9,7 @@ import { ApiNode, pod, slice } from "../../support/daemon/api_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { randomFrom } from "../../support/random.ts";
 
-const CHANGES = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 10_000;
+const CHANGES = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 3000;
 /** The number of changes in one message to the API server, and the limit in a second: 100,000 take one minute. */
 const BATCH = 200;
 const PER_SECOND = 1700;

@@ -20,7 +20,7 @@ function nodeObject(metadata: object = {}, spec: object = {}): string {
 }
 
 describe("the health of a running daemon", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;
@@ -39,7 +39,7 @@ describe("the health of a running daemon", function () {
   const ask = (path: string, host = "127.0.0.1", port = PORT): HttpAnswer => askHttp(wired.node, host, port, path);
 
   async function until(path: string, holds: (answer: HttpAnswer) => boolean, what: string): Promise<HttpAnswer> {
-    for (let left = 100; ; left--) {
+    for (let left = 1200; ; left--) {
       const answer = ask(path);
       if (holds(answer)) return answer;
       assert.ok(left > 0, `${what}: ${path} is ${JSON.stringify(answer)}`);
@@ -149,7 +149,7 @@ describe("the health of a running daemon", function () {
 });
 
 describe("the readiness of a daemon with an API server", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let node: ApiNode;
 
   beforeEach(async function () {

@@ -18,7 +18,7 @@ const INGRESS = [{ ip: "203.0.113.20" }, { ip: "2001:db8:5::20" }];
 const TERMINATING = { ready: false, serving: true, terminating: true };
 
 describe("health checks of Services", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let nodes: TwoNodes;
   let policyd: PolicydNode;
@@ -70,7 +70,7 @@ describe("health checks of Services", function () {
 
   /** Waits until the health check answers with a status in the families; 0 means no answer. */
   async function until(status: number, families: readonly (4 | 6)[] = [4, 6]): Promise<void> {
-    for (let left = 100; ; left--) {
+    for (let left = 1000; ; left--) {
       const seen = families.map((family) => ask(nodes.router, family).status);
       if (seen.every((one) => one === status)) return;
       assert.ok(left > 0, `${seen.join(", ")}; expected ${status}`);

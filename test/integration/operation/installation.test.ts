@@ -11,7 +11,7 @@ import { requireKernel } from "../../support/privilege.ts";
 import { pluginSource } from "../../support/cni/shim.ts";
 
 describe("policyd installs the plugin", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;

@@ -55,7 +55,7 @@ const endpointsOf = (server: Server) => [`${addressesOf(server)[0]}:8080`, `[${a
 const commitsOf = (values: Scrape) => values.get("drawbridge_sync_commits_total") ?? 0;
 
 describe("metrics of a node with policyd", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;
@@ -291,7 +291,7 @@ describe("metrics of a node with policyd", function () {
       await once(other.stdout, "data");
       daemon = await policyd.start();
       assert.equal(attach("pod").name, "pod");
-      for (let left = 200; !daemon.log().includes("metrics are not served"); left--) {
+      for (let left = 3000; !daemon.log().includes("metrics are not served"); left--) {
         assert.ok(left > 0, daemon.log());
         await pause(20);
       }

@@ -35,7 +35,7 @@ function nodeObject(name: string, address: string, number: number, conditions: r
 }
 
 describe("the condition NetworkUnavailable of a node whose objects come from an API server", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let node: ApiNode;
   let counter = 0;
   let address = "";

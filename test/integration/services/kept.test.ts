@@ -30,7 +30,7 @@ const PODS: NamedPods = {
 };
 
 describe("policies where kube-proxy serves Services", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: PolicyLab;
 
   before(async function () {
@@ -118,7 +118,7 @@ describe("policies where kube-proxy serves Services", function () {
 });
 
 describe("a node that changes over from kube-proxy and back", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;

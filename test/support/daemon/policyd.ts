@@ -11,7 +11,7 @@ import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
 export const BUNDLE = fileURLToPath(new URL("../../../dist/policyd/policyd.js", import.meta.url));
 
-const POLL_MILLISECONDS = 5;
+const POLL_MILLISECONDS = 10;
 
 const syscalls = nodeSyscalls();
 
@@ -32,7 +32,7 @@ export interface DaemonProcess {
   /**
    * Returns its status once `holds` is true for it.
    *
-   * @param seconds the longest wait, on a busy machine more; 10 when absent
+   * @param seconds the longest wait, on a busy machine more; 60 when absent
    */
   statusWhen(holds: (status: PolicydStatus) => boolean, what: string, seconds?: number): Promise<PolicydStatus>;
   /** Stops all threads of the daemon until SIGCONT. */
@@ -74,7 +74,7 @@ export function followDaemon(child: ChildProcess, socketPath: string): DaemonPro
     ended,
     log: () => log,
     status,
-    statusWhen: async (holds, what, seconds = 10) => {
+    statusWhen: async (holds, what, seconds = 60) => {
       for (let left = (seconds * 1000) / POLL_MILLISECONDS; ; left--) {
         const current = tryStatus(status);
         if (current !== undefined && holds(current)) return current;

@@ -38,7 +38,7 @@ export class RecordingSink implements ObjectSink {
 }
 
 /** Waits until `holds` is true. The time in milliseconds is far more than it takes, for a machine under load. */
-export async function until(holds: () => boolean, what: string, most = 10_000): Promise<void> {
+export async function until(holds: () => boolean, what: string, most = 60_000): Promise<void> {
   const deadline = performance.now() + most;
   while (!holds()) {
     if (performance.now() > deadline) throw new Error(`not within ${most} ms: ${what}`);

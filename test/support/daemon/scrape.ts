@@ -31,7 +31,7 @@ export async function scrapeWhen(
   what: string,
 ): Promise<Scrape> {
   let last: unknown;
-  for (let left = 100; left > 0; left--) {
+  for (let left = 1000; left > 0; left--) {
     try {
       const values = scrape(node);
       if (holds(values)) return values;

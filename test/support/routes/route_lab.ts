@@ -125,7 +125,7 @@ export class RouteLab implements Disposable {
 
   /** Probes until every flow is answered. @throws AssertionError with those that are not */
   async untilReached(flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
-    for (let left = 40; ; left--) {
+    for (let left = 200; ; left--) {
       const results = await this.prober.run(flows, { timeoutMilliseconds: 500 });
       const lost = results.filter(({ reached }) => !reached);
       if (lost.length === 0) return results;
@@ -256,7 +256,7 @@ function deviceLines(node: LabNamespace): readonly string[] {
 
 /** Waits until `holds` is true. @throws AssertionError with the text of `otherwise` */
 export async function until(holds: () => boolean, otherwise: () => string): Promise<void> {
-  for (let left = 500; !holds(); left--) {
+  for (let left = 3000; !holds(); left--) {
     if (left === 0) assert.fail(otherwise());
     await pause(20);
   }
