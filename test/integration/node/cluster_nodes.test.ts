@@ -19,7 +19,7 @@ const NODE_PORT = 30_080;
 const CLUSTER_PORTS = [53, 2379, 2380, 6443, 10_250, 30_999];
 
 describe("three nodes, each with a policyd that has only the rights of the DaemonSet", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let cluster: Cluster;
   let probes: ClusterProbes;
   let nodes: readonly ClusterNode[] = [];

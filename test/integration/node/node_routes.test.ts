@@ -21,7 +21,7 @@ const ALWAYS = {
 
 for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
   describe(`pods of three nodes: ${name}`, function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     let on: RouteLab;
 
     before(async function () {

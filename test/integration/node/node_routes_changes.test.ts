@@ -35,7 +35,7 @@ const SERVICE = [
 const listOf = (items: readonly unknown[]): string => JSON.stringify({ apiVersion: "v1", kind: "List", items });
 
 describe("routes of a node when Nodes, links and addresses change", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
   let on: RouteLab;
   /** The daemon of node1. */
   let daemon: DaemonProcess;
@@ -218,7 +218,7 @@ describe("routes of a node when Nodes, links and addresses change", function () 
 });
 
 describe("routes of nodes with only IPv6 addresses", function () {
-  this.timeout(60_000);
+  this.timeout(300_000);
 
   it("POD-03 POD-21: pods of nodes with only IPv6 addresses reach each other, also by IPv4", async function () {
     requireKernel(this);

@@ -16,7 +16,7 @@ const HARMS: readonly (readonly string[])[] = [
 ];
 
 describe("ADD and CHECK on a node whose state was harmed", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
   let prober: Prober;

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
+import * as fc from "fast-check";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { deleteAddress } from "../../../kernel/route/interface_address.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
@@ -12,8 +14,23 @@ import { BRIDGE, HARMS } from "../../support/node_state/harms.ts";
 const INSISTING_MILLISECONDS = 6000;
 const INSISTING_PAUSE = 10;
 
+const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 6;
+/** In one of this number of rounds no daemon runs while the harm is done. */
+const ROUNDS_OF_A_DEATH = 3;
+
+interface Round {
+  readonly harms: readonly { readonly index: number; readonly port: number }[];
+  readonly isDaemonDead: boolean;
+}
+
+const harm = fc.record({ index: fc.nat(HARMS.length - 1), port: fc.nat(2) });
+const rounds: fc.Arbitrary<Round> = fc.record({
+  harms: fc.array(harm, { minLength: 2, maxLength: 2 }),
+  isDaemonDead: fc.nat(ROUNDS_OF_A_DEATH - 1).map((number) => number === 0),
+});
+
 describe("the node's network state, harmed by other programs", function () {
-  this.timeout(240_000);
+  this.timeout(240_000 + ROUNDS * 20_000);
   let lab: Lab;
   let harmed: HarmedNode;
 
@@ -72,6 +89,31 @@ describe("the node's network state, harmed by other programs", function () {
       );
     });
   }
+
+  it(`STATE-01 STATE-02: after each of ${ROUNDS} random pairs of harm, some of them while no daemon runs, all pods work again within a second`, async () => {
+    const property = fc.asyncProperty(rounds, async ({ harms, isDaemonDead }) => {
+      const { node } = harmed.wired;
+      const names = harms.map(({ index }) => HARMS[index]?.name).join(" and ");
+      await harmed.demandRepair(`${names}${isDaemonDead ? ", without a daemon" : ""}`, async () => {
+        if (isDaemonDead) await harmed.policyd.kill();
+        const ports = [0, 1, 2].map((port) => harmed.portOf(port));
+        for (const { index, port } of harms) {
+          const one = HARMS[index];
+          // Records that go while no daemon runs are lost.
+          if (!isDaemonDead || one?.needsDaemon !== true) one?.commit(node, ports[port] ?? "", harmed.files);
+        }
+        if (isDaemonDead) await harmed.restart();
+      });
+    });
+    // The node keeps its state from round to round, so a failure is not shrunk.
+    const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);
+    await fc.assert(property, { numRuns: ROUNDS, endOnFailure: true, seed });
+    const { flows, state, what } = harmed.worst;
+    const median = harmed.repairs.toSorted((a, b) => a - b)[Math.floor(harmed.repairs.length / 2)] ?? 0;
+    process.stdout.write(
+      `      seed ${seed} (DRAWBRIDGE_SEED replays it), ${ROUNDS} rounds of ${HARMS.length} harms: all pods worked after ${median.toFixed(0)} ms in the median and ${flows.toFixed(0)} at most, and all was as before after ${state.toFixed(0)} ms (${what})\n`,
+    );
+  });
 
   it("STATE-03: the daemon reports forwarding that is switched off, and leaves it off until an administrator switches it on", async () => {
     const { node } = harmed.wired;
