@@ -24,17 +24,18 @@ import {
 const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
 /** How often a daemon is ended, not counting the upgrade and the downgrade. */
 const KILLS = IS_FULL ? 30 : 4;
-const FLOWS = 100;
-const CONNECTIONS_PER_SECOND = IS_FULL ? 1000 : 200;
+const FLOWS = 120;
+const CONNECTIONS_PER_SECOND = IS_FULL ? 990 : 210;
 const CHANGES_PER_SECOND = 20;
 const KNOCKS_PER_SECOND = 20;
 const PORT = 8080;
 const SERVICE_PORT = 80;
+const NODE_PORT = 30_080;
 const VIPS = ["10.96.0.20", "fd00:96::20"];
 const NO_GAP = JSON.stringify({ failures: {}, unanswered: 0, stuck: 0 });
 
 describe("a cluster while its daemons are killed, upgraded and downgraded", function () {
-  this.timeout(IS_FULL ? 600_000 : 180_000);
+  this.timeout(IS_FULL ? 1_200_000 : 600_000);
   let cluster: Cluster;
   let probes: ClusterProbes;
   let nodes: readonly [ClusterNode, ClusterNode];
@@ -138,8 +139,14 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
       // The load begins once the Service has endpoints: before, connections to it are refused.
       await probes.untilReached(clients.flatMap(({ pod: from }) => VIPS.map((host) => flowToService(from, host))));
       const targets = VIPS.flatMap((host) => [host, String(SERVICE_PORT)]);
-      const load = ["load", String(FLOWS / 2), String(CONNECTIONS_PER_SECOND / 2), ...targets];
-      const loads = await Promise.all(clients.map(({ pod }) => begin(pod, load)));
+      const nodePorts = nodes.flatMap(({ machine: { addresses } }) =>
+        FAMILIES.flatMap((family) => [formatAddress(addresses[family]), String(NODE_PORT)]),
+      );
+      const load = ["load", String(FLOWS / 3), String(CONNECTIONS_PER_SECOND / 3)];
+      const loads = await Promise.all([
+        ...clients.map(({ pod }) => begin(pod, [...load, ...targets])),
+        begin(cluster.fabric.router, [...load, ...nodePorts]),
+      ]);
       const doors = servers.flatMap(({ addresses }) => addresses.flatMap((one) => [formatAddress(one), String(PORT)]));
       const knock = ["knock", String(KNOCKS_PER_SECOND), ...doors, ...targets];
       const knockers = await Promise.all(strangers.map(({ pod }) => begin(pod, knock)));
@@ -174,12 +181,16 @@ const SERVICE = {
   kind: "Service",
   metadata: { name: "web", namespace: "default" },
   spec: {
+    type: "NodePort",
     clusterIP: VIPS[0],
     clusterIPs: VIPS,
     ipFamilies: ["IPv4", "IPv6"],
-    ports: [{ name: "http", protocol: "TCP", port: SERVICE_PORT }],
+    ports: [{ name: "http", protocol: "TCP", port: SERVICE_PORT, nodePort: NODE_PORT }],
   },
 };
+
+/** The nodes' addresses, with which clients of node ports arrive. */
+const NODES = ["192.0.2.0/24", "2001:db8:2::/64"].map((cidr) => ({ ipBlock: { cidr } }));
 
 const POLICY = {
   apiVersion: "networking.k8s.io/v1",
@@ -188,6 +199,6 @@ const POLICY = {
   spec: {
     podSelector: { matchLabels: { app: "server" } },
     policyTypes: ["Ingress"],
-    ingress: [{ from: [{ podSelector: { matchLabels: { app: "client" } } }] }],
+    ingress: [{ from: [{ podSelector: { matchLabels: { app: "client" } } }, ...NODES] }],
   },
 };
