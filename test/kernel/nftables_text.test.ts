@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
@@ -22,10 +21,11 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { contents } from "../support/nftables/arbitrary.ts";
 import { assertElements, assertSame } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
+import { hasLongForm, roundsFor } from "../support/long_form.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 /** The short form uses the same tables each time; the long one generates others. */
-const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? { numRuns: 300 } : { numRuns: 10, seed: 1 };
+const RUNS = { numRuns: roundsFor("random tables", 10, 300), ...(hasLongForm("new random tables") ? {} : { seed: 1 }) };
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { createLab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { runIncrementally } from "../support/services/incremental.ts";
 import { TABLES } from "../support/services/random_node.ts";
+import { roundsFor } from "../support/long_form.ts";
 
-const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 1000;
+const EVENTS = roundsFor("random events", 1000, 10_000);
 const COMPARE_EVERY = 200;
 
 describe("Services in a kernel that fails", () => {

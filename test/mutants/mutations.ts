@@ -5,7 +5,7 @@ import { type AnyNode, type Literal, type LogicalExpression, parse } from "acorn
 export interface Mutation {
   /** `line:column:operator`, which no other mutation of the text has. */
   readonly id: string;
-  /** What is replaced: an expression by another one, or a statement by none. */
+  /** The replaced part: an expression, by another one, or a statement, by none. */
   readonly kind: "expression" | "statement";
   readonly start: number;
   readonly end: number;

@@ -14,7 +14,7 @@ interface Site {
 }
 
 /**
- * Returns code that has mutations behind switches, and behaves as before while none is on.
+ * Returns code that has a switch for each mutation, and behaves as before while none is on.
  *
  * @param switchModule the URL of `switch.ts`
  */

@@ -73,7 +73,7 @@ export class Trial implements Disposable {
       const by = await this.#firstFailure(number, titles, secondsOf(part));
       if (by === undefined) continue;
       if ((await this.#firstFailure(undefined, [by], secondsOf(part))) === undefined) return { kind: "killed", by };
-      // This mutation, or an earlier one, has left something behind: only a new process can tell.
+      // This mutation, or an earlier one, has left a trace: only a new process can tell.
       this.#end();
       return { kind: "killed", by: (await this.#firstFailure(number, titles, secondsOf(part))) ?? by };
     }

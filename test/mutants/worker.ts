@@ -98,7 +98,7 @@ function run({ titles }: Run): Promise<Answer> {
   mocha.grep(titles === undefined ? /(?:)/ : new Titles(titles));
   const failed: string[] = [];
   const ran: { readonly test: Mocha.Test; readonly reached: number[] }[] = [];
-  /** What hooks reached that run once for all tests of a suite. */
+  /** The mutations that hooks reached which run once for all tests of a suite. */
   const ofSuites = new Map<Mocha.Suite | undefined, number[]>();
   return new Promise((resolve) => {
     mocha

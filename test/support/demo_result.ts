@@ -9,7 +9,7 @@ import type { DemoResult } from "../demo/steps.ts";
 
 export const DEMO = fileURLToPath(new URL("../demo/demo.ts", import.meta.url));
 
-/** What `npm run demo -- -o json` prints. */
+/** The output of `npm run demo -- -o json`. */
 export type Result = DemoResult & { readonly isAsExpected: boolean };
 
 export const keyOf = ({

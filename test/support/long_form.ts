@@ -12,7 +12,7 @@ const used: string[] = [];
  *
  * @param what the rounds, in the plural ("kills")
  */
-export function rounds(what: string, few: number, many: number): number {
+export function roundsFor(what: string, few: number, many: number): number {
   if (!IS_FULL) return few;
   used.push(`${many} ${what} in place of ${few}`);
   return many;

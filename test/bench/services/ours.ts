@@ -98,6 +98,11 @@ export class Ours implements Disposable {
     const { user, system } = process.threadCpuUsage(before);
     const { isReconciled, lastError } = this.#ruleset.status();
     if (!isReconciled) throw new Error(`the kernel did not accept the batch: ${lastError ?? "no reason known"}`);
-    return { whole, inKernel: this.kernel.inKernel, processor: (user + system) / 1000, elements: this.kernel.changedElements };
+    return {
+      whole,
+      inKernel: this.kernel.inKernel,
+      processor: (user + system) / 1000,
+      elements: this.kernel.changedElements,
+    };
   }
 }

@@ -20,10 +20,11 @@ import { requireKernel } from "../../support/privilege.ts";
 import { randomFrom } from "../../support/random.ts";
 import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 const ATTACHMENTS = 5000;
 const STALE = 100;
-const KILLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 12;
+const KILLS = roundsFor("kills", 12, 200);
 
 describe("GC", function () {
   this.timeout(120_000);

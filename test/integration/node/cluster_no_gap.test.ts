@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { Cluster, type ClusterPod } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
@@ -20,8 +19,9 @@ import {
   readReport,
   SteadyProcess,
 } from "../../support/services/steady_load.ts";
+import { hasLongForm } from "../../support/long_form.ts";
 
-const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
+const IS_FULL = hasLongForm("30 kills in place of 4, at 990 connections a second");
 /** How often a daemon is ended, not counting the upgrade and the downgrade. */
 const KILLS = IS_FULL ? 30 : 4;
 const FLOWS = 120;

@@ -10,9 +10,10 @@ import { twoNodes } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { addressesOf } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 const AT_ONCE = 16;
-const NODES = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 2;
+const NODES = roundsFor("nodes", 2, 20);
 /** A time after which all calls wait at the lock. */
 const LOCKED_MILLISECONDS = 300;
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
 import { isFeatureActive, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Family, formatAddress } from "../../../kernel/ip/address.ts";
@@ -9,8 +8,9 @@ import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { FAMILIES, flow, ours, type RoutedNode, RouteLab, until } from "../../support/routes/route_lab.ts";
+import { hasLongForm } from "../../support/long_form.ts";
 
-const IS_FULL = process.env["DRAWBRIDGE_FULL"] === "1";
+const IS_FULL = hasLongForm("nodes that always use tunnels, too");
 const AUTO = { name: "VXLAN where a router is in between", lab: "routes-auto", args: [], tunnels: 1 } as const;
 const ALWAYS = {
   name: "VXLAN everywhere",

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import { tunnelMac } from "../../../policyd/routes/tunnel_mac.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
-import { requireKernel, skip } from "../../support/privilege.ts";
+import { requireLongForm } from "../../support/long_form.ts";
+import { requireKernel } from "../../support/privilege.ts";
 import { flow, nodeObject, ours, RouteLab, until, untilProblem } from "../../support/routes/route_lab.ts";
 
 /** An IPv6 Service whose endpoint is the pod of node1, and the range of its address. */
@@ -222,8 +222,7 @@ describe("routes of nodes with only IPv6 addresses", function () {
 
   it("POD-03 POD-21: pods of nodes with only IPv6 addresses reach each other, also by IPv4", async function () {
     requireKernel(this);
-    if (process.env["DRAWBRIDGE_FULL"] !== "1")
-      skip(this, "three more nodes take too long: `npm run test:full` has them");
+    requireLongForm(this, "three more nodes take too long");
     using on = new RouteLab("routes-v6", { nodeFamilies: [6] });
     try {
       await on.start();

@@ -9,12 +9,13 @@ import { until } from "../../support/daemon/recording_sink.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { HarmedNode } from "../../support/node_state/harmed_node.ts";
 import { BRIDGE, HARMS } from "../../support/node_state/harms.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 /** How long a program keeps removing an address, and how long it pauses between attempts. */
 const INSISTING_MILLISECONDS = 6000;
 const INSISTING_PAUSE = 10;
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 6;
+const ROUNDS = roundsFor("rounds", 6, 300);
 /** In one of this number of rounds no daemon runs while the harm is done. */
 const ROUNDS_OF_A_DEATH = 3;
 

@@ -16,8 +16,9 @@ import { requireKernel } from "../../support/privilege.ts";
 import { normalListing } from "../../support/nftables/listing.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const KILLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 12;
+const KILLS = roundsFor("kills", 12, 200);
 
 describe("the node's tables of a plugin without policyd", function () {
   this.timeout(300_000);

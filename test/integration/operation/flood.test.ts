@@ -8,8 +8,9 @@ import { createLab } from "../../lab/lab.ts";
 import { ApiNode, pod, slice } from "../../support/daemon/api_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { randomFrom } from "../../support/random.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const CHANGES = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 3000;
+const CHANGES = roundsFor("changes", 3000, 100_000);
 /** The number of changes in one message to the API server, and the limit in a second: 100,000 take one minute. */
 const BATCH = 200;
 const PER_SECOND = 1700;

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { LOOK_MILLISECONDS, PATIENCE_MILLISECONDS } from "../../../policyd/network_condition/decision.ts";
@@ -11,7 +10,8 @@ import { createLab } from "../../lab/lab.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
 import { askHttp } from "../../support/http.ts";
 import { manifestGrants, overlayGrants } from "../../support/daemon/manifest_grants.ts";
-import { requireKernel, skip } from "../../support/privilege.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { requireLongForm } from "../../support/long_form.ts";
 
 const OVERLAY = "network-unavailable";
 const READY = { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status" };
@@ -151,7 +151,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
   });
 
   it("COND-03: a condition that nothing clears is reported once with the way out, in the status that the doctor reads", async function () {
-    if (process.env["DRAWBRIDGE_FULL"] !== "1") skip(this, "it takes half a minute: `npm run test:full` does");
+    requireLongForm(this, "it takes half a minute");
     await apply(UNAVAILABLE);
     start(false);
     const isReported = ({ problems }: { readonly problems: readonly string[] }): boolean =>

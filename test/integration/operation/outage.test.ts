@@ -9,8 +9,9 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { createLab } from "../../lab/lab.ts";
 import { ApiNode, pod, slice } from "../../support/daemon/api_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { hasLongForm } from "../../support/long_form.ts";
 
-const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const isFull = hasLongForm("a longer outage with 2,000 pods");
 const FOREVER = 1e9;
 /** The most requests in a minute: 6 attempts for each of 8 kinds, and 67 probes, each with a list and a watch. */
 const MOST_A_MINUTE = 2 * (8 * 6 + 67);

@@ -16,7 +16,8 @@ import { daemonSet } from "../../support/daemon/daemon_set.ts";
 import { rendered, requireKubectl } from "../../support/programs/kustomize.ts";
 import { INSTALL, manifestObjects } from "../../support/daemon/manifest_grants.ts";
 import { Podman } from "../../support/programs/podman.ts";
-import { requireKernel, requireProgram, skip } from "../../support/privilege.ts";
+import { requireKernel, requireProgram } from "../../support/privilege.ts";
+import { requireLongForm } from "../../support/long_form.ts";
 
 const NAME = `localhost/drawbridge:${VERSION}`;
 /** A Node as test/lab/topology.ts wires it. */
@@ -37,7 +38,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
 
   before(function () {
     requireKernel(this);
-    if (process.env["DRAWBRIDGE_FULL"] !== "1") skip(this, "making the image takes too long: `npm run test:full` does");
+    requireLongForm(this, "making the image takes too long");
     for (const program of ["buildah", "podman", "crun", "nsenter"]) requireProgram(this, program);
     const made = spawnSync(process.execPath, ["test/setup/image.mjs"], { encoding: "utf8" });
     assert.equal(made.status, 0, made.stderr);

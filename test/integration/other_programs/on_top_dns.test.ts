@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { Prober } from "../../lab/probe/prober.ts";
@@ -10,6 +9,7 @@ import { ask, lookUp } from "../../support/on_top/resolver.ts";
 import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../../support/on_top/services.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
 import { FAMILIES, pairOf, textsOf } from "../../support/services/traffic_lab.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
 const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");
@@ -25,7 +25,7 @@ const MANY = Array.from({ length: 60 }, (_, i) => ({
   addresses: pairOf(`10.244.2.${100 + i}`, `fd00:244:2::${(100 + i).toString(16)}`),
 }));
 const [SERVER_V4, SERVER_V6] = [formatAddress(DNS_IPS[4]), formatAddress(DNS_IPS[6])];
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10 : 1;
+const ROUNDS = roundsFor("rounds", 1, 10);
 
 /** Returns the name that a node asks for over a family. */
 function probeName(node: string, family: 4 | 6): string {

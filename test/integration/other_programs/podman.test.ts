@@ -10,9 +10,10 @@ import { ContainerEngine } from "../../support/runtimes/container_engine.ts";
 import { holdToFixture } from "../../support/runtimes/fixture.ts";
 import { recorderScript, takeCalls } from "../../support/runtimes/recorder.ts";
 import { RuntimeNode } from "../../support/runtimes/runtime_node.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 const SEED = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 1_000_000);
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 60 : 12;
+const ROUNDS = roundsFor("rounds", 12, 60);
 /** The last moment of a kill. A call in a process of its own has usually ended by then, even on a busy machine. */
 const LATEST_KILL_SECONDS = 0.15;
 /** The moment of a kill before which no such call ends: its executable is not even loaded. */

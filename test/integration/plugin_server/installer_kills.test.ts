@@ -6,10 +6,11 @@ import { tmpdir } from "node:os";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { roundsFor } from "../../support/long_form.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../support/installation/install_main.ts", import.meta.url));
 const VERSIONS = ["old", "new"] as const;
-const KILLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 12;
+const KILLS = roundsFor("kills", 12, 200);
 const PADDING = "#".repeat(400 * 1024);
 
 describe("the installer and SIGKILL", function () {

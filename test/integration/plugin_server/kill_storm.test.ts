@@ -10,8 +10,9 @@ import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { containerState, podAddresses } from "../../support/cni/container_state.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const SHARE = process.env["DRAWBRIDGE_FULL"] === "1" ? 10 : 1;
+const SHARE = roundsFor("times the kills", 1, 10);
 const PARALLEL = 16;
 const KILL_SHARE = 0.2;
 const WARM_UP_PAIRS = 48;

@@ -11,9 +11,10 @@ import { randomFrom } from "../../support/random.ts";
 import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { containerState, podAddresses } from "../../support/cni/container_state.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 const PARALLEL = 8;
-const FEWEST_ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 8;
+const FEWEST_ROUNDS = roundsFor("rounds", 8, 100);
 /** The number of calls that must be under way when the server is killed. */
 const CUT_REQUIRED = FEWEST_ROUNDS;
 const MOST_ROUNDS = 10 * FEWEST_ROUNDS;

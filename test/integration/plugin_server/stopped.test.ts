@@ -13,6 +13,7 @@ import { randomFrom } from "../../support/random.ts";
 import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { containerState, podAddresses } from "../../support/cni/container_state.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
 const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
@@ -21,7 +22,7 @@ const SOCK_CLOEXEC = 0o2000000;
 const PATIENCE = SHIM_PATIENCE_SECONDS * 1000;
 /** Milliseconds that the plugin's own start may take on a busy machine. */
 const COLD = 4000;
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 40 : 5;
+const ROUNDS = roundsFor("rounds", 5, 40);
 const PARALLEL = 6;
 
 describe("a plugin server that is stopped, or that has silent connections", function () {

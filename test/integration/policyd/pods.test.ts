@@ -9,8 +9,9 @@ import { Prober } from "../../lab/probe/prober.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const PODS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 12;
+const PODS = roundsFor("pods", 12, 100);
 
 describe("pods of a node with policyd", function () {
   this.timeout(300_000);

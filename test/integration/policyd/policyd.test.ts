@@ -13,8 +13,9 @@ import { realFileSystem, useTemporaryDirectory } from "../../support/ipam/addres
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 20 : 3;
+const ROUNDS = roundsFor("rounds", 3, 20);
 const syscalls = nodeSyscalls();
 
 describe("the built policyd", function () {

@@ -18,7 +18,7 @@ interface Run {
  * Checks the acceptance table of Services with real packets. All packets are sent before the first test, in the labs of
  * both states of br_netfilter at once; each test then compares the measurements with one row.
  */
-describe("acceptance table of Services, rp_filter strict", function () {
+describe("MODEL-02: acceptance table of Services, rp_filter strict", function () {
   this.timeout(1_200_000);
   const runs = new Map<boolean, Promise<Run>>();
 

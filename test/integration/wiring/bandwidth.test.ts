@@ -7,8 +7,9 @@ import { receivedBytes, Streams } from "../../lab/stream.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const SECONDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 5 : 1;
+const SECONDS = roundsFor("seconds of load", 1, 5);
 const WARM_UP_MILLISECONDS = 300;
 /** Bytes that may arrive before the stream itself: neighbour discovery and the opening of a connection. */
 const HANDSHAKE = 1000;

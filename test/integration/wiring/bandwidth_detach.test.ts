@@ -8,8 +8,9 @@ import { sha256 } from "../../support/cni/cni.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const KILLS = process.env["DRAWBRIDGE_FULL"] === "1" ? 400 : 24;
+const KILLS = roundsFor("kills", 24, 400);
 
 const rate = { IngressRate: 20e6, IngressBurst: 2 ** 32, EgressRate: 20e6, EgressBurst: 2 ** 32 };
 const limited: Configuration = { runtimeConfig: { bandwidth: rate } };

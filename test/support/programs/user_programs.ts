@@ -4,6 +4,7 @@ import path from "node:path";
 import process from "node:process";
 import type Mocha from "mocha";
 import { CACHE, goInstall, hasGo, lastWords } from "./go.ts";
+import { requireLongForm } from "../long_form.ts";
 import { skip } from "../privilege.ts";
 
 /** The Go programs of users that run the command line, or that the command line runs. */
@@ -26,9 +27,7 @@ export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_P
   const { version, package: source } = GO_PROGRAMS[name];
   const directory = path.join(CACHE, `${name}-${version}`);
   if (existsSync(path.join(directory, name))) return directory;
-  if (process.env["DRAWBRIDGE_FULL"] !== "1") {
-    skip(context, `building ${name} ${version} takes too long: \`npm run test:full\` does`);
-  }
+  requireLongForm(context, `building ${name} ${version} takes too long`);
   if (!hasGo()) skip(context, `this machine has no Go to build ${name} ${version}: install Go`);
   process.stderr.write(`building ${name} ${version} into ${directory}\n`);
   const failure = goInstall(directory, [`${source}@v${version}`]);

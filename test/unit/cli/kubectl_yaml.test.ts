@@ -6,8 +6,9 @@ import fc from "fast-check";
 import { readManifestObjects } from "../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { decodeAll, type Decoded, requireDecoder } from "../../support/kubectl_decoder/decoder.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const DOCUMENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 500;
+const DOCUMENTS = roundsFor("documents", 500, 2000);
 const PROJECT = path.resolve(import.meta.dirname, "../../..");
 const FOLDERS = ["manifests", "test/fixtures", "test/cluster/expectations", "test/unit"];
 

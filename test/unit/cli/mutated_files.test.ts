@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
-import process from "node:process";
 import * as fc from "fast-check";
 import { parseAllDocuments } from "yaml";
 import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
 import { type Outcome, runCli } from "../../support/cli/cli.ts";
 import { ALIAS_BOMB, mutatedFiles, pathsOf, replacedAt } from "../../support/cli/mutation.ts";
+import { roundsFor } from "../../support/long_form.ts";
 
-const FILES = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 100;
+const FILES = roundsFor("changed files", 100, 10_000);
 
 const YAML = readFileSync("test/fixtures/cli/mutated.yaml", "utf8");
 const OBJECTS = objectsIn(YAML);

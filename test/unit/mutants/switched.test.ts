@@ -18,7 +18,7 @@ function isModule(module: unknown): module is Module {
   return typeof module === "object" && module !== null && "f" in module;
 }
 
-describe("mutants: code with all mutations behind switches", () => {
+describe("mutants: code with a switch for each mutation", () => {
   const code = mutable(SOURCE);
   const ids = code.mutations.map(({ id }) => id.replace(/^\d+:\d+:/, ""));
   let f: Module["f"];

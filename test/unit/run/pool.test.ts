@@ -104,8 +104,8 @@ describe("test run: the processes", () => {
   it("the long forms that a file takes are reported, and its few rounds are not", async () => {
     const module = fileURLToPath(new URL("../../support/long_form.ts", import.meta.url));
     const text = `
-      import { rounds } from ${JSON.stringify(module)};
-      const kills = rounds("kills", 2, 5);
+      import { roundsFor } from ${JSON.stringify(module)};
+      const kills = roundsFor("kills", 2, 5);
       it("makes " + kills, () => {});`;
     const results = [];
     const before = process.env["DRAWBRIDGE_FULL"];

@@ -24,10 +24,11 @@ import {
 import { type Link, Siege } from "../../../support/policy/first_packet/siege.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
 /** The number of pods of each kind that are added at once. */
 const TOGETHER = 10;
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 40 : 4;
+const ROUNDS = roundsFor("rounds", 4, 40);
 /** The port of forbidden packets, and the ports of those that must arrive, below the ones the kernel chooses. */
 const FORBIDDEN = 7001;
 const FIRST_PORT = 10_000;

@@ -16,8 +16,9 @@ import { FAMILIES } from "../../../support/policy/lab/place.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { randomFrom } from "../../../support/random.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 150 : 4;
+const ROUNDS = roundsFor("rounds", 4, 150);
 const PORT = 7001;
 /** The number of pods of another node, so that a policy has hundreds of elements, and a change hundreds as well. */
 const OTHERS = 300;

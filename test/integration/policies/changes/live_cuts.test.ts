@@ -16,8 +16,9 @@ import { namedLab, type NamedPods, namedPods } from "../../../support/policy/lab
 import { FAMILIES, NODE_NAMES } from "../../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../../../support/privilege.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 40 : 2;
+const ROUNDS = roundsFor("rounds", 2, 40);
 /** The ways by which each of the four other places reaches a place. */
 const WAYS = [80, 8080].flatMap((port) => [
   { protocol: "tcp" as const, port },

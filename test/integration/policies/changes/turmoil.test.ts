@@ -31,8 +31,9 @@ import {
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { randomFrom } from "../../../support/random.ts";
+import { hasLongForm } from "../../../support/long_form.ts";
 
-const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const isFull = hasLongForm("1,000 pods in place of 24");
 /** The number of pods, with the sentinel. */
 const PODS = isFull ? 1000 : 24;
 /** The number of pods at a time; a later pod gets the address of one that has gone. */

@@ -29,8 +29,9 @@ import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
 import { PolicedCluster } from "../../../support/policy/policed_cluster.ts";
 import { KEYS } from "../../../support/policy/three_by_three.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
+import { hasLongForm } from "../../../support/long_form.ts";
 
-const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const isFull = hasLongForm("198 policies in place of 8, with all traffic in all ways");
 /** The number of clusters whose policies are like those of cyclonus. */
 const POLICIES = isFull ? 198 : 8;
 const FLOWS = isFull ? 2000 : 80;

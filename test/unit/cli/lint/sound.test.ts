@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
@@ -19,8 +18,9 @@ import { show } from "../../../support/policy/question.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { NUMBERS } from "../../../support/policy/arbitrary_words.ts";
 import { manifestsOf, type RawCluster } from "../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const CLUSTERS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 20;
+const CLUSTERS = roundsFor("random clusters", 20, 200);
 /** Addresses that no end has, some of them in networks that policies name. */
 const OUTSIDE = ["203.0.113.9", "10.1.9.9", "192.0.2.9", "192.0.2.70", "10.244.9.9", "2001:db8::9", "fd00::9"];
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { includes, isEmpty, ofPorts } from "../../../../cli/policy/connections/connection_set.ts";
 import { matrixOf } from "../../../../cli/policy/matrix/matrix.ts";
@@ -14,8 +13,9 @@ import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 40;
+const ROUNDS = roundsFor("rounds", 40, 1000);
 
 interface Case {
   readonly controllers: readonly Pod[];

@@ -9,8 +9,9 @@ import { type Face, runVerb } from "../../../../cni/plugin.ts";
 import { ipamInput, networkInput } from "../../../support/cni/cni.ts";
 import { type MutatedCall, mutatedCalls } from "../../../support/cni/mutation.ts";
 import { fakeNode } from "../../../support/cni/fake_node.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 100_000 : 2000;
+const RUNS = roundsFor("random cases", 2000, 100_000);
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 
 const faces: readonly Face[] = ["drawbridge", "drawbridge-ipam", "loopback"];

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Element, SetDefinition, Table } from "../../../../kernel/nftables/model/object.ts";
@@ -14,11 +13,12 @@ import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
 import { sampleAddress } from "../../../support/ruleset/sample.ts";
 import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
 import { randomFrom } from "../../../support/random.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
 const SYNC_PERIOD = 30_000;
 /** Several times the number that is read in a turn of the event loop. */
 const MANY = 5000;
-const STEPS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1500 : 500;
+const STEPS = roundsFor("random steps", 500, 1500);
 
 const targets: SetDefinition = { name: "targets", key: ["ipv4_addr"], data: ["inet_service"] };
 /** A set that comes and goes. */

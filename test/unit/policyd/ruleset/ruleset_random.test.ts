@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { runRandomProfiles } from "../../../support/ruleset/random_profiles.ts";
 import { randomFrom } from "../../../support/random.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const STEPS = process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 200;
+const STEPS = roundsFor("random steps", 200, 1000);
 const COMPARISONS = STEPS / 20;
 
 describe("policyd/ruleset: incremental changes of objects", () => {

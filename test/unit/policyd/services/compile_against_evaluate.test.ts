@@ -11,8 +11,9 @@ import { protectedCases } from "../../../support/evaluate/protected_world.ts";
 import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
 import { twistedCases } from "../../../support/evaluate/twist.ts";
 import { CompiledNode } from "../../../support/services/compiled_world.ts";
+import { hasLongForm } from "../../../support/long_form.ts";
 
-const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const isFull = hasLongForm("more random Services");
 const RUNS = isFull ? 60_000 : 300;
 /** The number of cases by whose features the generator is judged. */
 const CASES = isFull ? 20_000 : 1500;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../policyd/objects/model.ts";
@@ -7,8 +6,9 @@ import { randomFrom } from "../../../support/random.ts";
 import { runIncrementally } from "../../../support/services/incremental.ts";
 import { EventNode, TABLES, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
+import { roundsFor } from "../../../support/long_form.ts";
 
-const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 600;
+const EVENTS = roundsFor("random events", 600, 10_000);
 
 describe("policyd/services: incremental changes", () => {
   it(`DP-11: after ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {

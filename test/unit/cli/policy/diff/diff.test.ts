@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { diffPolicies, type GroupChange, sizeFor } from "../../../../../cli/policy/diff/diff.ts";
 import type { EndGroup } from "../../../../../cli/policy/diff/end_class.ts";
@@ -18,8 +17,9 @@ import { storeOf } from "../../../../support/evaluate/store.ts";
 import { show, trafficsIn } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";
+import { hasLongForm } from "../../../../support/long_form.ts";
 
-const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const isFull = hasLongForm("2,000 random changes in place of 10");
 const PAIRS = isFull ? 2000 : 10;
 /** The rounds of properties about the list of changes. */
 const LISTS = isFull ? 200 : 15;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import type { Connection } from "../../../../../cli/policy/live/connection.ts";
 import { forecast } from "../../../../../cli/policy/live/forecast.ts";
@@ -10,8 +9,9 @@ import { storeOf } from "../../../../support/evaluate/store.ts";
 import { show } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf, type RawCluster, type RawNetworkPolicy } from "../../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const CLUSTERS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 50;
+const CLUSTERS = roundsFor("random clusters", 50, 200);
 const OUTSIDE = ["8.8.8.8", "2001:db8::8"];
 const PORTS = [80, 81, 8080];
 

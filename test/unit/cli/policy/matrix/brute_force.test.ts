@@ -23,8 +23,9 @@ import type { PolicyIndex } from "../../../../../policyd/semantics/policies/poli
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { indexOf as indexByDefaults, show, trafficsIn } from "../../../../support/policy/question.ts";
 import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const ROUNDS = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 40;
+const ROUNDS = roundsFor("rounds", 40, 2000);
 
 /**
  * Returns an index of the cluster. For half of the clusters its nodes police what pods send to them, and every third

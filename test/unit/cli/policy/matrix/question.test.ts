@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { newPodsFor } from "../../../../../cli/policy/matrix/new_pods.ts";
 import { storeOf } from "../../../../../cli/cluster/policy_objects.ts";
@@ -17,8 +16,9 @@ import { fixtureFiles } from "../../../../support/cli/golden.ts";
 import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const CLUSTERS = process.env["DRAWBRIDGE_FULL"] === "1" ? 300 : 50;
+const CLUSTERS = roundsFor("random clusters", 50, 300);
 const SHOP = fixtureFiles("shop");
 
 const pod = (namespace: string, name: string, labels: string): string => `---

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { type Connection, flowOf } from "../../../../../cli/policy/live/connection.ts";
 import { suggest, type SuggestedPolicy, type Suggestion } from "../../../../../cli/policy/suggest/suggest.ts";
@@ -8,8 +7,9 @@ import { evaluatePolicy, isAllowed } from "../../../../../policyd/semantics/poli
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { networkPolicy } from "../../../../support/policy/manifest.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const TABLES = process.env["DRAWBRIDGE_FULL"] === "1" ? 500 : 100;
+const TABLES = roundsFor("random tables", 100, 500);
 const NAMESPACES = ["shop", "other"] as const;
 /** The workloads of each namespace, with two pods each on two nodes. */
 const APPS = ["web", "api", "db"] as const;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { RESOURCES } from "../../../../../policyd/objects/api/resources.ts";
 import { CLUSTER_POLICY_PATHS, type Definition } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";
@@ -7,6 +6,7 @@ import { Storm } from "../../../../apiserver/storm.ts";
 import type { Grants } from "../../../../support/daemon/manifest_grants.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 const [CLUSTER_POLICIES = ""] = CLUSTER_POLICY_PATHS;
 const [BOTH, NONE] = [{ versions: ["v1beta1", "v1alpha2"] }, { versions: [] }];
@@ -369,7 +369,7 @@ describe("policyd/objects/api", () => {
   it("API-09: after hundreds of changes and random faults the model equals a direct read of the server", function () {
     this.timeout(60_000);
     const first = Math.floor(Math.random() * 2 ** 31);
-    const rounds = process.env["DRAWBRIDGE_FULL"] === "1" ? 100 : 8;
+    const rounds = roundsFor("rounds", 8, 100);
     for (let round = 0; round < rounds; round++) runStorm(first + round);
   });
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 const yaml = (text: string): unknown[] => [...readObjects(text, "a.yaml")];
 const json = (text: string): unknown[] => [...readObjects(text, "a.json")];
@@ -225,7 +225,7 @@ describe("policyd/objects/directory/documents", () => {
           assert.ok(error instanceof DrawbridgeError && !error.message.includes("\n"), String(error));
         }
       }),
-      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 800 },
+      { numRuns: roundsFor("random cases", 800, 10_000) },
     );
   });
 });

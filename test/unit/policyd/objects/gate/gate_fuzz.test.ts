@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import fc from "fast-check";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import { KINDS } from "../../../../../policyd/objects/model.ts";
 import { manifest } from "./objects.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 /** Names of fields that the gates read, so that hostile values are placed where they are read. */
 const FIELDS =
@@ -26,7 +26,7 @@ function isDeepFrozen(value: unknown): boolean {
   return Object.isFrozen(value) && Object.values(value).every(isDeepFrozen);
 }
 
-const VALUES = process.env["DRAWBRIDGE_FULL"] === "1" ? 20_000 : 1500;
+const VALUES = roundsFor("values", 1500, 20_000);
 
 describe("policyd/objects/gate with hostile objects", () => {
   it("DAEMON-01: the gate gives a verdict for every value, and what it accepts is deeply frozen", () => {

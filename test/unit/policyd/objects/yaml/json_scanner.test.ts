@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import process from "node:process";
 import fc from "fast-check";
 import { scanJson } from "../../../../../policyd/objects/yaml/json_scanner.ts";
 import { readManifestObjects } from "../../../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 /** Cuts the text into chunks of these lengths, repeatedly. */
 function chunksOf(text: string, lengths: readonly number[]): readonly Buffer[] {
@@ -71,7 +71,7 @@ describe("policyd/objects/yaml/json_scanner", () => {
           }
         },
       ),
-      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 5000 : 200 },
+      { numRuns: roundsFor("random cases", 200, 5000) },
     );
   });
 

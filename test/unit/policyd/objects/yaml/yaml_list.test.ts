@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { type BrokenObject, readYamlObjects } from "../../../../../policyd/objects/directory/documents.ts";
 import { cutList, headerOf } from "../../../../../policyd/objects/yaml/yaml_list.ts";
 import { readTree } from "../../../../../policyd/objects/yaml/yaml_tree.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 interface Read {
   readonly objects: readonly { readonly value: unknown; readonly line: number }[];
@@ -87,7 +87,7 @@ describe("policyd/objects/yaml/yaml_list", () => {
         );
         assert.deepEqual(one.objects, whole.objects, text);
       }),
-      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 400 },
+      { numRuns: roundsFor("random cases", 400, 10_000) },
     );
     assert.ok(cut > 100, `${cut} lists were cut`);
   });

@@ -7,6 +7,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { yamlDocuments } from "../../../../../policyd/objects/yaml/yaml_documents.ts";
 import { readSimple } from "../../../../../policyd/objects/yaml/yaml_simple.ts";
 import { readTree } from "../../../../../policyd/objects/yaml/yaml_tree.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 const PROJECT = path.resolve(import.meta.dirname, "../../../../..");
 const FOLDERS = ["manifests", "test/fixtures", "test/cluster/expectations", "test/unit"];
@@ -95,9 +96,7 @@ describe("policyd/objects/yaml/yaml_simple", function () {
   ] as const) {
     it(`YAML-03: ${what} are left to the library, or read with the same result`, () => {
       const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
-      const samples = fc
-        .sample(texts, { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 800, seed })
-        .flatMap(documentsOf);
+      const samples = fc.sample(texts, { numRuns: roundsFor("random cases", 800, 10_000), seed }).flatMap(documentsOf);
       const read = samples.filter(assertAsLibrary).length;
       assert.ok(read > samples.length / 50, `seed ${seed}: only ${read} of ${samples.length} were read`);
     });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { FakeKernelNotifications } from "../../../../support/daemon/fake_notifications.ts";
@@ -15,6 +14,7 @@ import { storeOf } from "../../../../support/evaluate/store.ts";
 import { loggedMessage, packetBetween, ports } from "../../../../support/policy/logged_packet.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
 import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 const LINE = "policy dropped a packet";
 const KEY = "0123456789abcdef";
@@ -226,7 +226,7 @@ describe("policyd/policies/drop_log: hostile packets", () => {
         const { traffic } = flow;
         assert.ok(traffic.protocol === "ICMP" || (traffic.port !== undefined && traffic.port <= 65_535));
       }),
-      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 1000 },
+      { numRuns: roundsFor("random cases", 1000, 10_000) },
     );
   });
 

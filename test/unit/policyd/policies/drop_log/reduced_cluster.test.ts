@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
 import type { FlowEnds, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
@@ -9,8 +8,9 @@ import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { flowOf, manifestsOf } from "../../../../support/policy/raw_cluster.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const CASES = process.env["DRAWBRIDGE_FULL"] === "1" ? 2000 : 150;
+const CASES = roundsFor("cases", 150, 2000);
 
 describe("policyd/policies/drop_log: the part of a cluster that explains a packet", () => {
   it("DROP-02: the reduced cluster of two ends gives the same verdict and reasons as the whole cluster", function () {

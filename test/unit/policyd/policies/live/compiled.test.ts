@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { type Address, familyOf } from "../../../../../kernel/ip/address.ts";
@@ -15,8 +14,9 @@ import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts"
 import { attachmentsOf, eventsOf, liveNodeOf, objectsOf } from "../../../../support/policy/live/live_cluster.ts";
 import { elementText } from "../../../../support/policy/live/live_node.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const RUNS = process.env["DRAWBRIDGE_FULL"] === "1" ? 200 : 25;
+const RUNS = roundsFor("random cases", 25, 200);
 const NODE = "node1";
 
 const cases = fc.record({

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import { randomFrom } from "../../../../support/random.ts";
 import { runLive } from "../../../../support/policy/live/incremental.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
-const EVENTS = process.env["DRAWBRIDGE_FULL"] === "1" ? 10_000 : 500;
+const EVENTS = roundsFor("random events", 500, 10_000);
 const COMPARE_EVERY = 100;
 
 describe("policyd/policies/live: incremental changes", () => {

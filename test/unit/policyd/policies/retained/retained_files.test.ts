@@ -10,7 +10,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import process from "node:process";
 import * as fc from "fast-check";
 import { judge } from "../../../../../policyd/objects/gate/gate.ts";
 import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
@@ -21,6 +20,7 @@ import { realFileSystem } from "../../../../support/ipam/address_store.ts";
 import { networkPolicies } from "../../../../support/policy/arbitrary_network_policy.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 function again(one: NetworkPolicy): unknown {
   const verdict = judge(JSON.parse(JSON.stringify(policyManifest(one))));
@@ -56,7 +56,7 @@ describe("policyd/policies/retained", () => {
           assert.deepEqual(again(verdict.object), verdict.object);
         }
       }),
-      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 100 },
+      { numRuns: roundsFor("random cases", 100, 1000) },
     );
   });
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { podClasses } from "../../../../../policyd/semantics/policies/pod_class.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
@@ -7,6 +6,7 @@ import { labelled, networkPolicy } from "../../../../support/policy/manifest.ts"
 import { ask, indexOf } from "../../../../support/policy/question.ts";
 import { manifestsOf, type RawPod } from "../../../../support/policy/raw_cluster.ts";
 import { KEYS, threeByThree } from "../../../../support/policy/three_by_three.ts";
+import { roundsFor } from "../../../../support/long_form.ts";
 
 const TRAFFIC = ["80/TCP", "53/UDP", "8080/SCTP", "ICMP"] as const;
 
@@ -58,7 +58,7 @@ describe("policyd/semantics/policies: classes of pods", () => {
           }
         }
       }),
-      { numRuns: process.env["DRAWBRIDGE_FULL"] === "1" ? 1000 : 80 },
+      { numRuns: roundsFor("random cases", 80, 1000) },
     );
     assert.ok(compared > 100, `only ${compared} comparisons`);
   });

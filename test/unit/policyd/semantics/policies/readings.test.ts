@@ -13,8 +13,9 @@ import { featuresOf } from "../../../../support/policy/features.ts";
 import { type AddressedFlow, PolicedCluster } from "../../../../support/policy/policed_cluster.ts";
 import { flowOf, manifestsOf, type RawFlow } from "../../../../support/policy/raw_cluster.ts";
 import { secondReading, secondReadingOfShadow } from "../../../../support/policy/second_reading.ts";
+import { hasLongForm } from "../../../../support/long_form.ts";
 
-const isFull = process.env["DRAWBRIDGE_FULL"] === "1";
+const isFull = hasLongForm("more random clusters");
 /** The number of clusters, with eight flows each, of which two thirds can be sent. */
 const CLUSTERS = isFull ? 8000 : 200;
 const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 6));
