@@ -106,17 +106,17 @@ describe("session affinity under attack", function () {
     } finally {
       open.lab[Symbol.dispose]();
     }
-    const bounded = new AttackedNode("affinity-bound");
-    try {
-      for (const family of FAMILIES) {
+    for (const family of FAMILIES) {
+      const bounded = new AttackedNode(`affinity-bound${family}`);
+      try {
         await bounded.attack(family);
         const entries = bounded.remembered(family);
         assert.ok(entries >= 8192 && entries <= MOST_OF_PORT, `IPv${family}: ${entries} clients are remembered`);
         const places = await bounded.places(family);
         for (let round = 0; round < 3; round++) assert.deepEqual(await bounded.places(family), places);
+      } finally {
+        bounded.lab[Symbol.dispose]();
       }
-    } finally {
-      bounded.lab[Symbol.dispose]();
     }
   });
 });
