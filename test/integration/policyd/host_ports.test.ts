@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -10,6 +10,7 @@ import { overlaps } from "../../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
 import { normalListing, withoutPortShares } from "../../support/nftables/listing.ts";
+import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { until } from "../../support/daemon/recording_sink.ts";
@@ -25,6 +26,7 @@ describe("host ports and masquerade of a node with policyd", function () {
   let nodes: TwoNodes;
   let wired: WiredNode;
   let policyd: PolicydNode;
+  let daemon: DaemonProcess;
   let prober: Prober;
   let counter = 0;
 
@@ -34,8 +36,8 @@ describe("host ports and masquerade of a node with policyd", function () {
     nodes = twoNodes(lab);
     wired = nodes.node1;
     prober = new Prober(lab.calls);
-    policyd = new PolicydNode(lab, wired);
-    await policyd.start();
+    policyd = new PolicydNode(lab, wired, "2m");
+    daemon = await policyd.start();
   });
 
   afterEach(async () => {
@@ -227,13 +229,19 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.doesNotMatch(listing(), /default\//);
   });
 
-  it("R7: a pod whose address the store has given away does not keep its host port from the next pod", () => {
+  it("R7: a pod whose address the store has given away does not keep its host port from the next pod", async () => {
     const [gone, next] = [lab.pod("gone"), lab.pod("next")];
     podResult(attach(gone, everything));
     // The lock stays: without it the store would count as removed, and its contents would be restored (STATE-07).
     const store = `${wired.node.dataDir}/drawbridge`;
+    // The daemon restores reservations (STATE-07), and so stands still until the next pod has the address.
+    await daemon.pause();
     for (const name of readdirSync(store).filter((one) => one !== "lock")) rmSync(`${store}/${name}`);
-    const [address] = addressesIn(attach(next, everything));
+    const wish = { ...policyd.overrides, ...everything };
+    const call = startPlugin(wired.node, podCall("ADD", wired, next, wish));
+    await until(() => existsSync(`${store}/10.244.1.2`), "the next pod has the address");
+    daemon.child.kill("SIGCONT");
+    const [address] = addressesIn(await call.outcome);
     assert.equal(address && formatAddress(address), "10.244.1.2");
     assert.match(listing(), /udp \. 7000 comment "default\/next"/);
     assert.doesNotMatch(listing(), /default\/gone/);
