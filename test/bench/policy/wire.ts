@@ -1,17 +1,13 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { enableForwarding, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { setBridgeNetfilter } from "../../lab/topology.ts";
+import { firstPacket, firstPackets, ip } from "../first_packet.ts";
 import { type BenchPod, PORT } from "./cluster.ts";
 
 const GATEWAY = "10.128.0.1";
-const PACKET = Uint8Array.of(1);
-/**
- * The longest wait for a packet. It arrives while it is sent: the receiver at the other end of the veth pair is served
- * before the call returns.
- */
-const PATIENCE_MILLISECONDS = 1000;
 /** The wait for a packet that was dropped, which therefore need not be long. */
 const DROP_MILLISECONDS = 50;
 
@@ -20,12 +16,12 @@ export class Wire implements Disposable {
   readonly node: LabNamespace;
   readonly #client: LabNamespace;
   readonly #server: ProbeSocket;
-  readonly #address: string;
+  readonly #to: Endpoint;
 
   /** @param node without any links */
   constructor(lab: Lab, node: LabNamespace, client: BenchPod, server: BenchPod) {
     this.node = node;
-    this.#address = server.address4;
+    this.#to = { address: parseAddress(server.address4), port: PORT };
     enableForwarding(node);
     setBridgeNetfilter(node, false);
     ip(node, "link add drawbridge0 type bridge");
@@ -42,52 +38,16 @@ export class Wire implements Disposable {
 
   /** Whether the first packet of a flow arrives. */
   passes(): boolean {
-    const client = this.#open();
-    try {
-      return this.#trip(client, DROP_MILLISECONDS) !== undefined;
-    } finally {
-      client.close();
-    }
+    return firstPacket(this.#client, this.#to, this.#server, DROP_MILLISECONDS) !== undefined;
   }
 
-  /**
-   * Sends first packets of flows, one after the other.
-   *
-   * @returns for each the microseconds from the client's call until the server's socket has it: through both veth pairs
-   * @throws Error when one is lost
-   */
+  /** Sends first packets of flows, one after the other. @returns the microseconds of each */
   firstPackets(count: number): readonly number[] {
-    return Array.from({ length: count }, () => {
-      const client = this.#open();
-      try {
-        const milliseconds = this.#trip(client, PATIENCE_MILLISECONDS);
-        if (milliseconds === undefined) throw new Error(`${this.node.name}: a packet was lost`);
-        return 1000 * milliseconds;
-      } finally {
-        client.close();
-      }
-    });
+    return firstPackets(this.#client, this.#to, this.#server, count);
   }
 
   [Symbol.dispose](): void {
     this.#server.close();
-  }
-
-  #open(): ProbeSocket {
-    const client = ProbeSocket.open(this.#client, 4, SocketType.DATAGRAM);
-    client.connect({ address: parseAddress(this.#address), port: PORT });
-    return client;
-  }
-
-  #trip(client: ProbeSocket, patience: number): number | undefined {
-    const start = performance.now();
-    client.send(PACKET);
-    for (;;) {
-      const received = this.#server.receive();
-      const milliseconds = performance.now() - start;
-      if (received.kind === "data") return milliseconds;
-      if (milliseconds > patience) return undefined;
-    }
   }
 }
 
@@ -100,8 +60,4 @@ function attach(lab: Lab, node: LabNamespace, pod: BenchPod, index: number): Lab
   ip(namespace, "link set eth0 up");
   ip(namespace, `route add default via ${GATEWAY} dev eth0 onlink`);
   return namespace;
-}
-
-function ip(namespace: LabNamespace, command: string): void {
-  namespace.exec("ip", command.split(" "));
 }

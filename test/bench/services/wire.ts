@@ -2,16 +2,11 @@ import { parseAddress } from "../../../kernel/ip/address.ts";
 import { enableForwarding, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { firstPackets, ip } from "../first_packet.ts";
 import { type BenchService, SERVICE_PORT } from "./cluster.ts";
 
 /** The number of endpoints that can answer. */
 const ENDPOINTS = 200;
-const PACKET = Uint8Array.of(1);
-/**
- * The longest wait for a packet. It arrives while it is sent: the receiver at the other end of the veth pair is served
- * before the call returns.
- */
-const PATIENCE_MILLISECONDS = 1000;
 
 /**
  * A client pod and a server pod, each by a veth pair on a node. The server has the addresses of all endpoints of the
@@ -49,38 +44,12 @@ export class Wire implements Disposable {
     return { ...service, endpoints: service.endpoints.map((_, index) => `10.255.2.${index + 1}`) };
   }
 
-  /**
-   * Sends first packets of connections, one after the other.
-   *
-   * @returns for each the microseconds from the client's call until the endpoint's socket has it: through both veth
-   * pairs
-   */
-  firstPackets(service: BenchService, count: number): readonly number[] {
-    return Array.from({ length: count }, () => this.#firstPacket(service));
-  }
-
-  #firstPacket({ address, name }: BenchService): number {
-    const client = ProbeSocket.open(this.#client, 4, SocketType.DATAGRAM);
-    try {
-      client.connect({ address: parseAddress(address), port: SERVICE_PORT });
-      const start = performance.now();
-      client.send(PACKET);
-      for (;;) {
-        const received = this.#server.receive();
-        const milliseconds = performance.now() - start;
-        if (received.kind === "data") return 1000 * milliseconds;
-        if (milliseconds > PATIENCE_MILLISECONDS) throw new Error(`${name}: the first packet was lost`);
-      }
-    } finally {
-      client.close();
-    }
+  /** Sends first packets of connections, one after the other. @returns the microseconds of each */
+  firstPackets({ address }: BenchService, count: number): readonly number[] {
+    return firstPackets(this.#client, { address: parseAddress(address), port: SERVICE_PORT }, this.#server, count);
   }
 
   [Symbol.dispose](): void {
     this.#server.close();
   }
-}
-
-function ip(namespace: LabNamespace, command: string): void {
-  namespace.exec("ip", command.split(" "));
 }
