@@ -12,10 +12,10 @@ export type Fate =
   | { readonly kind: "killed"; readonly by: string }
   | { readonly kind: "survived"; readonly why: string };
 
-/** In milliseconds: the tests of one mutation, as they took without it. The nearest ones come first. */
+/** In milliseconds of the processor: the tests of one mutation, as they took without it; the nearest ones come first. */
 const MOST_MILLISECONDS = 10_000;
 
-/** In milliseconds: tests up to this long are run before the others. */
+/** In milliseconds of the processor: tests up to this long are run before the others. */
 const QUICK = 50;
 
 /** In seconds of processor time. */

@@ -30,6 +30,7 @@ export interface Run {
 export interface Ran {
   readonly title: string;
   readonly file: string;
+  /** Of the processor, since a busy machine makes every test long. */
   readonly milliseconds: number;
   readonly reached: readonly number[];
 }
@@ -97,14 +98,18 @@ function run({ titles }: Run): Promise<Answer> {
   setBail(mocha.suite, titles !== undefined);
   mocha.grep(titles === undefined ? /(?:)/ : new Titles(titles));
   const failed: string[] = [];
-  const ran: { readonly test: Mocha.Test; readonly reached: number[] }[] = [];
+  const ran: { readonly test: Mocha.Test; readonly reached: number[]; milliseconds: number }[] = [];
   /** The mutations that hooks reached which run once for all tests of a suite. */
   const ofSuites = new Map<Mocha.Suite | undefined, number[]>();
   return new Promise((resolve) => {
     mocha
-      .run(() => resolve({ reached: [], ran: ran.map(({ test, reached }) => ranOf(test, reached, ofSuites)), failed }))
-      .on(EVENT_TEST_BEGIN, (test) => ran.push({ test, reached: [] }))
-      .on(EVENT_TEST_END, () => ran.at(-1)?.reached.push(...takeReached()))
+      .run(() => resolve({ reached: [], ran: ran.map((one) => ranOf(one, ofSuites)), failed }))
+      .on(EVENT_TEST_BEGIN, (test) => ran.push({ test, reached: [], milliseconds: -processorMilliseconds() }))
+      .on(EVENT_TEST_END, () => {
+        const last = ran.at(-1);
+        last?.reached.push(...takeReached());
+        if (last !== undefined) last.milliseconds += processorMilliseconds();
+      })
       .on(EVENT_HOOK_END, (hook) => {
         const ofSuite = ofSuites.get(hook.parent) ?? [];
         ofSuites.set(hook.parent, ofSuite);
@@ -120,18 +125,22 @@ function setBail(suite: Mocha.Suite, bail: boolean): void {
   for (const inner of suite.suites) setBail(inner, bail);
 }
 
+function processorMilliseconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
 function ranOf(
-  test: Mocha.Test,
-  reached: readonly number[],
+  {
+    test,
+    reached,
+    milliseconds,
+  }: { readonly test: Mocha.Test; readonly reached: readonly number[]; milliseconds: number },
   ofSuites: ReadonlyMap<Mocha.Suite | undefined, readonly number[]>,
 ): Ran {
   const all = new Set(reached);
   for (let suite = test.parent; suite !== undefined; suite = suite.parent)
     for (const number of ofSuites.get(suite) ?? []) all.add(number);
-  return {
-    title: test.fullTitle(),
-    file: path.relative(process.cwd(), test.file ?? ""),
-    milliseconds: test.duration ?? 0,
-    reached: [...all],
-  };
+  const file = path.relative(process.cwd(), test.file ?? "");
+  return { title: test.fullTitle(), file, milliseconds, reached: [...all] };
 }

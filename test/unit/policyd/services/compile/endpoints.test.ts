@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { EndpointPort, EndpointSlice, Service } from "../../../../../policyd/objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
-import { portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
+import { isSpecial, portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
 import { healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
@@ -51,6 +52,22 @@ describe("services/compile: a Service's port and those of its slices", () => {
       ]);
     }
     assert.deepEqual(portEndpoints(slicePorts(slices, service), { name: "c", protocol: "TCP" }, 4, context).usable, []);
+  });
+
+  it("NOSEL-06: addresses that no host on a network has are special, in both families", () => {
+    const special = [
+      "127.0.0.9",
+      "169.254.1.1",
+      "224.0.0.7",
+      "0.0.0.0",
+      "255.255.255.255",
+      "::1",
+      "fe80::1",
+      "ff02::1",
+      "::",
+    ];
+    for (const text of special) assert.ok(isSpecial(parseAddress(text)), text);
+    for (const text of ["10.244.1.1", "fd00:244::1"]) assert.ok(!isSpecial(parseAddress(text)), text);
   });
 
   it("MODE-03: the ports of a slice are read once, however many the Service has", () => {
