@@ -27,9 +27,7 @@ interface Options {
 
 program
   .name("npm test --")
-  .description(
-    "runs the tests, side by side in several processes; those in folders named exclusive/ at the end, one by one",
-  )
+  .description("runs the tests, side by side in several processes; those in test/exclusive/ at the end, one by one")
   .argument("[files...]", "test files, or folders of them; all when absent")
   .option("-g, --grep <pattern>", "run only tests whose full title matches")
   .option("--forbid-only", "fail where a test is marked as the only one to run")

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { type FileResult, skipReason } from "./result.ts";
 
 /** Matches a behaviour's ID in a test title: POD-01, P5, B18, I2. */
-const ID = /\b(?:[A-Z]{2,9}-\d{2}|[A-Z]\d{1,2})\b/g;
+const ID = /(?<![\w-])(?:[A-Z]{2,9}-\d{2}|[A-Z]\d{1,2})(?![\w-])/g;
 const ROW = /^\| ([A-Z]+-?\d+) \| .{10,}/gm;
 /** The reason of tests that only the long form of a run has. */
 const LONG = "npm run test:full";

@@ -21,6 +21,7 @@ import {
   NODE2_PODS,
   runDemo,
 } from "../../support/demo_result.ts";
+import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
 /** Returns the process ids of a demo's daemons, found by the directory of its lab in their command lines. */
@@ -77,7 +78,8 @@ describe("the demo", function () {
     assert.deepEqual([exitCode, result.isAsExpected], [0, true]);
   });
 
-  it("the demo shows exactly the IPv4 cells between node1 and node2's pods red when their route is removed, and the daemon restores it", () => {
+  it("the demo shows exactly the IPv4 cells between node1 and node2's pods red when their route is removed, and the daemon restores it", function () {
+    requireLongForm(this, "a demo takes half a minute");
     const { exitCode, result } = runDemo("--break", "route");
     assert.equal(exitCode, 1);
     assert.equal(result.isAsExpected, false);
@@ -111,7 +113,8 @@ describe("the demo", function () {
     assert.deepEqual(Object.values(result.leftovers).flat(), []);
   });
 
-  it("the demo shows exactly the clients that endpoints see as their node red when masquerading is removed, and the daemons restore it", () => {
+  it("the demo shows exactly the clients that endpoints see as their node red when masquerading is removed, and the daemons restore it", function () {
+    requireLongForm(this, "a demo takes half a minute");
     const { exitCode, result } = runDemo("--break", "masquerade");
     assert.equal(exitCode, 1);
     assert.equal(result.isAsExpected, false);
@@ -134,7 +137,8 @@ describe("the demo", function () {
     assert.deepEqual(Object.values(result.leftovers).flat(), []);
   });
 
-  it("POL-02: the demo shows exactly what ingress policies deny red when no pod has its profile, and the daemons restore them", () => {
+  it("POL-02: the demo shows exactly what ingress policies deny red when no pod has its profile, and the daemons restore them", function () {
+    requireLongForm(this, "a demo takes half a minute");
     const { exitCode, result } = runDemo("--break", "policy");
     assert.equal(exitCode, 1);
     assert.equal(result.isAsExpected, false);

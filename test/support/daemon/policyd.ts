@@ -11,6 +11,8 @@ import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
 export const BUNDLE = fileURLToPath(new URL("../../../dist/policyd/policyd.js", import.meta.url));
 
+/** The longest wait for the answer of a daemon that shares the processors with other tests. */
+const PATIENCE_MILLISECONDS = 30_000;
 const POLL_MILLISECONDS = 10;
 
 const syscalls = nodeSyscalls();
@@ -65,7 +67,7 @@ export function followDaemon(child: ChildProcess, socketPath: string): DaemonPro
   child.stderr?.on("data", (piece: string) => (log += piece));
   const ended = once(child, "close").then((): End => ({ code: child.exitCode, signal: child.signalCode }));
   const status = (): PolicydStatus => {
-    const reply = askPolicyd(syscalls, socketPath, { type: "status" }, 5000);
+    const reply = askPolicyd(syscalls, socketPath, { type: "status" }, PATIENCE_MILLISECONDS);
     assert.ok(reply.type === "status");
     return reply.status;
   };

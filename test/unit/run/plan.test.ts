@@ -11,10 +11,10 @@ describe("test run: the order of the files", () => {
     assert.deepEqual(together.toSorted(), FILES);
   });
 
-  it("has the files in folders named exclusive/ at the end, and no other", () => {
-    const exclusive = ["test/integration/exclusive/a.test.ts", "test/integration/node/exclusive/b.test.ts"];
-    const plan = planRun([...exclusive, "test/unit/exclusive.test.ts", "test/unit/not_exclusive/c.test.ts"], 1);
+  it("has the files in test/exclusive/ at the end, and no other", () => {
+    const exclusive = ["test/exclusive/a.test.ts", "test/exclusive/node/b.test.ts"];
+    const plan = planRun([...exclusive, "test/unit/exclusive.test.ts", "test/unit/exclusive/c.test.ts"], 1);
     assert.deepEqual(plan.exclusive.toSorted(), exclusive);
-    assert.deepEqual(plan.together.toSorted(), ["test/unit/exclusive.test.ts", "test/unit/not_exclusive/c.test.ts"]);
+    assert.deepEqual(plan.together.toSorted(), ["test/unit/exclusive.test.ts", "test/unit/exclusive/c.test.ts"]);
   });
 });

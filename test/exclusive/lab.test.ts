@@ -7,15 +7,15 @@ import process from "node:process";
 import { createInterface } from "node:readline";
 import { requireKernel } from "../support/privilege.ts";
 import { until } from "../support/daemon/recording_sink.ts";
-import { createLab } from "./lab.ts";
-import { labCalls } from "./libc.ts";
-import { currentOwner, isAlive, type Owner, processAt } from "./owner.ts";
-import { NAMESPACE_DIRECTORY } from "./pin.ts";
-import { networkState } from "./network_state.ts";
-import { findLabFiles, sweepDeadLabs } from "./sweep.ts";
-import { twoNodes } from "./topology.ts";
+import { createLab } from "../lab/lab.ts";
+import { labCalls } from "../lab/libc.ts";
+import { currentOwner, isAlive, type Owner, processAt } from "../lab/owner.ts";
+import { NAMESPACE_DIRECTORY } from "../lab/pin.ts";
+import { networkState } from "../lab/network_state.ts";
+import { findLabFiles, sweepDeadLabs } from "../lab/sweep.ts";
+import { twoNodes } from "../lab/topology.ts";
 
-const LAB_MODULE = new URL("lab.ts", import.meta.url).href;
+const LAB_MODULE = new URL("../lab/lab.ts", import.meta.url).href;
 
 /** Starts a separate process that makes a lab, reports that, and then does what `rest` says. */
 function processWithLab(rest: string): ChildProcess {
