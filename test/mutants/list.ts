@@ -53,9 +53,9 @@ function problemsOf(tree: TreeCopy, mutants: readonly Mutant[]): ReadonlyMap<str
   const problems = new Map<string, string>();
   for (const [test, sharing] of Map.groupBy(mutants, (mutant) => mutant.test)) {
     process.stderr.write(`unbroken ${test}\n`);
-    const report = tree.run(test, titlePattern(sharing));
+    const tests = tree.run(test, titlePattern(sharing));
     for (const { id, title } of sharing) {
-      const problem = witnessProblem(report, title);
+      const problem = witnessProblem(tests, title);
       if (problem !== undefined) problems.set(id, problem);
     }
   }

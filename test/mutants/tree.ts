@@ -6,12 +6,11 @@ import process from "node:process";
 import { buildPlugin } from "../setup/build.mjs";
 import { buildDaemon } from "../setup/build_daemon.mjs";
 import { applyMutant, type Mutant } from "./mutant.ts";
-import { parseReport, type Report } from "./verdict.ts";
+import { REPORT, type TestResult } from "../run/result.ts";
+import { testsIn } from "./verdict.ts";
 
 /** Long enough for any one test. A mutant that never ends must not stop the others. */
 const LONGEST_RUN_MILLISECONDS = 5 * 60_000;
-
-const REPORT = "test-results/report.json";
 
 /**
  * A copy of the project to break: the files that git tracks or would add, with a link to the project's node_modules.
@@ -61,15 +60,15 @@ export class TreeCopy implements Disposable {
    *
    * @returns undefined when there is no report: the file cannot be loaded, or it took too long
    */
-  run(test: string, title: RegExp): Report | undefined {
+  run(test: string, title: RegExp): readonly TestResult[] | undefined {
     const report = path.join(this.root, REPORT);
     rmSync(report, { force: true });
-    const { error } = spawnSync(process.execPath, ["node_modules/mocha/bin/mocha.js", "--grep", String(title), test], {
+    const { error } = spawnSync(process.execPath, ["test/run/main.ts", "--grep", String(title), test], {
       cwd: this.root,
       stdio: "ignore",
       timeout: LONGEST_RUN_MILLISECONDS,
     });
-    return error === undefined && existsSync(report) ? parseReport(readFileSync(report, "utf8")) : undefined;
+    return error === undefined && existsSync(report) ? testsIn(readFileSync(report, "utf8")) : undefined;
   }
 
   [Symbol.dispose](): void {

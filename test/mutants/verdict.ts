@@ -1,4 +1,4 @@
-import * as v from "valibot";
+import { type Report, skipReason, type TestResult } from "../run/result.ts";
 
 /** The outcome of a mutant. Only `killed` is good. */
 export type Verdict =
@@ -7,27 +7,12 @@ export type Verdict =
   /** No statement is possible: the test did not run, or failed as with any broken program. */
   | { readonly kind: "unclear"; readonly reason: string };
 
-const testSchema = v.object({
-  fullTitle: v.string(),
-  err: v.object({ name: v.optional(v.string()), message: v.optional(v.string()) }),
-});
-
-const reportSchema = v.object({
-  tests: v.array(testSchema),
-  passes: v.array(testSchema),
-  pending: v.array(v.object({ fullTitle: v.string(), reason: v.optional(v.string()) })),
-  failures: v.array(testSchema),
-});
-
-/** The parts of test-results/report.json that matter for the verdict. */
-export type Report = v.InferOutput<typeof reportSchema>;
-
-/** Reads a report; returns undefined for any other text, as when no test could be loaded. */
-export function parseReport(json: string | undefined): Report | undefined {
+/** Returns the tests of a run's report; undefined for any other text, as when the file could not be run. */
+export function testsIn(json: string | undefined): readonly TestResult[] | undefined {
   if (json === undefined) return undefined;
   try {
-    const parsed = v.safeParse(reportSchema, JSON.parse(json));
-    return parsed.success ? parsed.output : undefined;
+    const { files } = JSON.parse(json) as Report;
+    return files.flatMap(({ tests }) => tests);
   } catch {
     return undefined;
   }
@@ -37,13 +22,13 @@ export function parseReport(json: string | undefined): Report | undefined {
  * Returns why a test cannot be a mutant's witness; undefined when, in the unbroken tree, it exists once, runs and
  * passes.
  */
-export function witnessProblem(report: Report | undefined, title: string): string | undefined {
-  if (report === undefined) return "its file could not be run";
-  const named = report.tests.filter(({ fullTitle }) => fullTitle.includes(title));
-  if (named.length !== 1) return `${named.length} tests of this title have run; expected one`;
-  const [reason] = skipReasons(report, title);
-  if (reason !== undefined) return `it is skipped: ${reason}`;
-  return report.passes.some(({ fullTitle }) => fullTitle.includes(title)) ? undefined : "it fails in the unbroken tree";
+export function witnessProblem(tests: readonly TestResult[] | undefined, title: string): string | undefined {
+  if (tests === undefined) return "its file could not be run";
+  const named = testsOf(tests, title);
+  const [test] = named;
+  if (test === undefined || named.length > 1) return `${named.length} tests of this title have run; expected one`;
+  if (test.outcome === "skipped") return `it is skipped: ${skipReason(test.fullTitle)}`;
+  return test.outcome === "passed" ? undefined : "it fails in the unbroken tree";
 }
 
 /**
@@ -52,32 +37,36 @@ export function witnessProblem(report: Report | undefined, title: string): strin
  * Only a failure of that very test counts: not a failure of a hook, whose title may contain the test's title, nor a
  * time-out, nor an error that says that the mutant cannot be run.
  */
-export function judge(report: Report | undefined, title: string): Verdict {
-  if (report === undefined) return { kind: "unclear", reason: "the test could not be loaded" };
-  const [reason] = skipReasons(report, title);
-  if (reason !== undefined) return { kind: "unclear", reason: `skipped: ${reason}` };
-  const [test] = report.tests.filter(({ fullTitle }) => fullTitle.includes(title));
+export function judge(tests: readonly TestResult[] | undefined, title: string): Verdict {
+  if (tests === undefined) return { kind: "unclear", reason: "the test could not be loaded" };
+  const [test] = testsOf(tests, title);
   if (test === undefined) {
-    const [failure] = report.failures;
+    const failure = tests.find(({ outcome }) => outcome === "failed");
     return {
       kind: "unclear",
-      reason: failure === undefined ? "the test did not run" : `did not run: ${describe(failure)}`,
+      reason: failure === undefined ? "the test did not run" : `did not run: ${firstLineOf(failure)}`,
     };
   }
-  if (!report.failures.some(({ fullTitle }) => fullTitle === test.fullTitle)) return { kind: "survived" };
-  const { name = "", message = "" } = test.err;
-  if (message.startsWith("Timeout of ")) return { kind: "unclear", reason: "timed out" };
-  if (name === "SyntaxError" || name === "ReferenceError") return { kind: "unclear", reason: describe(test) };
-  return { kind: "killed", by: describe(test) };
+  switch (test.outcome) {
+    case "skipped":
+      return { kind: "unclear", reason: `skipped: ${skipReason(test.fullTitle)}` };
+    case "passed":
+      return { kind: "survived" };
+    case "failed":
+      return verdictOfFailure(firstLineOf(test));
+  }
 }
 
-function skipReasons(report: Report, title: string): readonly string[] {
-  return report.pending
-    .filter(({ fullTitle }) => fullTitle.includes(title))
-    .map(({ reason }) => reason ?? "no reason given");
+function verdictOfFailure(error: string): Verdict {
+  if (/^\w*Error: Timeout of /.test(error)) return { kind: "unclear", reason: "timed out" };
+  if (/^(Syntax|Reference)Error\b/.test(error)) return { kind: "unclear", reason: error };
+  return { kind: "killed", by: error };
 }
 
-function describe({ err }: Report["tests"][number]): string {
-  const [firstLine = ""] = (err.message ?? "").trim().split("\n");
-  return `${err.name ?? "Error"}: ${firstLine.slice(0, 200)}`;
+function testsOf(tests: readonly TestResult[], title: string): readonly TestResult[] {
+  return tests.filter(({ fullTitle, isHook }) => isHook !== true && fullTitle.includes(title));
+}
+
+function firstLineOf({ error = "" }: TestResult): string {
+  return (error.trim().split("\n")[0] ?? "").slice(0, 200);
 }

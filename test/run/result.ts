@@ -30,6 +30,8 @@ export interface TestResult {
   readonly fullTitle: string;
   readonly outcome: "passed" | "failed" | "skipped";
   readonly milliseconds: number;
+  /** A failed hook has no other result. */
+  readonly isHook?: true;
   /** Why it failed: the error's stack, or its text where it has none. */
   readonly error?: string;
 }

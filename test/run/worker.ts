@@ -68,7 +68,8 @@ function runLoaded(mocha: Mocha, tests: TestResult[]): Promise<void> {
     const runner = mocha.run(() => resolve());
     extendLimits(runner);
     const note = (test: Mocha.Runnable, outcome: TestResult["outcome"], error?: unknown): void => {
-      const result = { fullTitle: test.fullTitle(), outcome, milliseconds: test.duration ?? 0 };
+      const isHook = test instanceof Mocha.Hook ? { isHook: true as const } : {};
+      const result = { fullTitle: test.fullTitle(), outcome, milliseconds: test.duration ?? 0, ...isHook };
       tests.push(error === undefined ? result : { ...result, error: textOf(error) });
     };
     runner.on(EVENT_TEST_PASS, (test) => note(test, "passed"));
