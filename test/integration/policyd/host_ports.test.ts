@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import { createLab, type Lab, LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { addressesIn, assertMasquerade } from "../../support/host_ports/masquerade.ts";
@@ -22,7 +22,9 @@ const HOST_PORT = 7000;
 
 describe("host ports and masquerade of a node with policyd", function () {
   this.timeout(300_000);
+  /** One for all tests, each of which deletes its pods. A test that fails may leave more. */
   let lab: Lab;
+  let isMade = false;
   let nodes: TwoNodes;
   let wired: WiredNode;
   let policyd: PolicydNode;
@@ -32,19 +34,38 @@ describe("host ports and masquerade of a node with policyd", function () {
 
   beforeEach(async function () {
     requireKernel(this);
-    lab = createLab(`policyd-ports${++counter}`);
-    nodes = twoNodes(lab);
-    wired = nodes.node1;
+    if (!isMade) {
+      lab = createLab(`policyd-ports${++counter}`);
+      nodes = twoNodes(lab);
+      wired = nodes.node1;
+      policyd = new PolicydNode(lab, wired, "2m");
+      isMade = true;
+      await start();
+    }
     prober = new Prober(lab.calls);
-    policyd = new PolicydNode(lab, wired, "2m");
-    daemon = await policyd.start();
   });
 
-  afterEach(async () => {
+  afterEach(async function () {
     prober?.close();
+    if (this.currentTest?.state === "failed") return await end();
+    for (const pod of lab.namespaces.filter((one) => one instanceof LabPod)) {
+      detach(pod);
+      lab.remove(pod);
+    }
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
+  after(end);
+
+  async function start(args: readonly string[] = []): Promise<void> {
+    daemon = await policyd.start(args);
+  }
+
+  async function end(): Promise<void> {
+    isMade = false;
     await policyd?.kill();
     lab?.destroy();
-  });
+  }
 
   const listing = (): string => withoutPortShares(wired.node.exec("nft", ["list", "ruleset"]));
 
@@ -113,7 +134,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     const settings = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", protectedPorts: [] };
     writeFileSync(`${lab.scratch}/unprotected.json`, JSON.stringify(settings));
     await policyd.kill();
-    await policyd.start([`--config=${lab.scratch}/unprotected.json`]);
+    await start([`--config=${lab.scratch}/unprotected.json`]);
     const wish = published(mapping(HOST_PORT), mapping(own));
     const pod = lab.pod("web");
     serve(pod, wish);
@@ -125,7 +146,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(new Set(await fromNode()), new Set([pod.name]));
     // The next daemon takes the port away from the pod that has it.
     await policyd.kill();
-    await policyd.start();
+    await start();
     await until(() => !listing().includes(`tcp . ${own}`), "no pod has the port");
     assert.deepEqual(
       await reachedAt(own),
@@ -191,11 +212,11 @@ describe("host ports and masquerade of a node with policyd", function () {
 
   it("R7: a late DEL removes nothing of the pod that has the host port and the address by now", async () => {
     const [old, heir] = [lab.pod("old"), lab.pod("heir")];
-    podResult(attach(old, everything));
+    const ips = addressesIn(attach(old, everything)).map(formatAddress);
     const records = `${wired.node.runDir}/attachments/drawbridge`;
     cpSync(records, `${lab.scratch}/kept`, { recursive: true });
     detach(old);
-    serve(heir, { ...everything, args: { cni: { ips: ["10.244.1.2", "fd00:244:1::2"] } } });
+    serve(heir, { ...everything, args: { cni: { ips } } });
     const held = normalListing(listing());
     const lateDel = (): void => {
       mkdirSync(records, { recursive: true });
@@ -207,7 +228,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     // A daemon that starts finds both records, and learns by the DEL which pod has gone.
     await policyd.kill();
     cpSync(`${lab.scratch}/kept`, records, { recursive: true });
-    await policyd.start();
+    await start();
     lateDel();
     assert.equal(normalListing(listing()), held);
     assert.deepEqual(await reachedAt(HOST_PORT), ["heir", "heir"]);
@@ -231,18 +252,17 @@ describe("host ports and masquerade of a node with policyd", function () {
 
   it("R7: a pod whose address the store has given away does not keep its host port from the next pod", async () => {
     const [gone, next] = [lab.pod("gone"), lab.pod("next")];
-    podResult(attach(gone, everything));
+    const ips = addressesIn(attach(gone, everything)).map(formatAddress);
     // The lock stays: without it the store would count as removed, and its contents would be restored (STATE-07).
     const store = `${wired.node.dataDir}/drawbridge`;
     // The daemon restores reservations (STATE-07), and so stands still until the next pod has the address.
     await daemon.pause();
     for (const name of readdirSync(store).filter((one) => one !== "lock")) rmSync(`${store}/${name}`);
-    const wish = { ...policyd.overrides, ...everything };
+    const wish = { ...policyd.overrides, ...everything, args: { cni: { ips } } };
     const call = startPlugin(wired.node, podCall("ADD", wired, next, wish));
-    await until(() => existsSync(`${store}/10.244.1.2`), "the next pod has the address");
+    await until(() => existsSync(`${store}/${ips[0]}`), "the next pod has the address");
     daemon.child.kill("SIGCONT");
-    const [address] = addressesIn(await call.outcome);
-    assert.equal(address && formatAddress(address), "10.244.1.2");
+    assert.deepEqual(addressesIn(await call.outcome).map(formatAddress), ips);
     assert.match(listing(), /udp \. 7000 comment "default\/next"/);
     assert.doesNotMatch(listing(), /default\/gone/);
   });
@@ -261,7 +281,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     await policyd.kill();
     assert.deepEqual(await reachedAt(HOST_PORT), ["web", "web"]);
     wired.node.exec("nft", ["flush", "ruleset"]);
-    await policyd.start();
+    await start();
     await until(() => normalListing(listing()) === before, "the tables are as they were");
     assert.deepEqual(await reachedAt(HOST_PORT), ["web", "web"]);
     assert.match(attach(lab.pod("second"), published(mapping(HOST_PORT))).error?.msg ?? "", /held by default\/web /);
@@ -272,7 +292,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     podResult(attach(pod, everything));
     await policyd.kill();
     detach(pod);
-    await policyd.start();
+    await start();
     await until(() => !listing().includes("default/web"), "its elements are gone");
     serve(lab.pod("second"), everything);
     assert.deepEqual(await reachedAt(HOST_PORT), ["second", "second"]);
@@ -283,7 +303,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     podResult(add(wired, early, everything));
     const before = wired.node.exec("nft", ["list", "table", "inet", "drawbridge-cni"]);
     await policyd.kill();
-    await policyd.start();
+    await start();
     assert.match(attach(late, everything).error?.msg ?? "", /held by default\/early /);
     assert.equal(wired.node.exec("nft", ["list", "table", "inet", "drawbridge-cni"]), before);
     detach(early);
