@@ -11,7 +11,7 @@ import { serveName } from "../../support/runtimes/http_server.ts";
 import { podAddresses } from "../../support/cni/container_state.ts";
 
 /** The most network namespaces of one fixture. */
-const PODS = 3;
+const PODS = 2;
 /** The host port and the port of the pod in all recordings. */
 const HOST_PORT = 8080;
 const CONTAINER_PORT = 80;
@@ -24,7 +24,7 @@ describe("recorded calls of container runtimes", function () {
   let pods: readonly LabPod[] = [];
   let servers: readonly ChildProcess[] = [];
 
-  beforeEach(async function () {
+  before(async function () {
     requireKernel(this);
     requireProgram(this, "busybox");
     lab = createLab("runtime-calls");
@@ -34,7 +34,7 @@ describe("recorded calls of container runtimes", function () {
     servers = pods.map((pod) => serveName(lab, pod, CONTAINER_PORT));
     node = await RuntimeNode.start(lab, net.node1, { hasServer: true });
   });
-  afterEach(async () => {
+  after(async () => {
     for (const server of servers) server.kill();
     await node?.end();
     lab?.destroy();
