@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
-import { askHttp, type HttpAnswer } from "../../support/http.ts";
+import { askHttp, askHttpAll, type HttpAnswer } from "../../support/http.ts";
+import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
@@ -21,20 +22,32 @@ function nodeObject(metadata: object = {}, spec: object = {}): string {
 
 describe("the health of a running daemon", function () {
   this.timeout(300_000);
+  /** One for all tests. The first tests share a daemon, too. */
   let lab: Lab;
   let wired: WiredNode;
   let policyd: PolicydNode;
+  let usualDaemon: DaemonProcess | undefined;
 
-  beforeEach(function () {
+  before(function () {
     requireKernel(this);
     lab = createLab("policyd-health");
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
   });
-  afterEach(async () => {
+  afterEach(async function () {
+    if (this.currentTest?.state === "failed") usualDaemon = undefined;
+    if (usualDaemon === undefined) await policyd.kill();
+    for (const name of readdirSync(policyd.pathOf(""))) policyd.put(name, "");
+  });
+  after(async () => {
     await policyd?.kill();
     lab?.destroy();
   });
+
+  /** Returns the daemon without further arguments that the first tests share; HEALTH-03 ends it. */
+  async function usual(): Promise<DaemonProcess> {
+    return (usualDaemon ??= await policyd.start());
+  }
 
   const ask = (path: string, host = "127.0.0.1", port = PORT): HttpAnswer => askHttp(wired.node, host, port, path);
 
@@ -61,16 +74,50 @@ describe("the health of a running daemon", function () {
   }
 
   it("HEALTH-01: health is served at every address of both families in the node's namespace, and nowhere else", async () => {
-    await policyd.start();
+    await usual();
     await until("/readyz", ({ status }) => status === 200, "ready");
     for (const host of ["127.0.0.1", "::1", ...wired.addresses.map(formatAddress)]) {
-      assert.deepEqual([ask("/livez", host).body, ask("/readyz", host).body], ["ok", "ok"], host);
-      const { status, headers, body } = ask("/healthz?all", host);
-      assert.deepEqual([status, headers["content-type"]], [200, "application/json"]);
-      assert.match(body, /^\{"lastUpdated": "[^"]+","currentTime": "[^"]+", "nodeEligible": true\}$/);
-      assert.equal(ask("/__proto__", host).status, 404);
+      const paths = ["/livez", "/readyz", "/healthz?all", "/__proto__"];
+      const answers = askHttpAll(
+        wired.node,
+        paths.map((path) => [host, PORT, path]),
+      );
+      const [live, ready, health, other] = answers;
+      assert.deepEqual([live?.body, ready?.body], ["ok", "ok"], host);
+      assert.deepEqual([health?.status, health?.headers["content-type"]], [200, "application/json"]);
+      assert.match(health?.body ?? "", /^\{"lastUpdated": "[^"]+","currentTime": "[^"]+", "nodeEligible": true\}$/);
+      assert.equal(other?.status, 404);
     }
     await assert.rejects(fetch(`http://127.0.0.1:${PORT}/livez`), "not in the test's own namespace");
+  });
+
+  it("HEALTH-04: a node that is deleted or that the autoscaler is about to remove gets no new connections; a cordoned one does", async () => {
+    policyd.put("node.json", nodeObject());
+    await usual();
+    await until("/healthz", ({ status }) => status === 200, "eligible");
+    const taints = [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }];
+    const isOut = ({ status, body }: HttpAnswer): boolean => status === 503 && body.includes('"nodeEligible": false');
+    policyd.put("node.json", nodeObject({}, { taints }));
+    await until("/healthz", isOut, "tainted");
+    assert.equal(ask("/readyz").status, 200, "the daemon itself is well");
+    policyd.put("node.json", nodeObject({}, { unschedulable: true }));
+    await until("/healthz", ({ status }) => status === 200, "cordoned");
+    policyd.put("node.json", nodeObject({ deletionTimestamp: "2026-11-22T04:30:19Z" }));
+    await until("/healthz", isOut, "being deleted");
+    policyd.put("node.json", "");
+    await until("/healthz", isOut, "deleted");
+  });
+
+  it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
+    const daemon = await usual();
+    await until("/readyz", ({ status }) => status === 200, "ready");
+    const rules = wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
+    assert.match(rules, /table inet drawbridge/);
+    usualDaemon = undefined;
+    assert.deepEqual(await daemon.kill("SIGTERM"), { code: 0, signal: null });
+    assert.doesNotMatch(daemon.log(), /did not stop in time/);
+    assert.equal(wired.node.exec("nft", ["--stateless", "list", "ruleset"]), rules);
+    assert.equal(ask("/readyz").body, "ECONNREFUSED");
   });
 
   it("HEALTH-02: a taken health port is reported once, also in the status, tried again, and served when it is free", async () => {
@@ -88,34 +135,6 @@ describe("the health of a running daemon", function () {
     await until("/livez", ({ status }) => status === 200, "served");
     const isOver = (): boolean => daemon.log().includes("health is served after all");
     await daemon.statusWhen((status) => !isReported(status) && isOver(), "no problem any more");
-  });
-
-  it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
-    const daemon = await policyd.start();
-    await until("/readyz", ({ status }) => status === 200, "ready");
-    const rules = wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
-    assert.match(rules, /table inet drawbridge/);
-    assert.deepEqual(await daemon.kill("SIGTERM"), { code: 0, signal: null });
-    assert.doesNotMatch(daemon.log(), /did not stop in time/);
-    assert.equal(wired.node.exec("nft", ["--stateless", "list", "ruleset"]), rules);
-    assert.equal(ask("/readyz").body, "ECONNREFUSED");
-  });
-
-  it("HEALTH-04: a node that is deleted or that the autoscaler is about to remove gets no new connections; a cordoned one does", async () => {
-    policyd.put("node.json", nodeObject());
-    await policyd.start();
-    await until("/healthz", ({ status }) => status === 200, "eligible");
-    const taints = [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }];
-    const isOut = ({ status, body }: HttpAnswer): boolean => status === 503 && body.includes('"nodeEligible": false');
-    policyd.put("node.json", nodeObject({}, { taints }));
-    await until("/healthz", isOut, "tainted");
-    assert.equal(ask("/readyz").status, 200, "the daemon itself is well");
-    policyd.put("node.json", nodeObject({}, { unschedulable: true }));
-    await until("/healthz", ({ status }) => status === 200, "cordoned");
-    policyd.put("node.json", nodeObject({ deletionTimestamp: "2026-11-22T04:30:19Z" }));
-    await until("/healthz", isOut, "being deleted");
-    policyd.put("node.json", "");
-    await until("/healthz", isOut, "deleted");
   });
 
   it("HEALTH-05: with services: false the health port is left to kube-proxy, and the node's health is served only on localhost", async () => {
