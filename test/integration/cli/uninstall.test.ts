@@ -161,14 +161,14 @@ describe("uninstalling leaves a node as it was before", function () {
       const spec = { podCIDRs: podCidrs.map(formatCidr) };
       put(`${node.name}.json`, { apiVersion: "v1", kind: "Node", metadata: { name: node.name }, spec, status });
     }
+    // Without the objects of the pods, which the policy may select, each ADD would wait for ten seconds.
+    for (const name of ["a", "b", "c", "d"]) {
+      const metadata = { name, namespace: "default", uid: `uid-${name}` };
+      put(`${name}.json`, { apiVersion: "v1", kind: "Pod", metadata, spec: { nodeName: wired.node.name }, status: {} });
+    }
     const metadata = { name: "web", namespace: "default" };
-    const ports = [{ port: 80, protocol: "TCP" }];
-    const spec = {
-      type: "NodePort",
-      clusterIP: "10.96.0.7",
-      clusterIPs: ["10.96.0.7"],
-      ports: [{ ...ports[0], nodePort: 30080 }],
-    };
+    const ports = [{ port: 80, protocol: "TCP", nodePort: 30080 }];
+    const spec = { type: "NodePort", clusterIP: "10.96.0.7", clusterIPs: ["10.96.0.7"], ports };
     put("service.json", { apiVersion: "v1", kind: "Service", metadata, spec });
     put("policy.json", {
       apiVersion: "networking.k8s.io/v1",
