@@ -5,6 +5,11 @@ import type { Assignment } from "./worker.ts";
 
 const WORKER = fileURLToPath(new URL("worker.ts", import.meta.url));
 const LONGEST_END = 10_000;
+/**
+ * A process with more memory is replaced by a new one. Each program that a test starts costs the kernel a copy of the
+ * process's page tables (fork): with 600 MB this took 40 % of a run's processor time.
+ */
+const MOST_MEGABYTES = 250;
 
 /** The result of a file that has ended. */
 export interface Finished extends FileResult {
@@ -36,7 +41,7 @@ export async function runFiles(
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         const finished = await worker.run(next);
         onFinished(finished);
-        if (worker.hasEnded) break;
+        if (worker.hasEnded || finished.megabytes > MOST_MEGABYTES) break;
       }
       const problem = await worker.end(longestEnd);
       if (problem !== undefined) problems.push(problem);
@@ -75,7 +80,15 @@ class Worker {
     const end = this.#exit.then((how): FileResult => {
       const milliseconds = Math.round(performance.now() - start);
       const problems = [`the process that ran it ended: ${how}`];
-      return { file: assignment.file, tests: [], problems, longForms: [], milliseconds, processorMilliseconds: 0 };
+      return {
+        file: assignment.file,
+        tests: [],
+        problems,
+        longForms: [],
+        milliseconds,
+        processorMilliseconds: 0,
+        megabytes: 0,
+      };
     });
     const result = await Promise.race([answer, end]);
     this.#child.removeAllListeners("message");

@@ -22,6 +22,8 @@ export interface FileResult {
   readonly milliseconds: number;
   /** The processor time of the process that ran it and of the children that it waited for. */
   readonly processorMilliseconds: number;
+  /** The memory of the process that ran it, afterwards. */
+  readonly megabytes: number;
 }
 
 /** The result of one test, or of a hook that failed. */

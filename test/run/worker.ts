@@ -1,4 +1,6 @@
+import { enableCompileCache } from "node:module";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import Mocha from "mocha";
 import { processorSeconds } from "../bench/process_usage.ts";
 import { endProcesses, leftoverProcesses } from "../support/leftover.ts";
@@ -28,6 +30,9 @@ const LIMIT = 20_000;
 
 const { EVENT_HOOK_BEGIN, EVENT_TEST_BEGIN, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } =
   Mocha.Runner.constants;
+
+// Only this process uses the cache: the programs that tests start begin as on a node.
+enableCompileCache(fileURLToPath(new URL("../../node_modules/.cache/tests", import.meta.url)));
 
 process.on("message", (assignment: Assignment) => {
   void runFile(assignment).then((result) => process.send?.(result));
@@ -60,6 +65,7 @@ async function runFile({ file, grep, forbidOnly }: Assignment): Promise<FileResu
     longForms: takeLongForms(),
     milliseconds: Math.round(performance.now() - start),
     processorMilliseconds: Math.round(1000 * (processorSeconds(process.pid) - processorStart)),
+    megabytes: Math.round(process.memoryUsage.rss() / 1e6),
   };
 }
 

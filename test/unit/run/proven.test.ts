@@ -11,6 +11,7 @@ function problemsOf(promised: readonly string[], tests: readonly (readonly [stri
     longForms: [],
     milliseconds: 1,
     processorMilliseconds: 1,
+    megabytes: 1,
   };
   return compareBehaviours(new Set(promised), [file]);
 }

@@ -17,6 +17,7 @@ function fileWith(tests: readonly Omit<TestResult, "milliseconds">[], problems: 
     longForms: [],
     milliseconds: 1,
     processorMilliseconds: 1,
+    megabytes: 1,
   };
 }
 
