@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
+import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { FileResult } from "./result.ts";
 import type { Assignment } from "./worker.ts";
@@ -52,6 +53,18 @@ export async function runFiles(
   return (await Promise.all(Array.from({ length: count }, serve))).flat();
 }
 
+const SIGNALS: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+const children = new Set<ChildProcess>();
+
+/** Passes a signal on to the processes, which remove their labs, and ends this one by it. */
+function onSignal(signal: NodeJS.Signals): void {
+  for (const child of children) child.kill(signal);
+  for (const handled of SIGNALS) process.off(handled, onSignal);
+  process.kill(process.pid, signal);
+}
+
+for (const signal of SIGNALS) process.on(signal, onSignal);
+
 /** A process that runs one file at a time. */
 class Worker {
   readonly #child: ChildProcess;
@@ -61,12 +74,14 @@ class Worker {
 
   constructor() {
     this.#child = fork(WORKER, { stdio: ["ignore", "pipe", "pipe", "ipc"] });
+    children.add(this.#child);
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.setEncoding("utf8").on("data", (text: string) => (this.#output += text));
     }
     this.#exit = new Promise((resolve) => {
       this.#child.once("exit", (code, signal) => {
         this.hasEnded = true;
+        children.delete(this.#child);
         resolve(signal ?? `exit code ${String(code)}`);
       });
     });
