@@ -56,7 +56,7 @@ describe("ADD and CHECK on a node whose state was harmed", function () {
       from,
       to: { address: parseAddress(address), port: 0 },
     }));
-    return (await prober.run(flows)).map(({ reached }) => reached);
+    return (await prober.run(flows, { timeoutMilliseconds: 10_000 })).map(({ reached }) => reached);
   }
 
   for (const harm of HARMS) {
