@@ -3,13 +3,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import os from "node:os";
 import process from "node:process";
 import { setImmediate as turn } from "node:timers/promises";
-import type { Family } from "../../../../kernel/ip/address.ts";
-import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
-import { POLICY_TABLE } from "../../../../policyd/policies/compile/policy_table.ts";
-import { createLab, type Lab } from "../../../lab/lab.ts";
-import type { LabNamespace } from "../../../lab/namespace.ts";
-import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
-import { type TwoNodes, twoNodes } from "../../../lab/topology.ts";
+import type { Family } from "../../kernel/ip/address.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import type { LabNamespace } from "../lab/namespace.ts";
+import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
+import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import {
   addressesAt,
   type ComingPod,
@@ -17,8 +17,8 @@ import {
   listOf,
   startCall,
   succeed,
-} from "../../../support/policy/first_packet/coming_pod.ts";
-import { FAMILIES } from "../../../support/policy/lab/place.ts";
+} from "../support/policy/first_packet/coming_pod.ts";
+import { FAMILIES } from "../support/policy/lab/place.ts";
 import {
   manifestsOf,
   PORTS,
@@ -27,11 +27,11 @@ import {
   TurmoilJudge,
   TurmoilObjects,
   type TurmoilState,
-} from "../../../support/policy/turmoil/turmoil_state.ts";
-import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
-import { randomFrom } from "../../../support/random.ts";
-import { hasLongForm } from "../../../support/long_form.ts";
+} from "../support/policy/turmoil/turmoil_state.ts";
+import { PolicydNode } from "../support/daemon/policyd_node.ts";
+import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { randomFrom } from "../support/random.ts";
+import { hasLongForm } from "../support/long_form.ts";
 
 const isFull = hasLongForm("1,000 pods in place of 24");
 /** The number of pods, with the sentinel. */
