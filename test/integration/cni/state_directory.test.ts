@@ -10,6 +10,8 @@ import { until } from "../../support/daemon/recording_sink.ts";
 import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 
 const BACK_MILLISECONDS = 1000;
+/** The daemon may make a file again in a directory that is just being removed. */
+const REMOVAL = { recursive: true, force: true, maxRetries: 20 };
 
 describe("the daemon's files, removed while it runs", function () {
   this.timeout(120_000);
@@ -81,14 +83,14 @@ describe("the daemon's files, removed while it runs", function () {
     [
       "the directories of state and socket are removed",
       () => {
-        for (const directory of [runDir, path.dirname(socketPath)]) rmSync(directory, { recursive: true });
+        for (const directory of [runDir, path.dirname(socketPath)]) rmSync(directory, REMOVAL);
       },
     ],
     [
       "everything in them is removed",
       () => {
         for (const directory of [runDir, path.dirname(socketPath)]) {
-          for (const name of readdirSync(directory)) rmSync(`${directory}/${name}`, { recursive: true });
+          for (const name of readdirSync(directory)) rmSync(`${directory}/${name}`, REMOVAL);
         }
       },
     ],
@@ -139,7 +141,7 @@ describe("the daemon's files, removed while it runs", function () {
     const pod = lab.pod("late");
     const { overrides } = harmed.policyd;
     const remove = (): void => {
-      for (const directory of [runDir, path.dirname(socketPath)]) rmSync(directory, { recursive: true, force: true });
+      for (const directory of [runDir, path.dirname(socketPath)]) rmSync(directory, REMOVAL);
     };
     for (let round = 0; round < 3; round++) {
       remove();
@@ -154,6 +156,7 @@ describe("the daemon's files, removed while it runs", function () {
   });
 
   it("STATE-06: a second daemon is refused after the lock was removed and is back", async () => {
+    await until(doesAnswer, "the daemon answers after what the test before removed", 20_000);
     rmSync(`${socketPath}.lock`);
     await until(() => existsSync(`${socketPath}.lock`), "the lock is back", BACK_MILLISECONDS);
     const { node } = harmed.wired;
