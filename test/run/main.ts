@@ -14,7 +14,7 @@ import { REPORT, type Report, totalsOf } from "./result.ts";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 const ALL = "test/**/*.test.ts";
-/** On two processors three processes were the fastest (docs/tests.md): the third uses the waits of the others. */
+/** On two processors the third process uses the waits of the others. Other numbers have not been measured. */
 const PROCESSES = 3;
 
 interface Options {

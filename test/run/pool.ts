@@ -5,6 +5,7 @@ import type { FileResult } from "./result.ts";
 import type { Assignment } from "./worker.ts";
 
 const WORKER = fileURLToPath(new URL("worker.ts", import.meta.url));
+/** Milliseconds that a process may take to end once it has nothing more to do. */
 const LONGEST_END = 10_000;
 /**
  * A process with more memory is replaced by a new one. Each program that a test starts costs the kernel a copy of the
