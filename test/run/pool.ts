@@ -119,7 +119,7 @@ class Worker {
     this.#child.disconnect();
     let problem: string | undefined;
     const timer = setTimeout(() => {
-      problem = "a process of the tests does not end: a test has left a socket, timer or process open";
+      problem = `a process of the tests does not end: a test has left something open: ${this.#output.trim()}`;
       this.#child.kill("SIGKILL");
     }, longestEnd);
     await this.#exit;

@@ -34,8 +34,27 @@ const { EVENT_HOOK_BEGIN, EVENT_TEST_BEGIN, EVENT_TEST_FAIL, EVENT_TEST_PASS, EV
 // Only this process uses the cache: the programs that tests start begin as on a node.
 enableCompileCache(fileURLToPath(new URL("../../node_modules/.cache/tests", import.meta.url)));
 
+/** The file after which a kind of resource was first open, by kind: names the culprit if this process does not end. */
+const firstOpenAfter = new Map(process.getActiveResourcesInfo().map((kind) => [kind, "its start"]));
+/** Milliseconds after the pool has disconnected. */
+const EXPECTED_END = 2000;
+
 process.on("message", (assignment: Assignment) => {
-  void runFile(assignment).then((result) => process.send?.(result));
+  void runFile(assignment).then((result) => {
+    for (const kind of process.getActiveResourcesInfo()) {
+      if (!firstOpenAfter.has(kind)) firstOpenAfter.set(kind, assignment.file);
+    }
+    process.send?.(result);
+  });
+});
+
+process.on("disconnect", () => {
+  const timer = setTimeout(() => {
+    for (const kind of process.getActiveResourcesInfo()) {
+      process.stderr.write(`${kind}, open since ${firstOpenAfter.get(kind) ?? "the end"}\n`);
+    }
+  }, EXPECTED_END);
+  timer.unref();
 });
 
 /** Runs a file's tests and returns their results; a file that cannot be loaded is a problem. */

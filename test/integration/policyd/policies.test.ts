@@ -179,7 +179,10 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
 
     const saved = (): readonly string[] => {
       const directory = `${wired.node.runDir}/retained`;
-      return existsSync(directory) ? readdirSync(directory).map((name) => `${directory}/${name}`) : [];
+      if (!existsSync(directory)) return [];
+      // A name with a dot in front is a record that is still being written.
+      const names = readdirSync(directory).filter((name) => !name.startsWith("."));
+      return names.map((name) => `${directory}/${name}`);
     };
 
     /** Makes two pods and a policy that denies them, and deletes the policy with its namespace. */
