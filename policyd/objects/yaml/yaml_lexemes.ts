@@ -1,6 +1,6 @@
 import { CST, Lexer } from "yaml";
 
-const COLON_BEFORE_SIGN = /:[,[\]{}]/;
+const COLON_OR_DASH_BEFORE_SIGN = /[:-][,[\]{}]/;
 const SIGNS = new Set([",", "[", "]", "{", "}"]);
 /** Lexemes that are not in the text. */
 const MARKS: ReadonlySet<string> = new Set([CST.DOCUMENT, CST.FLOW_END, CST.SCALAR]);
@@ -16,11 +16,12 @@ const BLANK = /^[ \t\n]+$/;
 /**
  * Returns the lexemes of a text for the library's parser. Within brackets a colon directly before a comma or a bracket
  * belongs to the text without quotes before it, as for Go's reader (goyaml v2, scannerc.go, scan_plain_scalar): `[a:]`
- * has the text `a:`, where the library finds an object with the key `a`.
+ * has the text `a:`, where the library finds an object with the key `a`. A dash directly before such a sign is a text,
+ * too, where the library finds a list without brackets.
  */
 export function lexemesOf(text: string): Iterable<string> {
   const lexemes = new Lexer().lex(text);
-  return COLON_BEFORE_SIGN.test(text) ? withColons(text, lexemes) : lexemes;
+  return COLON_OR_DASH_BEFORE_SIGN.test(text) ? withColons(text, lexemes) : lexemes;
 }
 
 /** A lexeme of the library's lexer. */
@@ -60,7 +61,12 @@ function* lexemesIn(text: string, lexemes: Iterable<string>): Generator<Lexeme> 
   let isAfterMark = false;
   for (const lexeme of lexemes) {
     if (!MARKS.has(lexeme)) offset += lexeme.length;
-    yield { lexeme, next: text[offset] ?? "", isText: isAfterMark && depth > 0 };
+    const next = text[offset] ?? "";
+    if (lexeme === "-" && !isAfterMark && depth > 0 && SIGNS.has(next)) {
+      yield { lexeme: CST.SCALAR, next, isText: false };
+      isAfterMark = true;
+    }
+    yield { lexeme, next, isText: isAfterMark && depth > 0 };
     isAfterMark = lexeme === CST.SCALAR;
     if (lexeme === CST.DOCUMENT || lexeme === CST.FLOW_END) depth = 0;
     else depth += DEPTHS.get(lexeme) ?? 0;

@@ -57,7 +57,8 @@ function plainValue(text: string): ScalarValue | undefined {
 }
 
 function integerOf(text: string): bigint | undefined {
-  const groups = INTEGER.exec(text)?.groups;
+  // After 0b, Go parses a number with its sign: 0b-1 is -1.
+  const groups = INTEGER.exec(text.replace(/^0b([-+])(?=[01]+$)/, "$10b"))?.groups;
   if (groups === undefined) return undefined;
   const { sign, hex, binary, octal, decimal = "" } = groups;
   const figures =

@@ -32,7 +32,10 @@ describe("the API server of a kubeconfig", function () {
 
   after(() => rmSync(directory, { recursive: true, force: true }));
 
-  afterEach(() => nock.cleanAll());
+  afterEach(() => {
+    nock.abortPendingRequests();
+    nock.cleanAll();
+  });
 
   /** Writes a kubeconfig with the contexts `current` and `other`. @returns its path */
   function kubeconfig(cluster: object, user: object, name = "config"): string {

@@ -97,6 +97,16 @@ describe("policyd/objects/directory/documents", () => {
       [{ a: ["http:", "b :", { "c:": null }], d: { "e:": null, f: "g:", h: [["i:"], { j: "k:" }] } }],
     ],
     [
+      "a dash directly before a comma or a bracket is a text",
+      "a: [-, b, [-]]\nd: {-, e: -}\n",
+      [{ a: ["-", "b", ["-"]], d: { "-": null, e: "-" } }],
+    ],
+    [
+      "a binary number may have its sign after 0b",
+      "a: [0b-1, 0b+1, -0b1, -0b-1, 0B-1]\n0b-10: b\n",
+      [{ a: [-1, 1, -1, "-0b-1", "0B-1"], "-2": "b" }],
+    ],
+    [
       "a colon after a quote, or before a blank, ends a key within brackets",
       'a: {"b":, c: , d:\n}\ne: ["f":, g: ]\n',
       [{ a: { b: null, c: null, d: null }, e: [{ f: null }, { g: null }] }],
