@@ -11,37 +11,42 @@ import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "./names_and_macs.ts";
+import type * as Adding from "./add/add.ts";
 import type * as NodeRules from "./node_rules/node_rules.ts";
+import type * as Rare from "./rare.ts";
+
+/** The modules that are loaded on their first use: reading them takes a third of a call (docs/performance.md). */
+export interface LazyModules {
+  adding(): typeof Adding;
+  /** Writes nftables: few calls need it. */
+  nodeRules(): typeof NodeRules;
+  /** The parts that most calls on a node do not need. */
+  rare(): typeof Rare;
+}
 
 /** The parts of the machine that the verbs use. */
-export interface PluginMachine {
+export interface PluginMachine extends LazyModules {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   readonly sysctl: Sysctl;
   readonly files: StoreFileSystem;
   readonly sha256: Sha256;
-  /**
-   * The module that writes nftables, loaded on its first use: few calls need it, and it takes a tenth of a call's time.
-   */
-  nodeRules(): typeof NodeRules;
-  /** The system calls that start other programs; loaded on their first use as well. */
+  /** The system calls that start other programs. */
   programs(): ProgramCalls;
   /** The id of this boot: a record with another one describes nothing that still exists. */
   bootId(): string;
 }
 
-/** The parts that differ between Bun and Node, besides the system calls: the hash, and loading on first use. */
-export type MachineParts = Pick<PluginMachine, "sha256" | "nodeRules" | "programs">;
+/** The parts that differ between the plugin's engine and Node, besides the system calls. */
+export type MachineParts = LazyModules & Pick<PluginMachine, "sha256" | "programs">;
 
 /** Returns the real machine. */
-export function machine(syscalls: MachineCalls, { sha256, nodeRules, programs }: MachineParts): PluginMachine {
+export function machine(syscalls: MachineCalls, parts: MachineParts): PluginMachine {
   let bootId: string | undefined;
   return {
     syscalls,
     sysctl: procSysctl(syscalls),
     files: systemFileSystem(syscalls),
-    sha256,
-    nodeRules,
-    programs,
+    ...parts,
     bootId: () => (bootId ??= readBootId(syscalls)),
   };
 }

@@ -6,7 +6,6 @@ import {
   openNamespace,
 } from "../kernel/network_namespace.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
-import type { Work } from "../kernel/resumable_work.ts";
 import type { Attachment, Environment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { PluginMachine } from "./host.ts";
@@ -16,17 +15,17 @@ import type { PluginMachine } from "./host.ts";
  *
  * @throws CniError 8 from {@link openPodNamespace}, and whatever the action throws
  */
-export function* withNamespaces<T>(
+export function withNamespaces<T>(
   node: PluginMachine,
   environment: Environment,
   attachment: Attachment,
-  action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => Work<T>,
-): Work<T> {
+  action: (home: NetworkNamespace, namespace: NetworkNamespace | undefined) => T,
+): T {
   const home = currentNamespace(node.syscalls);
   try {
     const namespace = openPodNamespace(node, environment, home, attachment);
     try {
-      return yield* action(home, namespace);
+      return action(home, namespace);
     } finally {
       if (namespace !== undefined) closeNamespace(node.syscalls, namespace);
     }

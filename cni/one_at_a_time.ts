@@ -1,12 +1,6 @@
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import { Errno } from "../kernel/syscall/errno.ts";
-import { realWaiting, type Waiting, type Work } from "../kernel/resumable_work.ts";
 import type { PluginMachine } from "./host.ts";
 
-/** flock(2). */
-const [LOCK_EX, LOCK_NB] = [2, 4];
-
-const PAUSE_MILLISECONDS = 5;
 /**
  * Longer than an ADD takes that does not wait. A program in the pod could hold the lock, since it can open its own
  * namespace: it can delay a call by this time.
@@ -20,15 +14,9 @@ export const LONGEST_WAIT_MILLISECONDS = 5000;
  * not know of each other: of two ADDs, the failing one would remove the record of the other's pod, and an ADD during a
  * DEL would leave what it made. After {@link LONGEST_WAIT_MILLISECONDS} the call continues without the lock.
  */
-export function* waitForOtherCalls(
+export function waitForOtherCalls(
   { syscalls }: Pick<PluginMachine, "syscalls">,
   { fd }: Pick<NetworkNamespace, "fd">,
-  waiting: Pick<Waiting, "now"> = realWaiting,
-): Work<void> {
-  const end = waiting.now() + LONGEST_WAIT_MILLISECONDS;
-  for (;;) {
-    const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
-    if ((result !== -Errno.EAGAIN && result !== -Errno.EINTR) || waiting.now() >= end) return;
-    yield { fd: undefined, milliseconds: PAUSE_MILLISECONDS };
-  }
+): void {
+  syscalls.lock(fd, LONGEST_WAIT_MILLISECONDS);
 }

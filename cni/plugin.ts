@@ -1,8 +1,5 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import { carryOut, type Work } from "../kernel/resumable_work.ts";
-import { add } from "./add/add.ts";
-import { check } from "./check/check.ts";
 import {
   type BridgeConfiguration,
   bridgeConfiguration,
@@ -28,23 +25,20 @@ import {
   detachConfiguration,
   releaseConfiguration,
 } from "./configuration/detach_configuration.ts";
-import { type Attachment, type Environment, requestedAttachment } from "./environment.ts";
+import { type Attachment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
 import { detachEnded } from "./gc/ended.ts";
-import { collectReservations, gc } from "./gc/gc.ts";
-import { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc/valid_attachments.ts";
 import type { Decoded, Shape } from "./configuration/json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import type { PluginMachine } from "./host.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
 import { chainedResult, previousResult, unchangedResult } from "./configuration/previous_result.ts";
-import { resultObject } from "./result.ts";
+import { type AddResult, resultObject } from "./result.ts";
 import { type DetachInput, detachShape, type NetworkInput } from "./configuration/network_input.ts";
 import { type CniVersion, negotiateVersion, supportedVersions } from "./version.ts";
 import { noteOutcome } from "./status/attach_outcome.ts";
-import { status } from "./status/status.ts";
 
 export { machine } from "./host.ts";
 
@@ -77,31 +71,29 @@ const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const
 /**
  * Carries out ADD, CHECK, DEL, GC or STATUS.
  *
- * The caller must resume it with its thread in the network namespace in which it began.
- *
  * @param verb CNI_COMMAND
  * @returns the text for standard output; empty for every verb but ADD
  * @throws CniError or DrawbridgeError; a failed ADD leaves nothing. Missing variables are reported before anything else
  *   (P4), then a version of the configuration that does not have the verb (P8)
  */
-export function* verbWork(node: PluginMachine, face: Face, verb: string, call: PluginInput): Work<string> {
+export function runVerb(node: PluginMachine, face: Face, verb: string, call: PluginInput): string {
   const { environment, stdin } = call;
   switch (verb) {
     case "ADD": {
       const attachment = requestedAttachment(environment, verb);
-      return yield* runAdd(node, face, call, attachment, decodeConfiguration(stdin, networkShapeFor(call.self)));
+      return runAdd(node, face, call, attachment, decodeConfiguration(stdin, networkShapeFor(call.self)));
     }
     case "CHECK": {
       const attachment = requestedAttachment(environment, verb);
-      yield* runCheck(node, face, call, attachment, decodeFor(verb, stdin, networkShapeFor(call.self)));
+      runCheck(node, face, call, attachment, decodeFor(verb, stdin, networkShapeFor(call.self)));
       return "";
     }
     case "DEL": {
       const attachment = requestedAttachment(environment, verb);
-      return yield* runDel(node, face, call, attachment, decodeConfiguration(stdin, detachShape));
+      return runDel(node, face, call, attachment, decodeConfiguration(stdin, detachShape));
     }
     case "GC":
-      yield* runGc(node, face, call);
+      runGc(node, face, call);
       return "";
     case "STATUS":
       answerStatus(node, face, call);
@@ -132,24 +124,13 @@ function decodeFor<const S extends Shape>(
   });
 }
 
-/** As {@link verbWork}, but blocks until it is done. @throws as {@link verbWork} */
-export function runVerb(
-  node: PluginMachine,
-  face: Face,
-  verb: string,
-  environment: Environment,
-  stdin: string,
-): string {
-  return carryOut(verbWork(node, face, verb, { self: face, environment, stdin }));
-}
-
-function* runAdd(
+function runAdd(
   node: PluginMachine,
   face: Face,
   call: PluginInput,
   attachment: Attachment,
   input: NetworkInput,
-): Work<string> {
+): string {
   networkName(input);
   const version = negotiateVersion(input.cniVersion);
   if (face === "drawbridge-ipam") {
@@ -159,14 +140,14 @@ function* runAdd(
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.TRY_AGAIN_LATER);
   const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
   const previous = previousResult(input.prevResult, call.stdin);
-  return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
+  return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration !== undefined) {
-      yield* waitForOtherCalls(node, namespace);
-      yield* detachEnded(node, configuration, detachOf(node, call, input, home));
+      waitForOtherCalls(node, namespace);
+      detachEnded(node, configuration, detachOf(node, call, input, home));
       const giver = addressGiver(node, call, input, configuration, attachment);
-      const work = add(node, configuration, attachment, { home, namespace }, giver);
-      const result = yield* noteOutcome(node, configuration, work, giver !== undefined);
+      const attach = (): AddResult => node.adding().add(node, configuration, attachment, { home, namespace }, giver);
+      const result = noteOutcome(node, configuration, attach, giver !== undefined);
       return print(chainedResult(result, version, previous));
     }
     setLoopback(node, home, namespace, true);
@@ -189,25 +170,26 @@ function attachConfiguration(call: PluginInput, attachment: Attachment, input: N
   return bridgeConfiguration(input, attachment.arguments, isForeignIpam(input, call.self));
 }
 
-function* runCheck(
+function runCheck(
   node: PluginMachine,
   face: Face,
   call: PluginInput,
   attachment: Attachment,
   input: NetworkInput,
-): Work<void> {
+): void {
   networkName(input);
   if (face === "drawbridge-ipam") return checkForOthers(node, releaseConfiguration(input), attachment);
   const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
-  return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
+  return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration === undefined) return checkLoopback(node, home, namespace);
     checkGiver(node, call, input);
-    return yield* check(node, configuration, attachment, input.prevResult, { home, namespace });
+    return node.rare().check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
 }
 
-function* runGc(node: PluginMachine, face: Face, call: PluginInput): Work<void> {
+function runGc(node: PluginMachine, face: Face, call: PluginInput): void {
+  const { collectReservations, gc, VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } = node.rare();
   const input = decodeFor("GC", call.stdin, { ...detachShape, ...validAttachmentsShape });
   const network = networkName(input);
   const isValid = validAttachments(input[VALID_ATTACHMENTS]);
@@ -220,10 +202,9 @@ function* runGc(node: PluginMachine, face: Face, call: PluginInput): Work<void> 
   const forward = (): void => collectOfGiver(node, call, input);
   if (isValid === undefined) return forward();
   const configuration = detachConfiguration(input);
-  const work = withNamespaces(node, call.environment, { containerId: "", ifname: "", ...NOBODY }, function* (home) {
-    yield* gc(node, configuration, isValid, detachOf(node, call, input, home), forward);
+  withNamespaces(node, call.environment, { containerId: "", ifname: "", ...NOBODY }, (home) => {
+    gc(node, configuration, isValid, detachOf(node, call, input, home), forward);
   });
-  yield* work;
 }
 
 const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
@@ -234,12 +215,12 @@ function detachOf(
   call: PluginInput,
   input: DetachInput,
   home: NetworkNamespace,
-): (owner: Owner) => Work<void> {
-  return function* (owner) {
+): (owner: Owner) => void {
+  return (owner) => {
     const configuration = detachConfiguration(input);
     const attachment = { ...owner, ...NOBODY };
     const taker = addressTaker(node, callFor(call, owner), input, configuration, attachment);
-    yield* delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
+    delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
   };
 }
 
@@ -253,36 +234,35 @@ function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput
  * Answers STATUS. An external IPAM plugin is asked first, and its error becomes ours. `loopback` and `drawbridge-ipam`
  * always succeed, even when no address is free.
  *
- * @returns whether the answer may be reused for a while ({@link status})
  * @throws CniError 50, also if the configuration only detaches, and 51; 1, 6 and 7 for the configuration
  */
-export function answerStatus(node: PluginMachine, face: Face, call: PluginInput): boolean {
+function answerStatus(node: PluginMachine, face: Face, call: PluginInput): void {
   const input = decodeFor("STATUS", call.stdin, networkShapeFor(call.self));
   networkName(input);
-  if (face !== "drawbridge") return true;
+  if (face !== "drawbridge") return;
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.NOT_AVAILABLE);
   const isForeign = statusOfGiver(node, call, input);
-  return status(node, input, detachConfiguration(input), isForeign) && !isForeign;
+  node.rare().status(node, input, detachConfiguration(input), isForeign);
 }
 
-function* runDel(
+function runDel(
   node: PluginMachine,
   face: Face,
   call: PluginInput,
   attachment: Attachment,
   input: DetachInput,
-): Work<string> {
+): string {
   networkName(input);
   if (face === "drawbridge-ipam") {
     releaseForOthers(node, releaseConfiguration(input), attachment);
     return "";
   }
   const configuration = face === "drawbridge" ? detachConfiguration(input) : undefined;
-  return yield* withNamespaces(node, call.environment, attachment, function* (home, namespace) {
+  return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (configuration !== undefined) {
-      if (namespace !== undefined) yield* waitForOtherCalls(node, namespace);
+      if (namespace !== undefined) waitForOtherCalls(node, namespace);
       const taker = addressTaker(node, call, input, configuration, attachment);
-      yield* delAll(node, configuration, attachment, { home, namespace }, taker);
+      delAll(node, configuration, attachment, { home, namespace }, taker);
     } else if (namespace !== undefined) setLoopback(node, home, namespace, false);
     return "";
   });
@@ -292,17 +272,17 @@ function* runDel(
  * Carries out our DEL and then the DEL of an external IPAM plugin: addresses must not become free before nothing
  * answers to them. When that plugin fails, everything of ours has been removed, and the next DEL calls it again.
  */
-function* delAll(
+function delAll(
   node: PluginMachine,
   configuration: DetachConfiguration,
   attachment: Attachment,
   { home, namespace }: { readonly home: NetworkNamespace; readonly namespace: NetworkNamespace | undefined },
   taker: AddressTaker | undefined,
-): Work<void> {
+): void {
   try {
     const { ipam, runDir } = configuration;
     const dataDir = taker === undefined ? ipam.dataDir : delegatedDirectory(runDir);
-    yield* del(node, { ...configuration, ipam: { dataDir } }, attachment, home, namespace);
+    del(node, { ...configuration, ipam: { dataDir } }, attachment, home, namespace);
     taker?.take();
   } finally {
     taker?.end();

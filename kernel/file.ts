@@ -12,9 +12,6 @@ const AT_FDCWD = -100;
 const AT_EMPTY_PATH = 0x1000;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_TYPE = 0x1;
-const STATX_MODE = 0x2;
-const STATX_NLINK = 0x4;
-const STATX_UID = 0x8;
 const STATX_MTIME = 0x40;
 const STATX_INO = 0x100;
 const STATX_BTIME = 0x800;
@@ -134,16 +131,6 @@ export function isRegularFile(files: FileReadCalls, fd: number): boolean {
   return result === 0 && (new DataView(buffer.buffer).getUint16(28, littleEndian) & S_IFMT) === S_IFREG;
 }
 
-/** Tells whether a path is a directory, no link, owned by this user and closed to others. @throws SyscallError */
-export function isPrivateDirectory(files: FileReadCalls, path: string, user: number): boolean {
-  const buffer = new Uint8Array(STATX_SIZE);
-  const mask = STATX_TYPE | STATX_MODE | STATX_UID;
-  check(files.statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, mask, buffer), `look at ${path}`);
-  const view = new DataView(buffer.buffer);
-  const mode = view.getUint16(28, littleEndian);
-  return (mode & S_IFMT) === S_IFDIR && (mode & 0o077) === 0 && view.getUint32(20, littleEndian) === user;
-}
-
 /** Returns stx_mtime (struct statx) in seconds since 1970; undefined when the file is absent or not accessible. */
 export function modificationTime(files: FileReadCalls, path: string): number | undefined {
   const buffer = new Uint8Array(STATX_SIZE);
@@ -172,16 +159,6 @@ function timeAt(offset: number): bigint {
   return (
     sightView.getBigInt64(offset, littleEndian) * 1_000_000_000n + BigInt(sightView.getUint32(offset + 8, littleEndian))
   );
-}
-
-/**
- * Tells whether the file that a path leads to still has a name (stx_nlink of struct statx). A file that was replaced
- * under its only name has none (rename(2)). False also when that cannot be determined.
- */
-export function hasName(files: FileReadCalls, path: string): boolean {
-  const buffer = new Uint8Array(STATX_SIZE);
-  const result = files.statx(AT_FDCWD, path, 0, STATX_NLINK, buffer);
-  return result === 0 && new DataView(buffer.buffer).getUint32(16, littleEndian) > 0;
 }
 
 /**

@@ -3,14 +3,9 @@ import { isRegularFile } from "./file.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
 import { type FileReadCalls, OpenFlag } from "./syscall/file_calls.ts";
 import { check, type Syscalls } from "./syscall/syscalls.ts";
-import { realWaiting, type Waiting } from "./resumable_work.ts";
 
-const LOCK_EX = 2;
-const LOCK_NB = 4;
-
-/** The longest wait for a lock. Holders hold it for well under a millisecond, so after ten seconds one is stuck. */
-const TIMEOUT_MILLISECONDS = 10_000;
-const LONGEST_PAUSE_MILLISECONDS = 4;
+/** The longest wait for a lock in milliseconds. Holders hold it for well under a millisecond, so after ten seconds one is stuck. */
+const LONGEST_WAIT = 10_000;
 
 export type Release = () => void;
 
@@ -26,9 +21,9 @@ export type Release = () => void;
 export function acquireFileLock(
   syscalls: Syscalls & FileReadCalls,
   path: string,
-  waiting: Waiting = realWaiting,
+  milliseconds: number = LONGEST_WAIT,
 ): Release {
-  return lockFile(syscalls, openLock(syscalls, path), path, waiting);
+  return lockFile(syscalls, openLock(syscalls, path), path, milliseconds);
 }
 
 /**
@@ -39,11 +34,11 @@ export function acquireFileLock(
 export function acquireDirectoryLock(
   syscalls: Syscalls & FileReadCalls,
   path: string,
-  waiting: Waiting = realWaiting,
+  milliseconds: number = LONGEST_WAIT,
 ): Release {
   const fd = syscalls.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
   if (fd < 0) throw notOpened(path, fd);
-  return lockFile(syscalls, fd, path, waiting);
+  return lockFile(syscalls, fd, path, milliseconds);
 }
 
 /**
@@ -51,24 +46,15 @@ export function acquireDirectoryLock(
  *
  * @throws DrawbridgeError ERR_LOCK_TIMEOUT, SyscallError
  */
-export function lockFile(syscalls: Syscalls, fd: number, path: string, waiting: Waiting = realWaiting): Release {
-  const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
-  for (let pause = 0.1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
-    const result = syscalls.flock(fd, LOCK_EX | LOCK_NB);
-    if (result === 0) return () => void syscalls.close(fd);
-    if (result !== -Errno.EAGAIN && result !== -Errno.EINTR) {
-      syscalls.close(fd);
-      check(result, `flock ${path}`);
-    }
-    if (waiting.now() >= deadline) {
-      syscalls.close(fd);
-      throw new DrawbridgeError(
-        "ERR_LOCK_TIMEOUT",
-        `${path}: held by another process for ${TIMEOUT_MILLISECONDS / 1000} s; see who with \`fuser ${path}\``,
-      );
-    }
-    waiting.pause(pause * (0.5 + Math.random() / 2));
-  }
+export function lockFile(syscalls: Syscalls, fd: number, path: string, milliseconds: number = LONGEST_WAIT): Release {
+  const result = syscalls.lock(fd, milliseconds);
+  if (result === 0) return () => void syscalls.close(fd);
+  syscalls.close(fd);
+  if (result !== -Errno.EAGAIN) check(result, `flock ${path}`);
+  throw new DrawbridgeError(
+    "ERR_LOCK_TIMEOUT",
+    `${path}: held by another process for ${milliseconds / 1000} s; see who with \`fuser ${path}\``,
+  );
 }
 
 /** Returns the file's descriptor. Opening a pipe could wait forever, and a link could lead anywhere. */

@@ -2,7 +2,7 @@ import { Errno } from "./syscall/errno.ts";
 import type { ProgramCalls, ProgramState } from "./syscall/program_calls.ts";
 import { isReady, pollEntries } from "./syscall/poll_calls.ts";
 import { check, SyscallError } from "./syscall/syscalls.ts";
-import { realWaiting, type Waiting } from "./resumable_work.ts";
+import { realWaiting, type Waiting } from "./waiting.ts";
 
 /** A call of another program. */
 export interface Program {

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "./error.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
 import { check, type Syscalls } from "./syscall/syscalls.ts";
 import { littleEndian } from "./netlink/writer.ts";
-import type { Waiting } from "./resumable_work.ts";
+import type { Waiting } from "./waiting.ts";
 
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import * as v from "valibot";
+import { FORMER_SERVER_DIRECTORY } from "../../cni/executables.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { CONFIGURATION_FILE, DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
 
@@ -11,16 +12,13 @@ export interface NodePlace {
   readonly stateDirectory: string;
   readonly socket: string;
   readonly bridge: string;
-  /** The directory in which shims find the plugin server. */
+  /** The directory of the server that the plugin of a former release had. */
   readonly serverDirectory: string;
   /** The directory of the ledger of flows. */
   readonly flowDirectory: string;
   /** Path of the network namespace to read instead of our own. */
   readonly networkNamespace: string | undefined;
 }
-
-/** No option changes it: it is built into the shim of a release (test/setup/build.mjs). */
-const SERVER_DIRECTORY = "/run/drawbridge-plugin";
 
 /** The plugin's default; the configuration has no field for it. */
 const DATA_DIRECTORY = "/var/lib/cni/networks";
@@ -60,7 +58,7 @@ export function placeOf(
     stateDirectory: options.stateDirectory ?? configuration.stateDirectory,
     socket: options.socket ?? configuration.socketPath,
     bridge: options.bridge ?? configuration.bridge,
-    serverDirectory: SERVER_DIRECTORY,
+    serverDirectory: FORMER_SERVER_DIRECTORY,
     flowDirectory: configuration.flowLedgerDirectory,
     networkNamespace: options.networkNamespace,
   };

@@ -5,7 +5,6 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
-import type { Work } from "../../kernel/resumable_work.ts";
 import { deleteLink, type Link } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
@@ -50,13 +49,13 @@ import {
  * @throws DrawbridgeError, CniError: a failed ADD leaves nothing, unless the kernel stopped answering and it is unknown
  *   whether the link exists; a DEL then finds it by the record
  */
-export function* add(
+export function add(
   node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   { home, namespace }: Namespaces,
   giver?: AddressGiver,
-): Work<AddResult> {
+): AddResult {
   const dns = dnsOf(node, configuration);
   // Checked again under the store's lock. A request that no range serves must not leave a new bridge on the node.
   assignRequested(configuration.ipam.ranges, configuration.ipam.requested);
@@ -68,7 +67,7 @@ export function* add(
   try {
     const addresses = given ?? { configuration, allocations: undefined };
     if (given !== undefined && hasIpv6(given.configuration.ipam.ranges)) inPod(() => enableIpv6(node));
-    return yield* attach(node, addresses, attachment, { podSocket, namespace, dns: given?.configuration.dns ?? dns });
+    return attach(node, addresses, attachment, { podSocket, namespace, dns: given?.configuration.dns ?? dns });
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
     // When the link may still exist, the addresses stay reserved for the DEL that removes it.
@@ -100,12 +99,12 @@ interface Place {
 }
 
 /** @throws WiringFailure and what {@link add} throws */
-function* attach(
+function attach(
   node: PluginMachine,
   { configuration, allocations: given }: Addressing,
   attachment: Attachment,
   { podSocket, namespace, dns }: Place,
-): Work<AddResult> {
+): AddResult {
   const hostSocket = openRouteSocket(node.syscalls);
   const bridge = ensureNodeBridge(node, hostSocket, configuration, given);
   const recorded = (): Iterable<Holding> => recordedHoldings(node, configuration);
@@ -126,18 +125,18 @@ function* attach(
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     const { policyd, runDir } = configuration;
-    registration = policyd && (yield* register(node, policyd, record, { runDir }));
+    registration = policyd && register(node, policyd, record, { runDir });
     wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
     const parts = { syscalls: node.syscalls, socket: hostSocket, runDir: configuration.runDir };
     const sysctl = rememberingSettings(node, configuration.runDir);
     // By then the daemon has made its part of the node's side: routes beside another bridge (FOREIGN-03).
     const confirm = (): void => ensureNodeState({ ...parts, sysctl }, record, bridge.index);
-    yield* awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
+    awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
     // When the link may still exist, the record and the addresses stay for the DEL that removes it.
     if (!(error instanceof WiringFailure) || error.linkIsGone) {
-      yield* undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
+      undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
     }
     throw error;
   }
@@ -214,14 +213,14 @@ function recordOf(
  *
  * @throws WiringFailure
  */
-function* awaitRegistration(
+function awaitRegistration(
   { registration, confirm }: { readonly registration: Registration | undefined; readonly confirm: () => void },
   hostSocket: NetlinkSocket,
   wiring: Wiring,
   bridge: Bridge,
-): Work<void> {
+): void {
   try {
-    if (registration !== undefined) yield* registration.wait();
+    if (registration !== undefined) registration.wait();
     confirm();
   } catch (error) {
     throw new WiringFailure(error, takeBack(hostSocket, wiring, bridge, true));
@@ -343,18 +342,18 @@ interface Claimed {
 }
 
 /** Takes back what a failed ADD claimed. Swallows errors of its own: the runtime must see the first one. */
-function* undo(
+function undo(
   node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   store: AddressStore,
   { allocations, isRegistered }: Claimed,
-): Work<void> {
+): void {
   const addresses = allocations.map(({ address }) => address.address);
   const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd, name: network } = configuration;
   const { containerId, ifname } = attachment;
-  const undone = policyd && (yield* unregister(node, policyd, { network, containerId, ifname }));
+  const undone = policyd && unregister(node, policyd, { network, containerId, ifname });
   const steps: readonly (() => unknown)[] = [
     () => {
       if (isRegistered && undone === "undone") node.nodeRules().forgetAddresses(node, addresses);

@@ -31,7 +31,7 @@ export function ensureNodeBridge(
     ranges: given === undefined ? configuration.ipam.ranges : offeredOf(given),
   });
   ensureForwarding(socket, sysctl, bridge.name);
-  filterChecksums(node.syscalls, bridge.index);
+  filterChecksums(node.syscalls, bridge.index, (calls) => node.rare().kernelChecksumProgram(calls));
   if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,

@@ -3,7 +3,7 @@ import { parseReply, type PolicydReply, type PolicydRequest, requestToJson } fro
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
-import { realWaiting, type Waiting } from "../../kernel/resumable_work.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 
 /** A reply other than a refusal. */
 export type PolicydAnswer = Exclude<PolicydReply, { readonly type: "refused" }>;

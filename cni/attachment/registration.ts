@@ -2,11 +2,11 @@ import type { AttachmentRecord } from "./attachment.ts";
 import { type AttachmentName, LONGEST_WAIT, type PolicydReply } from "./policyd_messages.ts";
 import { isDirectoryPath } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { realWaiting, type Wait, type Waiting, type Work } from "../../kernel/resumable_work.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 import { invalidField } from "../error.ts";
 import { decode, type Decoded, isObject } from "../configuration/json.ts";
 import type { PluginMachine } from "../host.ts";
-import { answerOf, callPolicyd, type PolicydCall } from "./policyd_client.ts";
+import { answerOf, askPolicyd, callPolicyd, type PolicydCall } from "./policyd_client.ts";
 
 /** The fields of the `policyd` key. */
 export const policydShape = { socket: "string", wait: "string", onUnavailable: "string" } as const;
@@ -31,8 +31,8 @@ const WAYS_ON = ["fail", "closed"] as const;
 const DEFAULT_SOCKET = "/run/drawbridge/policyd.sock";
 const DEFAULT_WAIT = "10s";
 const units = { ms: 1, s: 1000, m: 60_000 } as const;
-/** The pause between two tries to connect: a restarting daemon is away for about half a second. */
-const PAUSE: Wait = { fd: undefined, milliseconds: 20 };
+/** The milliseconds between two tries to connect: a restarting daemon is away for about half a second. */
+const PAUSE = 20;
 
 /**
  * Validates the `policyd` key. With it, the daemon knows each pod before its first packet; without it, the plugin works
@@ -79,7 +79,7 @@ export interface RegistrationPlace {
 /** A registration in progress. */
 export interface Registration {
   /** Waits, once, until the pod's policies are in force. @throws DrawbridgeError when the daemon does not accept it */
-  wait(): Work<void>;
+  wait(): void;
 }
 
 /**
@@ -94,64 +94,63 @@ export interface Registration {
  * @throws DrawbridgeError ERR_UNAVAILABLE when the daemon is away, or with "closed" when the tables do not keep the pod
  *   closed
  */
-export function* register(
+export function register(
   node: PluginMachine,
   access: RegistrationAccess,
   attachment: AttachmentRecord,
   { runDir, waiting = realWaiting }: RegistrationPlace,
-): Work<Registration> {
+): Registration {
   const deadline = waiting.now() + access.wait;
   const left = (): number => deadline - waiting.now();
   const call = (): PolicydCall => {
     const request = { type: "register", attachment, wait: Math.max(1, Math.floor(left())) } as const;
     return callPolicyd(node.syscalls, access.socket, request, left(), waiting);
   };
-  const isWorthAnotherTry = (error: unknown): boolean => isUnavailable(error) && left() > PAUSE.milliseconds;
+  const isWorthAnotherTry = (error: unknown): boolean => isUnavailable(error) && left() > PAUSE;
   /** @returns undefined if the pod continues closed, without the daemon */
-  function* orClosed<T>(work: Work<T>): Work<T | undefined> {
+  function orClosed<T>(work: () => T): T | undefined {
     try {
-      return yield* work;
+      return work();
     } catch (error) {
       if (access.onUnavailable === "fail" || !isUnavailable(error)) throw error;
       node.nodeRules().demandClosed(node, attachment, error.message);
       return undefined;
     }
   }
-  function* connect(): Work<PolicydCall> {
+  function connect(): PolicydCall {
     for (;;) {
       try {
         return call();
       } catch (error) {
         if (!isWorthAnotherTry(error)) throw error;
       }
-      yield PAUSE;
+      waiting.pause(PAUSE);
     }
   }
-  function* receive(connected: PolicydCall): Work<PolicydReply> {
+  function receive(connected: PolicydCall): PolicydReply {
     for (let running: PolicydCall | undefined = connected; ; running = undefined) {
       try {
         running ??= call();
-        yield { fd: running.fd, milliseconds: left() };
         return running.wait();
       } catch (error) {
         if (!isWorthAnotherTry(error)) throw error;
       }
-      yield PAUSE;
+      waiting.pause(PAUSE);
     }
   }
-  function* beTaken(connected: PolicydCall): Work<void> {
-    const reply = yield* receive(connected);
+  function beTaken(connected: PolicydCall): void {
+    const reply = receive(connected);
     try {
       answerOf(reply);
     } catch (error) {
-      if (!isPortTaken(error) || !(yield* freeHostPorts(node, access, runDir, attachment))) throw error;
-      answerOf(yield* receive(call()));
+      if (!isPortTaken(error) || !freeHostPorts(node, access, runDir, attachment)) throw error;
+      answerOf(receive(call()));
     }
   }
-  const first = yield* orClosed(connect());
+  const first = orClosed(connect);
   return {
-    *wait(): Work<void> {
-      if (first !== undefined) yield* orClosed(beTaken(first));
+    wait: () => {
+      if (first !== undefined) orClosed(() => beTaken(first));
     },
   };
 }
@@ -163,17 +162,17 @@ export function* register(
  *
  * @returns whether there were any
  */
-function* freeHostPorts(
+function freeHostPorts(
   node: PluginMachine,
   access: PolicydAccess,
   runDir: string,
   attachment: AttachmentRecord,
-): Work<boolean> {
+): boolean {
   const rules = node.nodeRules();
   const holders = rules.givingWay(node, runDir, attachment);
   for (const holder of holders) {
     const { network, containerId, ifname } = holder;
-    yield* unregister(node, access, { network, containerId, ifname });
+    unregister(node, access, { network, containerId, ifname });
     if (holder.policyd === undefined) {
       const addresses = holder.addresses.map(({ address }) => address);
       rules.withdraw(node, runDir, holder.hostInterface, { ...holder, addresses });
@@ -201,15 +200,9 @@ export type Unregistration = "undone" | "forgotten" | "detached";
  * Asks the daemon to remove the pod's link, together with those of other pods that are removed now, and to forget the
  * pod. If the daemon is away or dies meanwhile, the plugin itself removes the rest.
  */
-export function* unregister(
-  node: PluginMachine,
-  access: PolicydAccess,
-  attachment: AttachmentName,
-): Work<Unregistration> {
+export function unregister(node: PluginMachine, access: PolicydAccess, attachment: AttachmentName): Unregistration {
   try {
-    const call = callPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait);
-    yield { fd: call.fd, milliseconds: access.wait };
-    const answer = answerOf(call.wait());
+    const answer = askPolicyd(node.syscalls, access.socket, { type: "unregister", attachment }, access.wait);
     return answer.type === "done" && answer.isDetached === true ? "detached" : "forgotten";
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { realWaiting, type Waiting, type Work } from "../../kernel/resumable_work.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
@@ -11,7 +11,7 @@ import { unheldAddresses } from "../ipam_plugin.ts";
 import type { PluginMachine } from "../host.ts";
 import { nodeStateDifferences } from "../node_state/ensure.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
-import { answerOf, callPolicyd } from "../attachment/policyd_client.ts";
+import { askPolicyd } from "../attachment/policyd_client.ts";
 import type { RegistrationAccess } from "../attachment/registration.ts";
 import { differences } from "./comparison.ts";
 import { expectationOf } from "./expectation.ts";
@@ -34,13 +34,13 @@ interface BothNamespaces {
  * @throws CniError 107 listing everything that is missing or different (B15), 7 for a `prevResult` of another
  *   attachment; DrawbridgeError when the kernel does not answer
  */
-export function* check(
+export function check(
   node: PluginMachine,
   configuration: BridgeConfiguration,
   attachment: Attachment,
   prevResult: unknown,
   { home, namespace }: BothNamespaces,
-): Work<void> {
+): void {
   const record = expectRecord(node, configuration, attachment, namespace);
   const expected = expectationOf(configuration, record, prevResult);
   const found = [
@@ -49,7 +49,7 @@ export function* check(
     ...unheldAddresses(node, configuration, record).map(
       (address) => `reservation of ${formatAddress(address)} is missing or another container's in ${record.dataDir}`,
     ),
-    ...(yield* ruleDifferences(node, configuration, record)),
+    ...ruleDifferences(node, configuration, record),
   ];
   if (found.length > 0) throw broken(attachment, found);
 }
@@ -90,11 +90,11 @@ function nodeDifferences(node: PluginMachine, record: AttachmentRecord): readonl
   }
 }
 
-function* ruleDifferences(
+function ruleDifferences(
   node: PluginMachine,
   configuration: BridgeConfiguration,
   record: AttachmentRecord,
-): Work<readonly string[]> {
+): readonly string[] {
   if (record.policyd === undefined) {
     if (!asksForNodeRules(record)) return [];
     const rules = node.nodeRules();
@@ -102,7 +102,7 @@ function* ruleDifferences(
   }
   // Without the key, this configuration does not rely on the daemon's tables.
   const { policyd } = configuration;
-  return policyd === undefined ? [] : yield* daemonDifferences(node, policyd, record);
+  return policyd === undefined ? [] : daemonDifferences(node, policyd, record);
 }
 
 /** The milliseconds in which a running daemon restores an element that another program removed. */
@@ -115,31 +115,29 @@ const PAUSE = 50;
  * With `onUnavailable: "closed"` a pod is attached while the daemon is away or has not read the cluster's objects yet,
  * and is not in the tables until then: such a pod is not broken.
  */
-function* daemonDifferences(
+function daemonDifferences(
   node: PluginMachine,
   access: RegistrationAccess,
   record: AttachmentRecord,
   waiting: Waiting = realWaiting,
-): Work<readonly string[]> {
+): readonly string[] {
   const rules = node.nodeRules();
   const read = (): readonly string[] => rules.readRules(node, (tables) => rules.daemonRuleDifferences(tables, record));
   let found = read();
   if (found.length === 0) return found;
-  if (!(yield* isDaemonReady(node, access, waiting)) && access.onUnavailable === "closed") return [];
+  if (!isDaemonReady(node, access, waiting) && access.onUnavailable === "closed") return [];
   const deadline = waiting.now() + REPAIR_TIME;
   while (found.length > 0 && waiting.now() < deadline) {
-    yield { fd: undefined, milliseconds: PAUSE };
+    waiting.pause(PAUSE);
     found = read();
   }
   return found;
 }
 
 /** Whether the daemon answers and has read all objects, so that it has put every pod it knows in force. */
-function* isDaemonReady(node: PluginMachine, { socket }: RegistrationAccess, waiting: Waiting): Work<boolean> {
+function isDaemonReady(node: PluginMachine, { socket }: RegistrationAccess, waiting: Waiting): boolean {
   try {
-    const call = callPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME, waiting);
-    yield { fd: call.fd, milliseconds: REPAIR_TIME };
-    const answer = answerOf(call.wait());
+    const answer = askPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME, waiting);
     return answer.type === "status" && answer.status.isSynced;
   } catch (error) {
     if (error instanceof DrawbridgeError) return false;

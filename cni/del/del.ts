@@ -12,7 +12,6 @@ import { deleteLink, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Work } from "../../kernel/resumable_work.ts";
 import { hostCidr } from "../../kernel/ip/cidr.ts";
 import { delegatedDirectory } from "../delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
@@ -37,18 +36,18 @@ import { delayDeviceOf, forgetDevice, mayBeDelayed } from "../add/shaping.ts";
  * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel does not remove the link; the addresses then stay reserved
  */
-export function* del(
+export function del(
   node: PluginMachine,
   configuration: DetachConfiguration,
   attachment: Attachment,
   home: NetworkNamespace,
   namespace: NetworkNamespace | undefined,
-): Work<void> {
+): void {
   const { runDir, name } = configuration;
   const record = readAttachment(runDir, name, attachment, node.files);
   const { policyd } = configuration;
   const { containerId, ifname } = attachment;
-  const unregistration = policyd && (yield* unregister(node, policyd, { network: name, containerId, ifname }));
+  const unregistration = policyd && unregister(node, policyd, { network: name, containerId, ifname });
   const isOtherNetworks = record === undefined && isOfOtherNetwork(node, configuration, attachment);
   const removal = isOtherNetworks ? undefined : removeWiring(node, configuration, attachment, record, unregistration);
 

@@ -7,7 +7,6 @@ import {
   checkExpressible,
   decodeConfiguration,
   onNetwork,
-  RUN_DIRECTORY,
 } from "../configuration/configuration.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment, Environment } from "../environment.ts";
@@ -15,8 +14,8 @@ import { CniError } from "../error.ts";
 import { decode, isObject } from "../configuration/json.ts";
 import { type DetachInput, type NetworkInput, networkShape } from "../configuration/network_input.ts";
 import type { PluginMachine } from "../host.ts";
-import { type GivenAddresses, readIpamAnswer } from "./ipam_answer.ts";
-import { type IpamCall, NotExecutedError, runIpam } from "./ipam_program.ts";
+import type { GivenAddresses } from "./ipam_answer.ts";
+import type { IpamCall } from "./ipam_program.ts";
 import { lockPending, type PendingAdd, pendingPath, readPending, writePending } from "./delegation_file.ts";
 import { findPlugin, foreignIpamType } from "./plugin_search.ts";
 
@@ -89,6 +88,7 @@ export function addressGiver(
 ): AddressGiver | undefined {
   const type = foreignIpamType(input.ipam?.type, call.self);
   if (type === undefined) return undefined;
+  const { NotExecutedError, readIpamAnswer, runIpam } = node.rare();
   const { environment, stdin } = call;
   const ipam: IpamCall = { type, environment, stdin };
   const path = pendingPath(configuration.runDir, configuration.name, attachment);
@@ -156,7 +156,7 @@ export function checkGiver(
   { ipam }: NetworkInput,
 ): void {
   const type = foreignIpamType(ipam?.type, self);
-  if (type !== undefined) runIpam(node, { type, environment, stdin }, "CHECK");
+  if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "CHECK");
 }
 
 /**
@@ -172,7 +172,7 @@ export function statusOfGiver(
 ): boolean {
   // A type that ADD refuses makes every ADD fail; cni/status/status.ts reports it.
   const type = usableType(ipam?.type, self);
-  if (type !== undefined) runIpam(node, { type, environment, stdin }, "STATUS");
+  if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "STATUS");
   return type !== undefined;
 }
 
@@ -183,7 +183,7 @@ export function collectOfGiver(
   { ipam }: DetachInput,
 ): void {
   const type = usableType(ipam?.type, self);
-  if (type !== undefined) runIpam(node, { type, environment, stdin }, "GC");
+  if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "GC");
 }
 
 /** The external IPAM plugin that a DEL has to call. */
@@ -216,7 +216,7 @@ export function addressTaker(
   const lock = lockPending(node, path);
   return {
     take() {
-      runIpam(node, ipam, "DEL", lock?.fd);
+      node.rare().runIpam(node, ipam, "DEL", lock?.fd);
       node.files.unlink(path);
     },
     end: () => lock?.release(),
@@ -249,26 +249,6 @@ function usableType(type: unknown, self: string): string | undefined {
     return foreignIpamType(type, self);
   } catch {
     return undefined;
-  }
-}
-
-/**
- * Whether a call executes another plugin, or may have to. The plugin server leaves such a call to a separate process,
- * which has the caller's environment, working directory, standard error and limits, and blocks no other call.
- */
-export function executesOthers(node: Pick<PluginMachine, "files">, { self, environment, stdin }: PluginInput): boolean {
-  try {
-    const input = decodeConfiguration(stdin, { name: "string", runDir: "string", ipam: { type: "any" } });
-    if (usableType(input.ipam?.type, self) !== undefined) return true;
-    if (environment["CNI_COMMAND"] !== "DEL") return false;
-    const owner = { containerId: environment["CNI_CONTAINERID"] ?? "", ifname: environment["CNI_IFNAME"] ?? "" };
-    return (
-      node.files.readSmallFile(pendingPath(input.runDir || RUN_DIRECTORY, input.name ?? "", owner), 1).kind !==
-      "missing"
-    );
-  } catch {
-    // A configuration that cannot be read is refused by the process that carries out the call.
-    return false;
   }
 }
 

@@ -2,7 +2,6 @@ import { readAttachment } from "../attachment/attachment.ts";
 import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Work } from "../../kernel/resumable_work.ts";
 import { CniError } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
@@ -18,11 +17,11 @@ const MOST_AT_ONCE = 8;
  *
  * @param detach the DEL of an attachment whose namespace is gone
  */
-export function* detachEnded(
+export function detachEnded(
   node: PluginMachine,
   { runDir, name }: { readonly runDir: string; readonly name: string },
-  detach: (attachment: Owner) => Work<void>,
-): Work<void> {
+  detach: (attachment: Owner) => void,
+): void {
   try {
     const marks = endedAttachments(runDir, name, node.bootId(), node.files);
     const seconds = marks.length === 0 ? undefined : uptime(node);
@@ -33,7 +32,7 @@ export function* detachEnded(
       const owner = { containerId, ifname };
       const record = readAttachment(runDir, name, owner, node.files);
       if (record === undefined) forgetEnded(runDir, name, owner, node.files);
-      else if (!hasLink(record.hostInterface)) yield* detach(owner);
+      else if (!hasLink(record.hostInterface)) detach(owner);
     }
   } catch (error) {
     if (!(error instanceof DrawbridgeError) && !(error instanceof CniError)) throw error;

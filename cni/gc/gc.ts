@@ -1,6 +1,5 @@
 import { listAttachmentNames, readAttachment } from "../attachment/attachment.ts";
 import type { Owner } from "../../ipam/owner.ts";
-import type { Work } from "../../kernel/resumable_work.ts";
 import type { DetachConfiguration, ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";
 import { oldPendings } from "../delegation/delegation_file.ts";
@@ -26,13 +25,13 @@ const MOST_REPORTED = 10;
  * @param forward GC of an external IPAM plugin
  * @throws CniError with the code of the first error
  */
-export function* gc(
+export function gc(
   node: PluginMachine,
   configuration: DetachConfiguration,
   isValid: IsValid,
-  detach: (attachment: Owner) => Work<void>,
+  detach: (attachment: Owner) => void,
   forward: () => void,
-): Work<void> {
+): void {
   const { runDir, name } = configuration;
   const { errors, attempt } = gatherErrors();
   const names = listAttachmentNames(runDir, name, node.files);
@@ -40,7 +39,7 @@ export function* gc(
   for (const owner of unknownAttachments(names, isValid)) {
     try {
       const record = readAttachment(runDir, name, owner, node.files);
-      if (record !== undefined && hasEnded(node, record, links)) yield* detach(owner);
+      if (record !== undefined && hasEnded(node, record, links)) detach(owner);
     } catch (error) {
       errors.push(toCniError(error));
     }
@@ -50,7 +49,7 @@ export function* gc(
   for (const owner of unknownAttachments(oldPendings(node, runDir, name), isValid)) {
     try {
       const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
-      if (!hasRecord(owner) && !links(link)) yield* detach(owner);
+      if (!hasRecord(owner) && !links(link)) detach(owner);
     } catch (error) {
       errors.push(toCniError(error));
     }

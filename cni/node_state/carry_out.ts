@@ -15,7 +15,6 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
-import type { Waiting } from "../../kernel/resumable_work.ts";
 import { ALL_RESERVED_GROUPS, hostRoute } from "../add/wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
@@ -35,12 +34,6 @@ export interface StepMachine {
 const BY_THE_KERNEL = 2;
 /** IP6_RT_PRIO_ADDRCONF of include/net/ip6_route.h. */
 const IPV6_SUBNET_PRIORITY = 256;
-
-/** Waits for one try only: a lock is held for well under a millisecond, and the table is only a cache. */
-function atOnce(): Waiting {
-  let asked = 0;
-  return { now: () => (asked++ === 0 ? 0 : Number.POSITIVE_INFINITY), pause: () => {} };
-}
 
 /** A request, and whether the kernel may refuse it without an error. */
 interface Attempt {
@@ -183,7 +176,8 @@ function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Att
 function putInTable({ syscalls, runDir }: StepMachine, { index, bridge, port }: Around): void {
   if (port.isMacRequested) return;
   try {
-    const release = acquireDirectoryLock(syscalls, runDir, atOnce());
+    // It is tried once: a lock is held for well under a millisecond, and the table is only a cache.
+    const release = acquireDirectoryLock(syscalls, runDir, 0);
     try {
       putPort(syscalls, bridge, port.podMac, index);
     } finally {

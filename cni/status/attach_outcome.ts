@@ -1,7 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
-import type { Work } from "../../kernel/resumable_work.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { CniErrorCode, toCniError } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
@@ -30,15 +29,15 @@ const NODE_FAILURES: ReadonlySet<number> = new Set([
  * @param isForeignIpam whether the error may come from an external IPAM plugin, whose codes do not say that its range
  *   is full
  */
-export function* noteOutcome<T>(
+export function noteOutcome<T>(
   node: PluginMachine,
   configuration: BridgeConfiguration,
-  work: Work<T>,
+  attach: () => T,
   isForeignIpam: boolean,
-): Work<T> {
+): T {
   const { runDir, name } = configuration;
   try {
-    const result = yield* work;
+    const result = attach();
     forgetFailure(node, runDir, name, "full");
     forgetFailure(node, runDir, name, "attach");
     return result;

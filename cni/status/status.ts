@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
-import { realWaiting } from "../../kernel/resumable_work.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
 import { type BridgeConfiguration, bridgeConfiguration } from "../configuration/configuration.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, CniErrorCode, toCniError } from "../error.ts";
@@ -30,7 +30,6 @@ const MOST_SERIOUS_FIRST: readonly FailureKind[] = ["traffic", "node", "attach"]
  *
  * @param where the network's directories, which exist even in a configuration that ADD refuses
  * @param isForeignIpam whether an external IPAM plugin gives the addresses
- * @returns whether all is well; otherwise a failure has not lasted long enough
  * @throws CniError 50, 51
  */
 export function status(
@@ -38,7 +37,7 @@ export function status(
   input: NetworkInput,
   where: DetachConfiguration,
   isForeignIpam: boolean,
-): boolean {
+): void {
   const { runDir, name } = where;
   const links = allLinks(node);
   const found = [
@@ -50,11 +49,9 @@ export function status(
     else noteFailure(node, runDir, name, kind, { reason, cause: "other" });
   }
   const now = uptime(node) ?? 0;
-  let isWell = true;
   for (const kind of MOST_SERIOUS_FIRST) {
     const failure = readFailure(node, runDir, name, kind);
     if (failure === undefined || now - failure.last > STALE_AFTER) continue;
-    isWell = false;
     // Counted up to the last time it was seen: one failed ADD on a quiet node must not count as a minute of failures.
     const seconds = Math.floor(failure.last - failure.since);
     if (seconds < PATIENCE) continue;
@@ -68,7 +65,6 @@ export function status(
           `no pod could be attached to network ${name} for ${seconds} s: ${failure.reason}`,
         );
   }
-  return isWell;
 }
 
 function allLinks(node: PluginMachine): readonly Link[] {

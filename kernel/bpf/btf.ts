@@ -7,6 +7,9 @@ export interface Member {
   readonly width: number;
 }
 
+/** Returns the bytes of a file between two offsets; fewer where it ends. */
+export type ReadPart = (start: number, end: number) => Uint8Array;
+
 /** BTF_MAGIC (include/uapi/linux/btf.h), as the machine's own byte order has it. */
 const MAGIC = 0xeb9f;
 /** struct btf_header up to str_len. */
@@ -44,77 +47,156 @@ const FOLLOWING: readonly (readonly [fixed: number, each: number])[] = [
   [0, 12], // enum of 64 bits
 ];
 
-/** The kernel's description of its own types. */
-export interface Btf {
-  readonly view: DataView;
-  readonly strings: number;
-  /** The offset of each type by its id; id 0 is void. */
-  readonly types: readonly number[];
-}
-
-/**
- * Returns the types that a file in the BPF Type Format describes, such as /sys/kernel/btf/vmlinux; undefined for other
- * bytes, and for a file with a kind of type that is not known here.
- */
-export function readBtf(bytes: Uint8Array): Btf | undefined {
-  if (bytes.length < HEADER_SIZE) return undefined;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (view.getUint16(0, littleEndian) !== MAGIC) return undefined;
-  const [headerSize, types, typesSize, strings] = [4, 8, 12, 16].map((offset) => view.getUint32(offset, littleEndian));
-  if (headerSize === undefined || types === undefined || typesSize === undefined || strings === undefined)
-    return undefined;
-  const end = headerSize + types + typesSize;
-  if (end > bytes.length || headerSize + strings > bytes.length) return undefined;
-  const offsets = [0];
-  let offset = headerSize + types;
-  while (offset + TYPE_SIZE <= end) {
-    const { kind, parts } = infoOf(view, offset);
-    const following = FOLLOWING[kind];
-    if (following === undefined) return undefined;
-    offsets.push(offset);
-    offset += TYPE_SIZE + following[0] + parts * following[1];
-  }
-  return offset === end ? { view, strings: headerSize + strings, types: offsets } : undefined;
-}
-
-/** Returns a member of the first struct of that name, also one of its unnamed parts; undefined when there is none. */
-export function memberOf(btf: Btf, struct: string, member: string): Member | undefined {
-  const { view, types } = btf;
-  const found = types.find(
-    (offset, id) => id > 0 && infoOf(view, offset).kind === STRUCT && isNamed(btf, offset, struct),
-  );
-  return found === undefined ? undefined : memberAt(btf, found, member, MOST_LEVELS);
-}
-
+/** The number of bytes that are read at once: a struct that is looked for is often among the first thousands of types. */
+const WINDOW = 64 * 1024;
+/** More than the longest name of a member. */
+const LONGEST_NAME = 128;
 /** The most unnamed structs and unions within one another. */
 const MOST_LEVELS = 8;
 
-function memberAt(btf: Btf, type: number, name: string, levels: number): Member | undefined {
-  const { view, types } = btf;
-  const { kind, parts, hasWidths } = infoOf(view, type);
-  if (levels === 0 || (kind !== STRUCT && kind !== UNION)) return undefined;
-  for (let at = type + TYPE_SIZE, end = at + parts * TYPE_SIZE; at < end; at += TYPE_SIZE) {
-    const place = view.getUint32(at + 8, littleEndian);
-    const offset = hasWidths ? place & 0xff_ffff : place;
-    if (isNamed(btf, at, name)) return { offset, width: hasWidths ? place >>> 24 : 0 };
-    const inner = types[view.getUint32(at + 4, littleEndian)];
-    if (inner === undefined || inner === 0 || !isNamed(btf, at, "")) continue;
-    const within = memberAt(btf, inner, name, levels - 1);
-    if (within !== undefined) return { ...within, offset: offset + within.offset };
+const decoder = new TextDecoder();
+
+/** The offsets of a file's types and of their names. */
+interface Sections {
+  readonly types: number;
+  readonly typesEnd: number;
+  readonly strings: number;
+  readonly stringsEnd: number;
+}
+
+/** A type: its offset in the file, and the parts of btf_type.info. */
+interface Type {
+  readonly offset: number;
+  readonly name: number;
+  readonly kind: number;
+  readonly parts: number;
+  readonly hasWidths: boolean;
+}
+
+/**
+ * Returns the members of the first struct of a name, by their names, with those of its unnamed parts. The file is in the
+ * BPF Type Format, as /sys/kernel/btf/vmlinux; of its millions of bytes only the needed ones are read.
+ *
+ * @returns undefined for another file, where there is no such struct, and for a kind of type that is not known here
+ */
+export function membersOf(read: ReadPart, struct: string): ReadonlyMap<string, Member> | undefined {
+  const sections = sectionsOf(read(0, HEADER_SIZE));
+  const name = sections && offsetOfName(read, sections, struct);
+  if (sections === undefined || name === undefined) return undefined;
+  const types = new TypeReader(read, sections);
+  for (let id = 1; ; id++) {
+    const type = types.at(id);
+    if (type === undefined) return undefined;
+    if (type.kind !== STRUCT || type.name !== name) continue;
+    const members = new Map<string, Member>();
+    return addMembers(types, type, 0, MOST_LEVELS, members) ? members : undefined;
+  }
+}
+
+function sectionsOf(header: Uint8Array): Sections | undefined {
+  if (header.length < HEADER_SIZE) return undefined;
+  const view = viewOf(header);
+  if (view.getUint16(0, littleEndian) !== MAGIC) return undefined;
+  const word = (offset: number): number => view.getUint32(offset, littleEndian);
+  const [types, strings] = [word(4) + word(8), word(4) + word(16)];
+  return { types, typesEnd: types + word(12), strings, stringsEnd: strings + word(20) };
+}
+
+/** Returns the offset of a name (ASCII) from the beginning of the strings; undefined where it is not among them. */
+function offsetOfName(read: ReadPart, { strings, stringsEnd }: Sections, name: string): number | undefined {
+  const wanted = `\0${name}\0`;
+  for (let start = strings; start < stringsEnd; start += WINDOW) {
+    // A name may begin in one window and end in the next.
+    const bytes = read(start, Math.min(start + WINDOW + wanted.length, stringsEnd));
+    const at = decoder.decode(bytes).indexOf(wanted);
+    // With other characters before it, the place in the text is not that in the file.
+    if (at >= 0) return bytes[at + 1] === name.charCodeAt(0) ? start + at + 1 - strings : undefined;
+    if (bytes.length < WINDOW) return undefined;
   }
   return undefined;
 }
 
-/** Returns the parts of btf_type.info. */
-function infoOf(view: DataView, type: number): { kind: number; parts: number; hasWidths: boolean } {
-  const info = view.getUint32(type + 4, littleEndian);
-  return { kind: (info >>> 24) & 0x1f, parts: info & 0xffff, hasWidths: info >>> 31 === 1 };
+/** Reads types by their ids, which are their places in the list: id 0 is void. */
+class TypeReader {
+  readonly #read: ReadPart;
+  readonly #sections: Sections;
+  readonly #offsets: number[] = [0];
+  #next: number;
+  #window: DataView = new DataView(new ArrayBuffer(0));
+  #windowStart = 0;
+
+  constructor(read: ReadPart, sections: Sections) {
+    this.#read = read;
+    this.#sections = sections;
+    this.#next = sections.types;
+  }
+
+  /** Returns undefined for an id that no type has, and after a kind that is not known. */
+  at(id: number): Type | undefined {
+    while (this.#offsets.length <= id) {
+      const type = this.#typeAt(this.#next);
+      const following = type && FOLLOWING[type.kind];
+      if (type === undefined || following === undefined) return undefined;
+      this.#offsets.push(this.#next);
+      this.#next += TYPE_SIZE + following[0] + type.parts * following[1];
+    }
+    const offset = this.#offsets[id];
+    return offset === undefined || id === 0 ? undefined : this.#typeAt(offset);
+  }
+
+  /** Returns the members of a struct or union; undefined where the file ends before. */
+  members({ offset, parts }: Type): DataView | undefined {
+    const start = offset + TYPE_SIZE;
+    const bytes = this.#read(start, start + parts * TYPE_SIZE);
+    return bytes.length < parts * TYPE_SIZE ? undefined : viewOf(bytes);
+  }
+
+  /** Returns a name by its offset among the strings. */
+  name(offset: number): string {
+    const start = this.#sections.strings + offset;
+    const bytes = this.#read(start, Math.min(start + LONGEST_NAME, this.#sections.stringsEnd));
+    return decoder.decode(bytes.subarray(0, Math.max(bytes.indexOf(0), 0)));
+  }
+
+  #typeAt(offset: number): Type | undefined {
+    const isInWindow = offset >= this.#windowStart && offset + TYPE_SIZE <= this.#windowStart + this.#window.byteLength;
+    if (!isInWindow) {
+      this.#windowStart = offset;
+      this.#window = viewOf(this.#read(offset, Math.min(offset + WINDOW, this.#sections.typesEnd)));
+      if (this.#window.byteLength < TYPE_SIZE) return undefined;
+    }
+    const at = offset - this.#windowStart;
+    const info = this.#window.getUint32(at + 4, littleEndian);
+    return {
+      offset,
+      name: this.#window.getUint32(at, littleEndian),
+      kind: (info >>> 24) & 0x1f,
+      parts: info & 0xffff,
+      hasWidths: info >>> 31 === 1,
+    };
+  }
 }
 
-/** Tells whether a type or a member, whose first field is the offset of its name, has this name (ASCII). */
-function isNamed({ view, strings }: Btf, at: number, name: string): boolean {
-  const start = strings + view.getUint32(at, littleEndian);
-  if (start + name.length >= view.byteLength) return false;
-  for (let i = 0; i < name.length; i++) if (view.getUint8(start + i) !== name.charCodeAt(i)) return false;
-  return view.getUint8(start + name.length) === 0;
+/** Adds the members of a type that lies at an offset of the struct. @returns whether all could be read */
+function addMembers(types: TypeReader, type: Type, base: number, levels: number, into: Map<string, Member>): boolean {
+  if (type.kind !== STRUCT && type.kind !== UNION) return true;
+  const view = levels === 0 ? undefined : types.members(type);
+  if (view === undefined) return false;
+  for (let at = 0; at < view.byteLength; at += TYPE_SIZE) {
+    const place = view.getUint32(at + 8, littleEndian);
+    const offset = base + (type.hasWidths ? place & 0xff_ffff : place);
+    const name = view.getUint32(at, littleEndian);
+    if (name !== 0) {
+      const text = types.name(name);
+      if (!into.has(text)) into.set(text, { offset, width: type.hasWidths ? place >>> 24 : 0 });
+      continue;
+    }
+    const inner = types.at(view.getUint32(at + 4, littleEndian));
+    if (inner === undefined || !addMembers(types, inner, offset, levels - 1, into)) return false;
+  }
+  return true;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,4 +1,4 @@
-import { type Btf, type Member, memberOf } from "./btf.ts";
+import { type Member, membersOf, type ReadPart } from "./btf.ts";
 
 /** The offsets of a packet's fields in struct sk_buff, which differ from kernel to kernel. */
 export interface PacketLayout {
@@ -29,9 +29,14 @@ interface Bits {
 /** Twice what Linux 6.18 needs; a program's stack has 512 bytes. */
 const LONGEST = 160;
 
-/** Returns the layout of this kernel's packets; undefined for one that has another kind of struct sk_buff. */
-export function packetLayout(btf: Btf): PacketLayout | undefined {
-  const member = (name: string): Member | undefined => memberOf(btf, "sk_buff", name);
+/**
+ * Returns the layout of this kernel's packets; undefined for one that has another kind of struct sk_buff.
+ *
+ * @param read of the kernel's description of its types
+ */
+export function packetLayout(read: ReadPart): PacketLayout | undefined {
+  const members = membersOf(read, "sk_buff");
+  const member = (name: string): Member | undefined => members?.get(name);
   const state = bitsOf(member("ip_summed"), 2);
   const tunnel = bitsOf(member("encapsulation"), 1);
   const start = byteOf(member("csum_start"));

@@ -131,34 +131,18 @@ export function formatAddress(address: Address): string {
   if (typeof address === "number") {
     return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
   }
-  const groups = groupsOf(address);
-  const zeros = longestZeroRun(groups);
-  if (zeros.length < 2) return hexGroups(groups, 0, 8);
-  return `${hexGroups(groups, 0, zeros.start)}::${hexGroups(groups, zeros.start + zeros.length, 8)}`;
+  const digits = address.toString(16).padStart(32, "0");
+  return shortened((digits.match(/.{4}/g) ?? []).join(":").replace(/\b0{1,3}/g, ""));
 }
 
-function groupsOf(address: Ipv6Address): readonly number[] {
-  const bytes = addressToBytes(address);
-  const groups: number[] = [];
-  for (let i = 0; i < 16; i += 2) groups.push(((bytes[i] ?? 0) << 8) | (bytes[i + 1] ?? 0));
-  return groups;
-}
-
-function hexGroups(groups: readonly number[], start: number, end: number): string {
-  let text = "";
-  for (let i = start; i < end; i++) text += `${i === start ? "" : ":"}${(groups[i] ?? 0).toString(16)}`;
-  return text;
-}
-
-/** Returns the first of the longest runs of zero groups, which RFC 5952 section 4.2 shortens. */
-function longestZeroRun(groups: readonly number[]): { readonly start: number; readonly length: number } {
-  let longest = { start: 0, length: 0 };
-  let length = 0;
-  for (let position = 0; position < groups.length; position++) {
-    length = groups[position] === 0 ? length + 1 : 0;
-    if (length > longest.length) longest = { start: position - length + 1, length };
-  }
-  return longest;
+/** Replaces the first of the longest runs of zero groups by "::" (RFC 5952 section 4.2). */
+function shortened(text: string): string {
+  let longest = "";
+  for (const run of text.match(/\b0(?::0)+\b/g) ?? []) if (run.length > longest.length) longest = run;
+  if (longest === "") return text;
+  const framed = `:${text}:`;
+  const start = framed.indexOf(`:${longest}:`);
+  return `${framed.slice(1, start)}::${framed.slice(start + longest.length + 2, -1)}`;
 }
 
 /** Returns the address in network byte order: 4 or 16 bytes. */

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../error.ts";
 import { type Address, formatAddress } from "../ip/address.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import { realWaiting, type Waiting } from "../resumable_work.ts";
+import { realWaiting, type Waiting } from "../waiting.ts";
 import { type LinkReference, OPERATIONAL_STATE_UP } from "./link.ts";
 import { isLocalRoute, lookUpRoute } from "./route.ts";
 import { findLink } from "./socket.ts";

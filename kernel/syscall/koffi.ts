@@ -6,6 +6,8 @@ import { Errno } from "./errno.ts";
 import { type FileCalls, pathBytes } from "./file_calls.ts";
 import type { MemoryCalls } from "./memory_calls.ts";
 import { FilterOption, filterProgram, type PollCalls, POLLFD_SIZE } from "./poll_calls.ts";
+import { realWaiting } from "../waiting.ts";
+import { polledLock } from "./polled_lock.ts";
 import type { Syscalls } from "./syscalls.ts";
 
 type Arguments = readonly (number | Uint8Array | Uint32Array)[];
@@ -49,6 +51,7 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
   const flock = declare("int flock(int fd, int operation)");
   const open = declare("int open(const uint8_t *path, int flags, uint32_t mode)");
   const read = declare("int64_t read(int fd, _Out_ uint8_t *data, size_t length)");
+  const pread = declare("int64_t pread64(int fd, _Out_ uint8_t *data, size_t length, int64_t offset)");
   const write = declare("int64_t write(int fd, const uint8_t *data, size_t length)");
   const close = declare("int close(int fd)");
   const link = declare("int link(const uint8_t *existing, const uint8_t *name)");
@@ -84,8 +87,10 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
     },
     setns,
     flock,
+    lock: (fd, milliseconds) => polledLock(flock, fd, milliseconds, realWaiting),
     open: (path, flags, mode) => open(pathBytes(path), flags, mode),
     read: (fd, buffer) => read(fd, buffer, buffer.length),
+    pread: (fd, buffer, offset) => pread(fd, buffer, buffer.length, offset),
     write: (fd, data) => write(fd, data, data.length),
     close,
     link: (existing, name) => link(pathBytes(existing), pathBytes(name)),

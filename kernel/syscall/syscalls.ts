@@ -6,7 +6,7 @@ import { errnoName, errnoText } from "./errno.ts";
  *
  * Each returns the kernel's result: zero or more on success, minus the errno on failure. None throws, so a caller that
  * expects EAGAIN or EEXIST compares a number; {@link check} turns the rest into an error. There are two backends:
- * `bun.ts` for the plugin, `koffi.ts` for the daemon and the tests. All calls act on the calling thread, which is the
+ * `native.ts` for the plugin, `koffi.ts` for the daemon and the tests. All calls act on the calling thread, which is the
  * purpose of {@link Syscalls.setns}.
  */
 export interface Syscalls {
@@ -20,6 +20,8 @@ export interface Syscalls {
   receiveFrom(fd: number, buffer: Uint8Array, flags: number, sender: Uint8Array): number;
   setns(fd: number, namespaceType: number): number;
   flock(fd: number, operation: number): number;
+  /** flock(2) with LOCK_EX, which waits for other holders; -EAGAIN when the time in milliseconds is over. */
+  lock(fd: number, milliseconds: number): number;
   close(fd: number): number;
 }
 

@@ -22,8 +22,7 @@ const PERIOD = 10_000;
  */
 const FIRST_LOOK = 6000;
 /**
- * Milliseconds that an ADD may take from its registration until its link exists: it makes the link at once, and a
- * plugin server that is stuck ends after 30 s.
+ * Milliseconds that an ADD may take from its registration until its link exists, which it makes at once.
  */
 const MAKING = 60_000;
 /** Milliseconds from this daemon's start until an ADD in progress has registered with it: the ADD tries every 20 ms. */

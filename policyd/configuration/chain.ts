@@ -1,12 +1,12 @@
 import { Buffer } from "node:buffer";
 import * as v from "valibot";
-import { IPAM, LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../cni/executables.ts";
+import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../cni/executables.ts";
 
 const MOST_ENTRIES = 16;
 /** Bytes of JSON. */
 const LARGEST_ENTRY = 16 * 1024;
 const DEEPEST = 32;
-const OURS: readonly string[] = [SHIM, PLUGIN, IPAM, LOOPBACK_PLUGIN];
+const OURS: readonly string[] = [PLUGIN, IPAM, LOOPBACK_PLUGIN];
 /** Keys that runtimes set themselves (CNI specification, section 1). */
 const OF_RUNTIMES = ["cniVersion", "name", "prevResult", "runtimeConfig"];
 

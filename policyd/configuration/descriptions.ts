@@ -53,7 +53,7 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   installCni: {
     meaning: "Whether the daemon keeps the plugin and its configuration [installed](installation.md) on this node.",
   },
-  cniSourceDirectory: { meaning: "The directory with the plugin's executables of this daemon's version." },
+  cniSourceDirectory: { meaning: "The directory with the plugin's executable of this daemon's version." },
   cniBinDirectory: { meaning: "The directory in which the runtime looks for plugins." },
   cniConfDirectory: { meaning: "The directory in which the runtime looks for network configurations." },
   cniChain: {

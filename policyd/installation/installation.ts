@@ -45,7 +45,7 @@ export interface InstallationParts {
  * Maintains the plugin and the network's configuration in the runtime's directories while the daemon runs. Both stay
  * there when it ends, since pods still have to be removed (D5, D6).
  *
- * The executables come first. The configuration, which makes the node ready for pods, follows when the socket listens,
+ * The executable comes first. The configuration, which makes the node ready for pods, follows when the socket listens,
  * everything was read once, the rules are in force and this node's pod CIDRs are known (POD-17).
  */
 export class Installation implements ObjectConsumer {
@@ -81,7 +81,7 @@ export class Installation implements ObjectConsumer {
     this.#primary = new Primary(files, places.configurations, parts.primary);
   }
 
-  /** Starts with the executables. The daemon's socket must listen already. */
+  /** Starts with the executable. The daemon's socket must listen already. */
   start(): void {
     this.#check();
   }
@@ -197,7 +197,7 @@ export class Installation implements ObjectConsumer {
       if (this.#isStopped()) return false;
       this.#phase = "clean";
     }
-    const names = await this.#installer.installExecutables();
+    const names = await this.#installer.installExecutable();
     if (names.length > 0) this.#tell("plugin installed", { directory: places.binaries, names: names.join(", ") });
     const own = this.#configuration(problems);
     const isInPlace = own !== undefined && !this.#isStopped() && (await this.#reconcileList(own, problems));

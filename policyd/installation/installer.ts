@@ -1,4 +1,4 @@
-import { IPAM, LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../cni/executables.ts";
+import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
 import { readList } from "./list_text.ts";
@@ -7,34 +7,26 @@ import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;
 const LARGEST_LIST = 1024 * 1024;
+/** Bytes; a former release's had a few kilobytes. */
+const LARGEST_SHIM = 64 * 1024;
 
 /** The directories that the plugin comes from and goes to. */
 export interface InstallationPlaces {
-  /** The directory with the two executables of this daemon's version. */
+  /** The directory with the executable of this daemon's version. */
   readonly source: string;
   readonly binaries: string;
   readonly configurations: string;
-}
-
-/** An executable to install. */
-interface Shipped {
-  readonly name: typeof PLUGIN | typeof SHIM;
-  readonly look: FileLook;
 }
 
 /**
  * Puts files where runtimes look for them. Each file is written beside its place, synced and renamed. So a reader at
  * any moment, even after the process was killed, finds the complete old or new file. Files that are as desired stay
  * untouched, since a runtime reloads its configuration at each change in the directory.
- *
- * The plugin is written before the shim, so no shim exists without one. An old shim works with the new plugin until it
- * is replaced, since their protocol never changes. A release without a shim had the plugin itself under the shim's
- * names; those files stay complete until then.
  */
 export class Installer {
   readonly #files: HostFiles;
   readonly #places: InstallationPlaces;
-  /** The results of comparisons with the shipped files, by the state of both: the files are large and seldom change. */
+  /** The results of comparisons with the shipped file, by the state of both: the files are large and seldom change. */
   readonly #compared = new Map<string, { readonly pair: string; readonly isEqual: boolean }>();
 
   constructor(files: HostFiles, places: InstallationPlaces) {
@@ -61,68 +53,82 @@ export class Installer {
   }
 
   /**
-   * Installs plugin and shim, the shim under all its names; `loopback` only where no other program's is.
+   * Returns the names that were written: the executable is installed under all its names; `loopback` only where no other
+   * program's is. A pass that writes nothing removes the executable of a former release, which no name starts any more.
    *
-   * @returns the names that were written
    * @throws DrawbridgeError ERR_STORE
    */
-  async installExecutables(): Promise<readonly string[]> {
-    const plugin = await this.#shipped(PLUGIN);
-    const shim = await this.#shipped(SHIM);
-    const isWritten = await this.#installPlugin(plugin);
-    return [...(isWritten ? [PLUGIN] : []), ...(await this.#installShim(shim))];
+  async installExecutable(): Promise<readonly string[]> {
+    const written = await this.#installNames(await this.#shipped());
+    const former = this.#placeOf(FORMER_PLUGIN);
+    if (written.length === 0 && (await this.#files.look(former)) !== undefined) await this.#files.remove(former);
+    return written;
   }
 
-  async #shipped(name: Shipped["name"]): Promise<Shipped> {
-    const { source } = this.#places;
-    const look = await this.#files.look(`${source}/${name}`);
-    if (look?.isFile === true) return { name, look };
+  get #origin(): string {
+    return `${this.#places.source}/${PLUGIN}`;
+  }
+
+  async #shipped(): Promise<FileLook> {
+    const look = await this.#files.look(this.#origin);
+    if (look?.isFile === true) return look;
     throw new DrawbridgeError(
       "ERR_STORE",
-      `${source}/${name} is not a file; expected ${PLUGIN} and ${SHIM} there: give their directory as cniSourceDirectory`,
+      `${this.#origin} is not a file; expected the plugin's executable there: give its directory as cniSourceDirectory`,
     );
   }
 
-  /** @returns whether it was written; it is then on disk before the shim is written */
-  async #installPlugin(shipped: Shipped): Promise<boolean> {
-    const { binaries } = this.#places;
-    const place = `${binaries}/${PLUGIN}`;
-    if (await this.#isCopy(place, await this.#files.look(place), shipped)) return false;
-    await moveInto(this.#files, await this.#copy(shipped), place);
-    await this.#files.syncDirectory(binaries);
-    return true;
-  }
-
-  async #installShim(shipped: Shipped): Promise<readonly string[]> {
-    const { binaries } = this.#places;
-    const placeOf = (name: string): string => `${binaries}/${name}`;
-    const shim = await this.#files.look(placeOf(SHIM));
-    const ipam = await this.#files.look(placeOf(IPAM));
-    const loopback = await this.#files.look(placeOf(LOOPBACK_PLUGIN));
-    const isCurrent = await this.#isCopy(placeOf(SHIM), shim, shipped);
-    const isIpamCurrent = isNameOf(shim, ipam) || (await this.#isCopy(placeOf(IPAM), ipam, shipped));
-    const aliases = aliasesToPlace({
-      shim: isCurrent ? shim : undefined,
-      isIpamCurrent,
-      loopback,
-      ours: [shim, ipam],
-    });
+  async #installNames(shipped: FileLook): Promise<readonly string[]> {
+    const place = this.#placeOf(PLUGIN);
+    const present = await this.#files.look(place);
+    const isCurrent = await this.#isCopy(place, present, shipped);
+    const aliases = await this.#aliasesToPlace(shipped, present, isCurrent);
     if (isCurrent && aliases.length === 0) return [];
-    // `drawbridge` comes last: until it is replaced, the other old names of its file show which loopback is ours.
-    const written = isCurrent ? aliases : [...aliases, SHIM];
-    const origin = isCurrent ? placeOf(SHIM) : await this.#copy(shipped);
+    const origin = isCurrent ? place : await this.#copy(shipped);
     try {
-      for (const alias of aliases) await this.#placeAlias(origin, placeOf(alias), shipped);
+      for (const alias of aliases) await this.#placeAlias(origin, this.#placeOf(alias), shipped);
     } catch (error) {
       if (!isCurrent) await this.#files.remove(origin);
       throw error;
     }
-    if (!isCurrent) await moveInto(this.#files, origin, placeOf(SHIM));
-    await this.#files.syncDirectory(binaries);
-    return written;
+    // `drawbridge` comes last: until it is replaced, the other old names of its file show which loopback is ours.
+    if (!isCurrent) await moveInto(this.#files, origin, place);
+    await this.#files.syncDirectory(this.#places.binaries);
+    return isCurrent ? aliases : [...aliases, PLUGIN];
   }
 
-  async #placeAlias(origin: string, place: string, shipped: Shipped): Promise<void> {
+  /**
+   * Returns the further names that the plugin needs.
+   *
+   * @param plugin what has its first name
+   * @param isCurrent whether that stays
+   */
+  async #aliasesToPlace(
+    shipped: FileLook,
+    plugin: FileLook | undefined,
+    isCurrent: boolean,
+  ): Promise<readonly string[]> {
+    const ipam = await this.#files.look(this.#placeOf(IPAM));
+    const loopback = await this.#files.look(this.#placeOf(LOOPBACK_PLUGIN));
+    const isIpamCurrent =
+      isCurrent && (isNameOf(plugin, ipam) || (await this.#isCopy(this.#placeOf(IPAM), ipam, shipped)));
+    const isLoopbackCurrent = isCurrent && isNameOf(plugin, loopback);
+    const isLoopbackOurs =
+      [plugin, ipam].some((one) => isSame(one, loopback)) || (await this.#isFreeOrShim(this.#placeOf(LOOPBACK_PLUGIN)));
+    return [...(isIpamCurrent ? [] : [IPAM]), ...(isLoopbackOurs && !isLoopbackCurrent ? [LOOPBACK_PLUGIN] : [])];
+  }
+
+  #placeOf(name: string): string {
+    return `${this.#places.binaries}/${name}`;
+  }
+
+  /** Returns whether nothing has the name, or a small file of a former release that executes the one beside it. */
+  async #isFreeOrShim(place: string): Promise<boolean> {
+    const file = await this.#files.readSmall(place, LARGEST_SHIM);
+    return file.kind === "missing" || (file.kind === "file" && Buffer.from(file.data).includes(FORMER_PLUGIN));
+  }
+
+  async #placeAlias(origin: string, place: string, shipped: FileLook): Promise<void> {
     const name = temporaryIn(this.#places.binaries);
     try {
       await this.#files.link(origin, name);
@@ -138,50 +144,28 @@ export class Installer {
   }
 
   /** @returns the temporary name of the executable */
-  async #copy(shipped: Shipped): Promise<string> {
-    const { source, binaries } = this.#places;
-    const origin = `${source}/${shipped.name}`;
-    const name = await writeBeside(this.#files, binaries, this.#files.pieces(origin), EXECUTABLE_MODE);
-    if ((await this.#files.look(origin))?.signature === shipped.look.signature) return name;
+  async #copy(shipped: FileLook): Promise<string> {
+    const pieces = this.#files.pieces(this.#origin);
+    const name = await writeBeside(this.#files, this.#places.binaries, pieces, EXECUTABLE_MODE);
+    if ((await this.#files.look(this.#origin))?.signature === shipped.signature) return name;
     await this.#files.remove(name);
-    throw new DrawbridgeError("ERR_STORE", `${origin} changed while it was copied; it is tried again`);
+    throw new DrawbridgeError("ERR_STORE", `${this.#origin} changed while it was copied; it is tried again`);
   }
 
   /**
    * Returns whether a file equals this daemon's executable; both are read only when one of them has changed. A symbolic
    * link never counts, wherever it leads: other programs may change its target.
    */
-  async #isCopy(name: string, look: FileLook | undefined, shipped: Shipped): Promise<boolean> {
-    if (look?.isFile !== true || look.isLink || look.mode !== EXECUTABLE_MODE || look.size !== shipped.look.size)
+  async #isCopy(name: string, look: FileLook | undefined, shipped: FileLook): Promise<boolean> {
+    if (look?.isFile !== true || look.isLink || look.mode !== EXECUTABLE_MODE || look.size !== shipped.size)
       return false;
-    const pair = `${look.signature} ${shipped.look.signature}`;
+    const pair = `${look.signature} ${shipped.signature}`;
     const known = this.#compared.get(name);
     if (known?.pair === pair) return known.isEqual;
-    const origin = `${this.#places.source}/${shipped.name}`;
-    const isEqual = await areEqual(this.#files.pieces(name), this.#files.pieces(origin));
+    const isEqual = await areEqual(this.#files.pieces(name), this.#files.pieces(this.#origin));
     this.#compared.set(name, { pair, isEqual });
     return isEqual;
   }
-}
-
-/**
- * Returns the further names that the shim needs.
- *
- * @param present.shim undefined where it will be replaced
- * @param present.ours the files that a loopback of ours is identical to until it is replaced
- */
-function aliasesToPlace(present: {
-  readonly shim: FileLook | undefined;
-  readonly isIpamCurrent: boolean;
-  readonly loopback: FileLook | undefined;
-  readonly ours: readonly (FileLook | undefined)[];
-}): readonly string[] {
-  const { shim, isIpamCurrent, loopback, ours } = present;
-  const isLoopbackOurs = loopback === undefined || ours.some((one) => isSame(one, loopback));
-  return [
-    ...(shim !== undefined && isIpamCurrent ? [] : [IPAM]),
-    ...(isLoopbackOurs && !isNameOf(shim, loopback) ? [LOOPBACK_PLUGIN] : []),
-  ];
 }
 
 function isSame(a: FileLook | undefined, b: FileLook | undefined): boolean {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { SHIM } from "../../cni/executables.ts";
+import { PLUGIN } from "../../cni/executables.ts";
 import { isObject } from "../../cni/configuration/json.ts";
 import { type JsonObject, type ListEntry, type NetworkList, rawOf } from "./list_text.ts";
 
@@ -53,7 +53,7 @@ const EXCLUSIVE = ["portMappings", "bandwidth"];
 export function mergeList(present: NetworkList | undefined, own: OwnPart): MergedList {
   const entries = present?.entries ?? [];
   const others = entries.filter((entry) => !isOwn(entry));
-  const firstOwn = entries.findIndex(({ type }) => type === SHIM);
+  const firstOwn = entries.findIndex(({ type }) => type === PLUGIN);
   const before = firstOwn === -1 ? 0 : entries.slice(0, firstOwn).filter((entry) => !isOwn(entry)).length;
   const types = new Set(others.map(({ type }) => type));
   const taken = own.chain.flatMap(({ type }) => (typeof type === "string" && types.has(type) ? [type] : []));
@@ -91,7 +91,7 @@ export function mergeList(present: NetworkList | undefined, own: OwnPart): Merge
  * without ours. Entries after ours expect its result; an entry before ours may be a main plugin.
  */
 export function withoutOwnPart(list: NetworkList): string | undefined {
-  const firstOwn = list.entries.findIndex(({ type }) => type === SHIM);
+  const firstOwn = list.entries.findIndex(({ type }) => type === PLUGIN);
   const others = list.entries.filter((entry) => !isOwn(entry));
   if (others.length === 0) return undefined;
   if (firstOwn !== -1 && !list.entries.slice(0, firstOwn).some((entry) => !isOwn(entry))) return undefined;
@@ -103,7 +103,7 @@ export function withoutOwnPart(list: NetworkList): string | undefined {
 }
 
 function isOwn({ type, value }: ListEntry): boolean {
-  return type === SHIM || value[CHAIN_MARK] === CHAIN_SOURCE;
+  return type === PLUGIN || value[CHAIN_MARK] === CHAIN_SOURCE;
 }
 
 /** Returns the present text of an entry of ours that is as desired; another program may have reformatted it. */

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { SHIM } from "../../cni/executables.ts";
+import { PLUGIN } from "../../cni/executables.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { JsonObject, NetworkList } from "./list_text.ts";
 import { CHAIN_MARK, CHAIN_SOURCE, mergeList, type OwnPart } from "./merged_list.ts";
@@ -44,7 +44,7 @@ export function ownPart(
   chain: readonly JsonObject[],
 ): OwnPart {
   const entry = {
-    type: SHIM,
+    type: PLUGIN,
     bridge,
     hairpinMode: true,
     mtu,
@@ -74,8 +74,8 @@ export function detachConfiguration(
   present: NetworkList | undefined,
   { bridge, stateDirectory }: Pick<NetworkParts, "bridge" | "stateDirectory">,
 ): string {
-  const found = present?.entries.find(({ type }) => type === SHIM);
-  const entry = found?.value ?? { type: SHIM, bridge, runDir: stateDirectory };
+  const found = present?.entries.find(({ type }) => type === PLUGIN);
+  const entry = found?.value ?? { type: PLUGIN, bridge, runDir: stateDirectory };
   const own = { ...VERSIONS, name: NETWORK_NAME, entry: { ...entry, [DETACH_ONLY]: true }, chain: chainOf(present) };
   return Buffer.from(mergeList(present, own).text, "latin1").toString("utf8");
 }
@@ -83,7 +83,7 @@ export function detachConfiguration(
 /** Returns whether {@link detachConfiguration} made the list. */
 export function isDetachConfiguration(list: NetworkList): boolean {
   return (
-    list.name === NETWORK_NAME && list.entries.some(({ type, value }) => type === SHIM && value[DETACH_ONLY] === true)
+    list.name === NETWORK_NAME && list.entries.some(({ type, value }) => type === PLUGIN && value[DETACH_ONLY] === true)
   );
 }
 

@@ -1,4 +1,4 @@
-import { SHIM } from "../../cni/executables.ts";
+import { PLUGIN } from "../../cni/executables.ts";
 import type { HostFiles } from "./host_files.ts";
 import { CONFIGURATION_FILE, namesBeforeOurs, NETWORK_NAME } from "./network_configuration.ts";
 import { isObject } from "../../cni/configuration/json.ts";
@@ -70,7 +70,7 @@ export function leadsToOurs(data: Uint8Array): boolean {
 
 function leads(value: unknown, depth: number): boolean {
   if (!isObject(value) || depth === 0) return false;
-  if (value["type"] === SHIM || namesOurs(value["clusterNetwork"])) return true;
+  if (value["type"] === PLUGIN || namesOurs(value["clusterNetwork"])) return true;
   return [...listOf(value["plugins"]), ...listOf(value["delegates"])].some(
     (inner) => leads(inner, depth - 1) || (isObject(inner) && inner["name"] === NETWORK_NAME),
   );

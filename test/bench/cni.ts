@@ -1,13 +1,15 @@
 import path from "node:path";
 import type { Lab } from "../lab/lab.ts";
-import { install, installShim, OURS, peerContestant } from "./contestant.ts";
+import { install, OURS, peerContestant } from "./contestant.ts";
 import type { Row } from "./row.ts";
 import { RunDirectory } from "./run_directory.ts";
 import { attach } from "./scenario/attach.ts";
+import { checks } from "./scenario/checks.ts";
 import type { Scenario } from "./scenario/context.ts";
+import { garbage } from "./scenario/garbage.ts";
 import { memory } from "./scenario/memory.ts";
 import { parallel } from "./scenario/parallel.ts";
-import { parallelDel } from "./scenario/parallel_del.ts";
+import { parallelWithPolicyd } from "./scenario/parallel_policyd.ts";
 import { policies } from "./scenario/policies.ts";
 import { size } from "./scenario/size.ts";
 import { throughput } from "./scenario/throughput.ts";
@@ -17,9 +19,12 @@ import type { Progress, Subject, Subjects } from "./subjects.ts";
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   version,
   attach,
+  checks,
+  garbage,
   "parallel-30": parallel(30),
   "parallel-100": parallel(100),
-  "parallel-del-100": parallelDel(100),
+  "parallel-30-policyd": parallelWithPolicyd(30, 0.75),
+  "parallel-100-policyd": parallelWithPolicyd(100, 0.3),
   policies,
   memory,
   size,
@@ -35,16 +40,10 @@ export function cniSubjects(peers: string, pairs: number): Subjects {
   return Object.fromEntries(Object.entries(SCENARIOS).map(([name, scenario]) => [name, subject(scenario)]));
 }
 
-/** Installs both contestants, and runs a scenario while the plugin server listens. */
+/** Installs both contestants and runs a scenario. */
 function runScenario(scenario: Scenario, lab: Lab, peers: string, pairs: number, progress: Progress): readonly Row[] {
   using run = new RunDirectory();
-  const cold = install(OURS, path.join(lab.scratch, "drawbridge"));
-  const ours = installShim(cold, path.join(run.path, "plugin"));
+  const ours = install(OURS, path.join(lab.scratch, "drawbridge"));
   const peer = install(peerContestant(peers), path.join(lab.scratch, "peer"), ["host-local"]);
-  try {
-    ours.server.start(ours.executable, lab.pod("plugin-server"));
-    return scenario({ lab, runDirectory: run.path, ours, cold, peer, pairs, progress });
-  } finally {
-    ours.server.end();
-  }
+  return scenario({ lab, runDirectory: run.path, ours, peer, pairs, progress });
 }

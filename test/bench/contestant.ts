@@ -5,19 +5,14 @@ import { DRAWBRIDGE } from "../lab/cni.ts";
 import { enableForwarding, type Lab, type LabNode, type LabPod } from "../lab/lab.ts";
 import { type Program, startProgram, waitFor } from "../lab/posix_spawn.ts";
 import type { WiredNode } from "../lab/topology.ts";
-import { PluginServer } from "../support/cni/plugin_server.ts";
-import { emitShim } from "../support/cni/shim.ts";
 
 /** One of the two plugins, with its executable. */
 export interface Contestant {
   /** "drawbridge" or "bridge": its `type`, its file name and the prefix of its objects in a lab. */
   readonly name: "drawbridge" | "bridge";
   readonly executable: string;
-  /** The server that carries out the executable's calls. */
-  readonly server?: PluginServer;
 }
 
-/** The plugin itself, without a shim before it. */
 export const OURS: Contestant = { name: "drawbridge", executable: DRAWBRIDGE };
 
 export function peerContestant(directory: string): Contestant {
@@ -41,18 +36,6 @@ export function install(contestant: Contestant, directory: string, files: readon
     writeFileSync(path.join(directory, file), readFileSync(path.join(from, file)), { mode: 0o755 });
   }
   return { ...contestant, executable: path.join(directory, name) };
-}
-
-/**
- * Puts the shim beside the installed plugin, as on a node.
- *
- * @param plugin {@link OURS}, installed
- * @param runDirectory of its server; its parent directory exists
- */
-export function installShim(plugin: Contestant, runDirectory: string): Required<Contestant> {
-  const executable = path.join(path.dirname(plugin.executable), "drawbridge");
-  emitShim(executable, runDirectory);
-  return { name: plugin.name, executable, server: new PluginServer(runDirectory) };
 }
 
 /** A contestant on a node of its own. */
@@ -111,12 +94,22 @@ function sideOn(node: LabNode, directory: string, contestant: Contestant, subnet
   return { contestant, node, directory, configuration };
 }
 
-/** Returns a call of a plugin as a container runtime makes it, with its input in a file. */
-export function programFor(side: Side, command: "ADD" | "DEL" | "VERSION", pod?: LabPod): Program {
+/** The verbs that are measured. */
+export type Command = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION";
+
+/**
+ * Returns a call of a plugin as a container runtime makes it, with its input in a file.
+ *
+ * @param further keys of the configuration for this call
+ */
+export function programFor(side: Side, command: Command, pod?: LabPod, further: object = {}): Program {
   const { directory, contestant, configuration } = side;
   const file = (suffix: string): string => path.join(directory, `${pod?.name ?? "no-pod"}.${suffix}`);
   const stdin = file("stdin");
-  writeFileSync(stdin, JSON.stringify(command === "VERSION" ? { cniVersion: "1.1.0" } : configuration));
+  writeFileSync(
+    stdin,
+    JSON.stringify(command === "VERSION" ? { cniVersion: "1.1.0" } : { ...configuration, ...further }),
+  );
   return {
     file: contestant.executable,
     environment: {
@@ -146,7 +139,7 @@ function podEnvironment(pod: LabPod): Record<string, string> {
 export interface Timing {
   /** The time from the start of the process until its end. */
   readonly milliseconds: number;
-  /** User and system time of the process and of those that it waited for, and of its plugin server meanwhile. */
+  /** User and system time of the process and of those that it waited for. */
   readonly cpuMilliseconds: number;
 }
 
@@ -155,15 +148,13 @@ export interface Timing {
  *
  * @throws Error with the plugin's output when it failed, since there is nothing to measure then
  */
-export function timeCall(side: Side, command: "ADD" | "DEL" | "VERSION", pod?: LabPod): Timing {
-  const program = programFor(side, command, pod);
-  const { server } = side.contestant;
-  const before = server?.cpuMilliseconds ?? 0;
+export function timeCall(side: Side, command: Command, pod?: LabPod, further?: object): Timing {
+  const program = programFor(side, command, pod, further);
   const start = performance.now();
   const { exitCode, cpuMilliseconds } = waitFor(startProgram(side.node, program));
   const milliseconds = performance.now() - start;
   demandSuccess(program, exitCode);
-  return { milliseconds, cpuMilliseconds: cpuMilliseconds + (server?.cpuMilliseconds ?? 0) - before };
+  return { milliseconds, cpuMilliseconds };
 }
 
 /**
@@ -182,10 +173,15 @@ export function together(side: Side, command: "ADD" | "DEL", pods: readonly LabP
   return milliseconds;
 }
 
+/** Attaches a pod and returns the result. */
+export function resultOfAdd(side: Side, pod: LabPod): unknown {
+  timeCall(side, "ADD", pod);
+  return parseJson(readFileSync(programFor(side, "ADD", pod).stdout, "utf8"));
+}
+
 /** Attaches a pod and returns its first address. */
 export function addressOfNewPod(side: Side, pod: LabPod): string {
-  timeCall(side, "ADD", pod);
-  const result = parseJson(readFileSync(programFor(side, "ADD", pod).stdout, "utf8"));
+  const result = resultOfAdd(side, pod);
   const address = member(member(member(result, "ips"), "0"), "address");
   if (typeof address !== "string") throw new Error(`${side.contestant.name}: no address in the result of ADD`);
   return address.slice(0, address.indexOf("/"));

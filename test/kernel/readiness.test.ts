@@ -6,7 +6,7 @@ import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth } from "../../kernel/route/link.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
-import { realWaiting, type Waiting } from "../../kernel/resumable_work.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";

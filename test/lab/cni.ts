@@ -10,18 +10,14 @@ import { masked } from "./mask/mask.ts";
 import type { LabNamespace } from "./namespace.ts";
 import type { WiredNode } from "./topology.ts";
 
-/** The plugin from `npm run build`, which the lab executes directly, so that each call begins cold. */
-export const DRAWBRIDGE: string = fileURLToPath(new URL("../../dist/cni/drawbridge-plugin", import.meta.url));
+/** The directory of `npm run build` whose files a daemon installs. */
+export const SOURCE: string = fileURLToPath(new URL("../../dist/cni", import.meta.url));
+
+/** The plugin's executable. */
+export const DRAWBRIDGE: string = path.join(SOURCE, "drawbridge");
 
 /**
- * The shim, which runtimes execute. It starts a plugin server in the machine's own /run/drawbridge-plugin, so tests
- * build one for another directory (test/support/cni/shim.ts).
- */
-export const SHIM: string = fileURLToPath(new URL("../../dist/cni/drawbridge", import.meta.url));
-
-/**
- * Returns the path of the plugin under one of its names, as without a shim: it acts according to the name it is called
- * by.
+ * Returns the path of the plugin under one of its names, according to which it acts.
  *
  * @param directory in which the name is made, or exists already
  */
@@ -128,10 +124,9 @@ export function check(
 export function collectGarbage(
   wired: WiredNode,
   valid: readonly Configuration[] | undefined,
-  overrides: Configuration = {},
-  executable?: string,
+  overrides?: Configuration,
 ): CallOutcome {
-  return callPlugin(wired.node, garbageCall(wired, valid, overrides, executable));
+  return callPlugin(wired.node, garbageCall(wired, valid, overrides));
 }
 
 /** Returns the call of {@link collectGarbage}. */
@@ -139,7 +134,6 @@ export function garbageCall(
   wired: WiredNode,
   valid: readonly Configuration[] | undefined,
   overrides: Configuration = {},
-  executable?: string,
 ): Call {
   return {
     command: "GC",
@@ -148,7 +142,6 @@ export function garbageCall(
       ...overrides,
       ...(valid === undefined ? {} : { "cni.dev/valid-attachments": valid }),
     }),
-    ...(executable === undefined ? {} : { executable }),
   };
 }
 

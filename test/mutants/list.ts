@@ -26,7 +26,7 @@ interface Outcome {
  */
 export function runList(only: readonly string[]): number {
   const mutants = selectMutants(parseMutants(readFileSync(path.join(PROJECT, LIST), "utf8")), only);
-  using tree = new TreeCopy(PROJECT, findToolchain(PROJECT).bun);
+  using tree = new TreeCopy(PROJECT, findToolchain(PROJECT).node);
   const removeTree = (): void => tree[Symbol.dispose]();
   process.on("exit", removeTree);
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));

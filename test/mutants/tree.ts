@@ -19,15 +19,15 @@ const LONGEST_RUN_MILLISECONDS = 5 * 60_000;
  */
 export class TreeCopy implements Disposable {
   readonly root: string;
-  readonly #bun: string;
+  readonly #node: string;
 
   /**
-   * @param bun absolute path of Bun
+   * @param node absolute path of Node 24
    * @throws Error when git does not list the project's files
    */
-  constructor(project: string, bun: string) {
+  constructor(project: string, node: string) {
     this.root = mkdtempSync(path.join(os.tmpdir(), "drawbridge-mutants-"));
-    this.#bun = bun;
+    this.#node = node;
     for (const file of listedFiles(project)) {
       const source = path.join(project, file);
       // A file deleted but not yet committed is still listed.
@@ -51,8 +51,8 @@ export class TreeCopy implements Disposable {
 
   /** Builds the executable and the daemon from the current tree. @throws SetupFailure when it does not compile */
   build(): void {
-    buildPlugin(this.root, this.#bun);
-    buildDaemon(this.root, this.#bun);
+    buildPlugin(this.root, this.#node);
+    buildDaemon(this.root);
   }
 
   /**

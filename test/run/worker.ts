@@ -39,14 +39,15 @@ const firstOpenAfter = new Map(process.getActiveResourcesInfo().map((kind) => [k
 /** Milliseconds after the pool has disconnected. */
 const EXPECTED_END = 2000;
 
-process.on("message", (assignment: Assignment) => {
-  void runFile(assignment).then((result) => {
-    for (const kind of process.getActiveResourcesInfo()) {
-      if (!firstOpenAfter.has(kind)) firstOpenAfter.set(kind, assignment.file);
-    }
-    process.send?.(result);
-  });
-});
+process.on("message", (assignment: Assignment) => void answer(assignment));
+
+async function answer(assignment: Assignment): Promise<void> {
+  const result = await runFile(assignment);
+  for (const kind of process.getActiveResourcesInfo()) {
+    if (!firstOpenAfter.has(kind)) firstOpenAfter.set(kind, assignment.file);
+  }
+  process.send?.(result);
+}
 
 process.on("disconnect", () => {
   const timer = setTimeout(() => {

@@ -58,7 +58,7 @@ describe("container runtimes on what policyd installs", function () {
     a = lab.pod("a");
     b = lab.pod("b");
     c = lab.pod("c");
-    node = await RuntimeNode.start(lab, net.node1, { hasServer: true });
+    node = await RuntimeNode.start(lab, net.node1);
     steps = [];
   });
   afterEach(async () => {

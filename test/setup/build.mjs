@@ -1,8 +1,6 @@
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   existsSync,
-  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -14,115 +12,104 @@ import {
 } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { SetupFailure, say } from "./failure.mjs";
+import { compile, compilerFor, engineObjects, link, run } from "./engine.mjs";
+import { say } from "./failure.mjs";
 
-const ENTRY = "cni/main.ts";
-const SHIM_ENTRY = "cni/shim/emit.ts";
+/** The modules that the executable loads: at its start, for each call, and on its first use (cni/native/main.c, cni/call.ts). */
+const MODULES = [
+  "cni/native/globals.ts",
+  "cni/main.ts",
+  "cni/call.ts",
+  "cni/add/add.ts",
+  "cni/node_rules/node_rules.ts",
+  "cni/rare.ts",
+];
+const NATIVE = "cni/native";
+const HOST_FILES = ["calls.c", "main.c", "memory.c", "programs.c", "text.c"];
 const OUTPUT = "dist/cni";
-const PLUGIN = "drawbridge-plugin";
-const SHIM = "drawbridge";
-/** The directory of the plugin server on every node (cli/node/place.ts). */
-const RUN_DIRECTORY = "/run/drawbridge-plugin";
+const PLUGIN = "drawbridge";
 /** Outside the output, since a node gets everything in dist/cni. */
 const STAMP = "dist/.cni-inputs";
-const SOURCES = ["cni", "ipam", "kernel"];
+const BUILDERS = ["test/setup/engine.mjs", "test/setup/plugin_modules.mjs"];
+const SOURCES = ["cni", "ipam", "kernel", ...BUILDERS];
 
-/** The plugin answers by the name the shim is called by; the container runtime calls `loopback` for every sandbox. */
+/** The plugin answers by the name it is called by; the container runtime calls `loopback` for every sandbox. */
 const OTHER_NAMES = ["drawbridge-ipam", "loopback"];
 
 /**
- * The options of Bun. The bundle is split, so that a call reads only what it needs: a module that is required where it
- * is used (`node_rules.ts`) is a separate chunk. As an ES module, the bundle creates functions when they are called,
- * not all at once.
- *
- * The JIT threshold is never reached: a call runs for some milliseconds, and the compiler's threads would cost more
- * than they gain (docs/performance.md). No .env file or bunfig.toml is read at run time: the plugin runs as root in
- * directories it does not choose.
- * @type {readonly string[]}
- */
-const OPTIONS = [
-  "--compile",
-  "--minify",
-  "--bytecode",
-  "--format=esm",
-  "--splitting",
-  "--compile-jit-policy=100000",
-  "--no-compile-autoload-dotenv",
-  "--no-compile-autoload-bunfig",
-  "--target=bun",
-];
-
-/**
- * Makes dist/cni/drawbridge-plugin, the shim dist/cni/drawbridge in the same directory, and the shim's other names,
- * unless they were made from exactly these sources.
+ * Makes dist/cni/drawbridge and its other names, unless they were made from exactly these sources.
  *
  * @param {string} project absolute path of the project
- * @param {string} bun absolute path of Bun
+ * @param {string} node absolute path of Node 24, which removes the types
  * @throws {SetupFailure} when the sources do not compile
  */
-export function buildPlugin(project, bun) {
-  const missing = [ENTRY, SHIM_ENTRY].find((entry) => !existsSync(path.join(project, entry)));
-  if (missing !== undefined) throw new SetupFailure(`${missing} is missing, so there is no plugin to build`);
+export function buildPlugin(project, node) {
   const output = path.join(project, OUTPUT);
   const plugin = path.join(output, PLUGIN);
-  const shim = path.join(output, SHIM);
   const stamp = path.join(project, STAMP);
   const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
-  const links = OTHER_NAMES.map((name) => path.join(output, name));
-  const isMade = [plugin, shim, ...links].every((file) => existsSync(file));
+  const aliases = OTHER_NAMES.map((name) => path.join(output, name));
+  const isMade = [plugin, ...aliases].every((file) => existsSync(file));
   if (isMade && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return;
 
-  say(`building ${OUTPUT}/${PLUGIN} and ${SHIM}`);
+  say(`building ${OUTPUT}/${PLUGIN}`);
+  rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });
-  // The plugin comes first, as in an installation: the shim executes the plugin in its directory.
-  make(project, plugin, ENTRY, bun, (unfinished) => ["build", ...OPTIONS, `--outfile=${unfinished}`, ENTRY]);
-  make(project, shim, SHIM_ENTRY, bun, (unfinished) => [SHIM_ENTRY, unfinished, "--run-directory", RUN_DIRECTORY]);
-  for (const link of links) replaceLink(link);
+  makePlugin(project, node, process.arch, plugin);
+  for (const alias of aliases) symlinkSync(PLUGIN, alias);
   writeFileSync(stamp, inputs);
-  say(
-    `built ${OUTPUT}/${PLUGIN}: ${(statSync(plugin).size / 1e6).toFixed(1)} MB, ${SHIM}: ${statSync(shim).size} bytes`,
-  );
+  say(`built ${OUTPUT}/${PLUGIN}: ${(statSync(plugin).size / 1e6).toFixed(1)} MB`);
 }
 
 /**
- * Makes an executable with Bun in another directory, and then moves it: one in use is replaced as a whole or not at
- * all, and a running one keeps its file. It is made under its final name, which becomes a part of the plugin, so that
- * the same sources give the same bytes.
+ * Makes the plugin's executable: its modules as bytecode, the engine and the system calls. One in use is replaced as a
+ * whole or not at all, and a running one keeps its file.
  *
  * @param {string} project
+ * @param {string} node
+ * @param {string} architecture as `process.arch`; the compiler for it has to be there
  * @param {string} executable
- * @param {string} entry the main file
- * @param {string} bun
- * @param {(unfinished: string) => readonly string[]} argsFor the arguments of Bun that make it as this file
  */
-function make(project, executable, entry, bun, argsFor) {
-  const directory = `${path.dirname(executable)}.${process.pid}.tmp`;
-  const unfinished = path.join(directory, path.basename(executable));
+export function makePlugin(project, node, architecture, executable) {
+  const directory = `${executable}.${process.pid}.tmp`;
+  const native = path.join(project, NATIVE);
   try {
-    mkdirSync(directory, { recursive: true });
-    const result = spawnSync(bun, argsFor(unfinished), {
-      cwd: project,
-      stdio: ["ignore", "pipe", "pipe"],
-      encoding: "utf8",
-    });
-    if (result.status !== 0) {
-      const words = result.error?.message ?? (result.stderr + result.stdout).trim();
-      throw new SetupFailure(`Bun could not build ${entry}:\n${words}`);
-    }
+    generateModules(project, node, directory);
+    const target = compilerFor(architecture);
+    const host = compile(
+      target,
+      HOST_FILES.map((name) => path.join(native, name)),
+      directory,
+      [native, directory],
+    );
+    const unfinished = path.join(directory, PLUGIN);
+    link(target, [...host, ...engineObjects(architecture)], unfinished);
     renameSync(unfinished, executable);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
-/** @param {string} link */
-function replaceLink(link) {
-  if (lstatSync(link, { throwIfNoEntry: false }) !== undefined) rmSync(link);
-  symlinkSync(SHIM, link);
+/**
+ * Writes what cni/native/main.c includes into a directory: modules.h, the bytecode of the plugin's modules, and lines.h.
+ *
+ * @param {string} project
+ * @param {string} node absolute path of Node 24, which bundles the modules
+ * @param {string} directory
+ */
+export function generateModules(project, node, directory) {
+  mkdirSync(directory, { recursive: true });
+  const script = path.join(project, "test/setup/plugin_modules.mjs");
+  run(node, [script, directory, ...MODULES], project);
+  const own = compilerFor(process.arch);
+  const compiler = path.join(directory, "compile");
+  const source = path.join(project, NATIVE, "compile.c");
+  link(own, [...compile(own, [source], directory, []), ...engineObjects(process.arch)], compiler);
+  run(compiler, [path.join(directory, "modules.h"), path.join(directory, "files")], project);
 }
 
 /**
- * Returns a hash over everything an output is made from. The lock file stands for Bun and the libraries. Documents in
+ * Returns a hash over everything an output is made from. The lock file stands for the libraries. Documents in
  * the folders of the sources do not count.
  *
  * @param {string} project

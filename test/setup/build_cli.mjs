@@ -19,10 +19,9 @@ const SOURCES = ["cli", "policyd", "cni", "ipam", "kernel", "package.json", ...B
  * split: the code of a command is read when the command is called.
  *
  * @param {string} project absolute path of the project
- * @param {string} bun absolute path of Bun
  * @throws {import("./failure.mjs").SetupFailure} when the sources do not compile
  */
-export function buildCli(project, bun) {
+export function buildCli(project) {
   const output = path.join(project, OUTPUT);
   const stamp = path.join(project, STAMP);
   const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
@@ -32,7 +31,7 @@ export function buildCli(project, bun) {
   say(`building ${OUTPUT}/${PROGRAM}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    bundle(project, bun, ["cli/main.ts", path.join(unfinished, PROGRAM)], "--splitting");
+    bundle(project, ["cli/main.ts", path.join(unfinished, PROGRAM)]);
     // Only commands about the node load it.
     addKoffi(project, unfinished);
     chmodSync(path.join(unfinished, PROGRAM), 0o755);

@@ -19,10 +19,9 @@ const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS
  * is split: the code that reads a kubeconfig is large, and read only if there is one.
  *
  * @param {string} project absolute path of the project
- * @param {string} bun absolute path of Bun
  * @throws {SetupFailure} when the sources do not compile
  */
-export function buildDaemon(project, bun) {
+export function buildDaemon(project) {
   const output = path.join(project, OUTPUT);
   const stamp = path.join(project, STAMP);
   const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
@@ -32,7 +31,7 @@ export function buildDaemon(project, bun) {
   say(`building ${OUTPUT}/${BUNDLE}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    bundle(project, bun, [ENTRY, path.join(unfinished, BUNDLE)], "--splitting");
+    bundle(project, [ENTRY, path.join(unfinished, BUNDLE)]);
     slimFiles(unfinished);
     addKoffi(project, unfinished);
     // Without it, a package.json in a directory above would determine the bundle's kind of module.

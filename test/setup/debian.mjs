@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { SetupFailure, say } from "./failure.mjs";
@@ -125,10 +125,28 @@ export const BENCH_TOOLS = [
   BUSYBOX,
 ];
 
+/** Tools that build the plugin's executable. @type {readonly Tool[]} */
+export const COMPILER = [
+  { command: "gcc", debianPackage: "gcc", purpose: "compiles the plugin's executable" },
+  { command: "musl-gcc", debianPackage: "musl-tools", purpose: "brings the C library that the executable contains" },
+  { command: "pip3", debianPackage: "python3-pip", purpose: "fetches the sources of the executable's engine" },
+];
+
+/** Tools that build and try the executable for arm64 on another machine. @type {readonly Tool[]} */
+export const CROSS_TOOLS = [
+  {
+    command: "aarch64-linux-gnu-gcc",
+    debianPackage: "gcc-aarch64-linux-gnu",
+    purpose: "compiles the plugin's executable for arm64",
+  },
+  { command: "qemu-aarch64", debianPackage: "qemu-user", purpose: "executes it" },
+];
+
 /** Directories that Debian keeps out of a user's PATH. */
 export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];
 
-const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge");
+/** The user's cache of what is unpacked or compiled. */
+export const CACHE = path.join(process.env["XDG_CACHE_HOME"] || path.join(os.homedir(), ".cache"), "drawbridge");
 
 /** Returns the directory of an unpacked package. @param {string} debianPackage */
 function unpackedDirectory(debianPackage) {
@@ -245,6 +263,48 @@ function unpack(debianPackage) {
     renameSync(unpacked, unpackedDirectory(debianPackage));
   } finally {
     rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Returns the directory of an unpacked package of another architecture. Its package lists are apt's in the user's cache,
+ * so the machine's own apt does not learn of that architecture.
+ *
+ * @param {string} debianPackage
+ * @param {string} architecture as `process.arch`
+ */
+export function unpackedForeign(debianPackage, architecture) {
+  const directory = `${unpackedDirectory(debianPackage)}-${architecture}`;
+  if (existsSync(directory)) return directory;
+  const apt = mkdtempSync(path.join(CACHE, "apt-"));
+  try {
+    for (const part of ["state/lists/partial", "cache/archives/partial", "package"]) {
+      mkdirSync(path.join(apt, part), { recursive: true });
+    }
+    writeFileSync(path.join(apt, "state/status"), "");
+    const name = architecture === "x64" ? "amd64" : architecture;
+    const options = Object.entries({
+      "Dir::State": `${apt}/state`,
+      "Dir::State::status": `${apt}/state/status`,
+      "Dir::Cache": `${apt}/cache`,
+      "APT::Architecture": name,
+      "APT::Architectures::": name,
+      "APT::Sandbox::User": "root",
+    }).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+    const place = path.join(apt, "package");
+    for (const command of [["update"], ["download", debianPackage]]) {
+      const { status, output } = aptGet([...options, ...command], place);
+      if (status !== 0) throw new SetupFailure(`apt-get could not fetch ${debianPackage} for ${name}:\n${output}`);
+    }
+    const [file = ""] = readdirSync(place);
+    const unpacked = path.join(apt, "unpacked");
+    const { status } = spawnSync("dpkg-deb", ["--extract", path.join(place, file), unpacked], { stdio: "ignore" });
+    if (status !== 0)
+      throw new SetupFailure(`dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}.`);
+    renameSync(unpacked, directory);
+    return directory;
+  } finally {
+    rmSync(apt, { recursive: true, force: true });
   }
 }
 

@@ -6,12 +6,12 @@ import { IMAGE, buildImage } from "./build_image.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { readArchive } from "./image_archive.mjs";
 import { LAYERS } from "./image_files.mjs";
-import { packagedToolchain } from "./toolchain.mjs";
+import { packagedNode } from "./toolchain.mjs";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 try {
-  const name = buildImage(PROJECT, path.join(PROJECT, packagedToolchain(process.platform, process.arch).node));
+  const name = buildImage(PROJECT, path.join(PROJECT, packagedNode(process.platform, process.arch)));
   const archive = path.join(PROJECT, IMAGE);
   const { layers, digest } = readArchive(readFileSync(archive));
   for (const [at, size] of layers.entries()) process.stdout.write(`${megabytes(size).padStart(9)}  ${LAYERS[at]}\n`);

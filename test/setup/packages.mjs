@@ -49,7 +49,7 @@ function install(project) {
   const held = path.join(project, HELD_NODE);
   let node = process.execPath;
   if (!isAtLeast(process.versions.node, OLDEST_NODE)) {
-    say(`this is Node ${process.versions.node}: installing Node 24 and Bun from npm first (300 MB on disk)`);
+    say(`this is Node ${process.versions.node}: installing Node 24 from npm first (200 MB on disk)`);
     npmCi(project, node, ["--omit=dev"]);
     node = findToolchain(project).node;
   }
@@ -129,6 +129,6 @@ function checkThatItRuns(program) {
   if (status === 0) return;
   throw new SetupFailure(
     `${program} was installed but does not run here (${signal ?? error?.message ?? `exit code ${status}`}). It needs ` +
-      "glibc, and Bun on x64 a processor with AVX2: use Debian 12 or another glibc distribution on such a machine.",
+      "glibc: use Debian 12 or another glibc distribution.",
   );
 }

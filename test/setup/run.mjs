@@ -6,7 +6,7 @@ import { buildPlugin } from "./build.mjs";
 import { buildCli } from "./build_cli.mjs";
 import { buildDaemon } from "./build_daemon.mjs";
 import { endAs, runNode } from "./child.mjs";
-import { TOOL_DIRECTORIES, ensureTools } from "./debian.mjs";
+import { COMPILER, TOOL_DIRECTORIES, ensureTools } from "./debian.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { ensurePackages } from "./packages.mjs";
 import { TASKS } from "./tasks.mjs";
@@ -61,12 +61,12 @@ async function runTask(name, args) {
     throw new SetupFailure(`no task "${name}"; give one of ${[...TASKS.keys()].join(", ")}`);
   }
   const toolchain = ensurePackages(PROJECT);
-  ensureTools(task.tools);
+  ensureTools(task.builds ? [...task.tools, ...COMPILER] : task.tools);
   if (task.usesBridges) loadBridgeNetfilter();
   if (task.builds) {
-    buildPlugin(PROJECT, toolchain.bun);
-    buildDaemon(PROJECT, toolchain.bun);
-    buildCli(PROJECT, toolchain.bun);
+    buildPlugin(PROJECT, toolchain.node);
+    buildDaemon(PROJECT);
+    buildCli(PROJECT);
   }
   const env = { ...environment(toolchain), ...task.env };
   for (const [index, { script, args: fixed }] of task.commands.entries()) {
@@ -91,6 +91,5 @@ function environment(toolchain) {
     ...process.env,
     PATH: [...new Set([...directories, ...TOOL_DIRECTORIES])].join(path.delimiter),
     DRAWBRIDGE_NODE: toolchain.node,
-    DRAWBRIDGE_BUN: toolchain.bun,
   };
 }

@@ -11,8 +11,8 @@ const NODE_IMPORT_LEFT = new RegExp(
 /**
  * Returns an equivalent bundle that takes less memory in a long-lived process.
  *
- * @param {string} code as Bun prints it
- * @throws {SetupFailure} when Bun printed it in an unknown form
+ * @param {string} code as esbuild prints it
+ * @throws {SetupFailure} when esbuild printed it in an unknown form
  */
 export function slimBundle(code) {
   return withoutNodeNamespaces(asciiOnly(code));

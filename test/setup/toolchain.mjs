@@ -8,7 +8,6 @@ export const OLDEST_NODE = "24.12.0";
 /**
  * @typedef {object} Toolchain
  * @property {string} node absolute path of a Node of at least {@link OLDEST_NODE}
- * @property {string} bun absolute path of Bun
  */
 
 /**
@@ -30,25 +29,21 @@ export function isAtLeast(version, oldest) {
 }
 
 /**
- * Returns the paths in node_modules of the Node and the Bun for a machine.
+ * Returns the path in node_modules of the Node for a machine.
  *
  * @param {string} platform as `process.platform`
  * @param {string} architecture as `process.arch`
- * @returns {{ node: string, bun: string }} paths relative to the project
- * @throws {SetupFailure} when no Node or Bun is packaged for the machine
+ * @returns {string} relative to the project
+ * @throws {SetupFailure} when the machine is not supported
  */
-export function packagedToolchain(platform, architecture) {
-  const bunArchitecture = architecture === "x64" ? "x64" : architecture === "arm64" ? "aarch64" : undefined;
-  if (platform !== "linux" || bunArchitecture === undefined) {
+export function packagedNode(platform, architecture) {
+  if (platform !== "linux" || (architecture !== "x64" && architecture !== "arm64")) {
     throw new SetupFailure(
       `this machine is ${platform} on ${architecture}; Drawbridge runs on Linux on x64 and arm64 only. ` +
         "On another machine use a Linux virtual machine.",
     );
   }
-  return {
-    node: `node_modules/node-linux-${architecture}/bin/node`,
-    bun: `node_modules/@oven/bun-linux-${bunArchitecture}/bin/bun`,
-  };
+  return `node_modules/node-linux-${architecture}/bin/node`;
 }
 
 /**
@@ -70,22 +65,17 @@ export function chooseNode(running, packaged) {
  * @throws {SetupFailure} when the machine is not supported or node_modules lacks a part
  */
 export function findToolchain(project) {
-  const packaged = packagedToolchain(process.platform, process.arch);
+  const packaged = packagedNode(process.platform, process.arch);
   const running = { version: process.versions.node, path: process.execPath };
-  const toolchain = {
-    node: chooseNode(running, path.join(project, packaged.node)),
-    bun: path.join(project, packaged.bun),
-  };
-  for (const file of Object.values(toolchain)) {
-    if (!existsSync(file)) {
-      throw new SetupFailure(
-        `${path.relative(project, file)} is missing. npm leaves an optional package out without a word when its ` +
-          "download fails or the option `omit=optional` is set: remove node_modules and run the command again.",
-      );
-    }
-    makeExecutable(file);
+  const node = chooseNode(running, path.join(project, packaged));
+  if (!existsSync(node)) {
+    throw new SetupFailure(
+      `${path.relative(project, node)} is missing. npm leaves an optional package out without a word when its ` +
+        "download fails or the option `omit=optional` is set: remove node_modules and run the command again.",
+    );
   }
-  return toolchain;
+  makeExecutable(node);
+  return { node };
 }
 
 /** @param {string} file */

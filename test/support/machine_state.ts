@@ -3,14 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
 /** The directories where an installed Drawbridge, or a container runtime that calls it, keeps files. */
-const DIRECTORIES = [
-  "/etc/cni",
-  "/etc/drawbridge",
-  "/opt/cni",
-  "/run/drawbridge",
-  "/run/drawbridge-plugin",
-  "/var/lib/cni",
-];
+const DIRECTORIES = ["/etc/cni", "/etc/drawbridge", "/opt/cni", "/run/drawbridge", "/var/lib/cni"];
 const SETTINGS = "/proc/sys/net";
 /**
  * Matches files, links and tables that Drawbridge makes. Other programs of the machine may make theirs during a run.

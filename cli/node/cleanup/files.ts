@@ -1,4 +1,3 @@
-import { KEPT_ANSWER_FILE, LOCK_FILE, SOCKET_FILE } from "../../../cni/server/protocol.ts";
 import { ORIGINAL_SETTINGS } from "../../../cni/attachment/original_settings.ts";
 import { isLedgerFile } from "../../../policyd/flows/ledger_files.ts";
 import { detachConfiguration } from "../../../policyd/installation/network_configuration.ts";
@@ -19,10 +18,8 @@ const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile:
   ["policies-enforced", { isForPods: false, isFile: true }],
   [ORIGINAL_SETTINGS, { isForPods: false, isFile: false }],
 ]);
-/** The files of the plugin server and of the shims that start it. */
-const SERVER_FILES = [LOCK_FILE, SOCKET_FILE, KEPT_ANSWER_FILE];
-/** A temporary file of an answer to STATUS (cni/status/kept_answer.ts). */
-const UNFINISHED_ANSWER = new RegExp(`^\\.${KEPT_ANSWER_FILE}\\.\\d+$`);
+/** The files that the plugin of a former release had for its server. */
+const SERVER_FILE = /^(lock|socket|status|\.status\.\d+)$/;
 const FOR_PODS = "without it the pods that are there could not be deleted";
 
 /**
@@ -69,22 +66,22 @@ function isLeftover({ path }: FileEntry): boolean {
   return path.slice(path.lastIndexOf("/") + 1).startsWith(".");
 }
 
-/** Plans for the plugin server's directory. */
-export function server({ server: found, place: { serverDirectory } }: Inventory, hasPods: boolean): Plan {
-  if (found === undefined) return { removals: [], kept: [] };
-  const others = found.names.filter((name) => !SERVER_FILES.includes(name) && !UNFINISHED_ANSWER.test(name));
-  if (others.length > 0)
-    return { removals: [], kept: [{ what: serverDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
-  if (hasPods) return { removals: [], kept: [{ what: serverDirectory, why: "the plugin server uses it for pods" }] };
-  return { removals: [{ kind: "directory", path: serverDirectory }], kept: [] };
+/** Plans for the directory of a former release's server, which no pod needs. */
+export function server({ server: names, place }: Inventory): Plan {
+  return directory(place.serverDirectory, names, (name) => SERVER_FILE.test(name));
 }
 
 /** Plans for the ledger of flows, which no pod needs. */
-export function flows({ flows: names, place: { flowDirectory } }: Inventory): Plan {
+export function flows({ flows: names, place }: Inventory): Plan {
+  return directory(place.flowDirectory, names, isLedgerFile);
+}
+
+/** Plans for a directory, which stays where it has other names than ours. */
+function directory(path: string, names: readonly string[] | undefined, isOurs: (name: string) => boolean): Plan {
   if (names === undefined) return { removals: [], kept: [] };
-  const others = names.filter((name) => !isLedgerFile(name));
-  if (others.length === 0) return { removals: [{ kind: "directory", path: flowDirectory }], kept: [] };
-  return { removals: [], kept: [{ what: flowDirectory, why: `${others.join(", ")} in it is not Drawbridge's` }] };
+  const others = names.filter((name) => !isOurs(name));
+  if (others.length === 0) return { removals: [{ kind: "directory", path }], kept: [] };
+  return { removals: [], kept: [{ what: path, why: `${others.join(", ")} in it is not Drawbridge's` }] };
 }
 
 /** Plans for the store of addresses and the state directory. */

@@ -39,7 +39,7 @@ export function cleanupPlan(inventory: Inventory, withPods: boolean): CleanupPla
     routes(inventory),
     linkPlan,
     settings(inventory, hasPods && !withPods, removedLinks),
-    server(inventory, hasPods),
+    server(inventory),
     flows(inventory),
     state(inventory, hasPods),
   ];
@@ -47,7 +47,7 @@ export function cleanupPlan(inventory: Inventory, withPods: boolean): CleanupPla
     removals: parts.flatMap(({ removals }) => removals),
     kept: parts.flatMap(({ kept }) => kept),
     pods,
-    notes: [...podNotes(pods), ...serverNotes(inventory, hasPods)],
+    notes: podNotes(pods),
   };
 }
 
@@ -59,11 +59,6 @@ function podNotes(pods: readonly string[]): readonly string[] {
 /** Returns the names of some pods, and the number of the others. */
 export function podList(pods: readonly string[]): string {
   return shortList(pods, NAMED);
-}
-
-function serverNotes({ server: found }: Inventory, hasPods: boolean): readonly string[] {
-  if (found?.isRunning !== true || hasPods) return [];
-  return ["a plugin server runs: without its executable it ends by itself within a minute"];
 }
 
 function tables({ tables: all }: Inventory): Plan {

@@ -48,7 +48,7 @@ export interface Expectation {
     readonly hooks: readonly { readonly chain: string; readonly hook: string; readonly priority: number }[];
   }[];
   readonly markBits: number;
-  /** The directory with the executables of the daemon's release. */
+  /** The directory with the executable of the daemon's release. */
   readonly sourceDirectory: string;
   /** The configuration that comes before ours on purpose (`cniPrimary`). */
   readonly primary: string | undefined;

@@ -1,23 +1,15 @@
 import { createHash } from "node:crypto";
 import { closeSync, openSync, readSync, statSync } from "node:fs";
-import { SERVER } from "../../../cni/executables.ts";
+import { FORMER_PLUGIN } from "../../../cni/executables.ts";
 
 /** A text in the plugin (cni/main.ts) by which it is recognized. */
 const PLUGIN_WORDS = "Drawbridge CNI plugin";
 
 const PIECE = 1024 * 1024;
-/** Bytes; a shim has a few kilobytes, a plugin many megabytes. */
-const LARGEST_SHIM = 64 * 1024;
 
-/** Returns whether a file is Drawbridge's plugin, with or without a shim, or its shim. @throws Error of node:fs */
+/** Returns whether a file is Drawbridge's plugin, or what a former release had to execute it. @throws Error of node:fs */
 export function isOurExecutable(file: string): boolean {
-  return hasWords(file, [PLUGIN_WORDS, SERVER]);
-}
-
-/** Returns whether a file is the shim, which contains the name of the server. @throws Error of node:fs */
-export function isShim(file: string): boolean {
-  const found = statSync(file, { throwIfNoEntry: false });
-  return found?.isFile() === true && found.size <= LARGEST_SHIM && hasWords(file, [SERVER]);
+  return hasWords(file, [PLUGIN_WORDS, FORMER_PLUGIN]);
 }
 
 /** Returns whether a file contains some words. The pieces overlap, so that words are found at their borders, too. */

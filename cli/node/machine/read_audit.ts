@@ -32,10 +32,14 @@ export function nodeOf(syscalls: MachineCalls): PluginMachine {
   return machine(syscalls, {
     sha256,
     nodeRules: () => nodeRules,
-    programs: () => {
-      throw new DrawbridgeError("ERR_UNAVAILABLE", "an audit starts no programs");
-    },
+    adding: notHere,
+    rare: notHere,
+    programs: notHere,
   });
+}
+
+function notHere(): never {
+  throw new DrawbridgeError("ERR_UNAVAILABLE", "an audit attaches no pods and starts no programs");
 }
 
 /**

@@ -10,7 +10,7 @@ import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
 import { parseReservation, type Reservation } from "../../../ipam/reservation.ts";
-import { IPAM, PLUGIN, SHIM } from "../../../cni/executables.ts";
+import { IPAM, PLUGIN } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { CONFIGURATION_NAME, namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
@@ -18,7 +18,7 @@ import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import { configurationPath, type NodePlace } from "../place.ts";
 import { askVersion } from "./plugin_version.ts";
-import { isSameContent, isShim } from "./program_words.ts";
+import { isSameContent } from "./program_words.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
 const LARGEST_RESERVATION = 1024;
@@ -104,10 +104,9 @@ export function readNetwork(place: NodePlace): NetworkFile {
 const SERVED = ["host-local", IPAM];
 
 /**
- * Reads the programs that a network configuration names, and ours in any case: the shim with the plugin beside it, or
- * only the plugin under the shim's name. The plugin is asked for its version, not the shim, which would start a server.
+ * Reads the programs that a network configuration names, and ours in any case.
  *
- * @param sourceDirectory the directory of this release's executables, if it exists on this machine
+ * @param sourceDirectory the directory of this release's executable, if it exists on this machine
  * @throws Error of node:fs
  */
 export function readPlugins(
@@ -116,28 +115,19 @@ export function readPlugins(
   sourceDirectory: string,
 ): readonly PluginFile[] {
   const types = network.kind === "network" ? network.types.filter((type) => !SERVED.includes(type)) : [];
-  const hasShim = isShim(`${binaryDirectory}/${SHIM}`);
-  const ours = hasShim ? [SHIM, PLUGIN] : [SHIM];
-  // Without a shim the plugin has the shim's name.
-  const shippedAs = (name: string): readonly string[] => (hasShim ? [name] : [SHIM, PLUGIN]);
-  return [...new Set([...ours, ...types])].map((name) => {
+  return [...new Set([PLUGIN, ...types])].map((name) => {
     const path = `${binaryDirectory}/${name}`;
+    const isOurs = name === PLUGIN;
     const isFile = statSync(path, { throwIfNoEntry: false })?.isFile() === true;
     const isExecutable = isFile && canExecute(path);
     return {
       name,
       isFile,
       isExecutable,
-      isAsShipped: isFile && ours.includes(name) ? isAnyOf(path, shippedAs(name), sourceDirectory) : undefined,
-      version: name === ours.at(-1) && isExecutable ? askVersion(path) : undefined,
+      isAsShipped: isOurs && isFile ? isSameContent(path, `${sourceDirectory}/${name}`) : undefined,
+      version: isOurs && isExecutable ? askVersion(path) : undefined,
     };
   });
-}
-
-/** Returns whether a file has the content of any of some others; undefined where all of them are missing. */
-function isAnyOf(path: string, names: readonly string[], directory: string): boolean | undefined {
-  const answers = names.map((name) => isSameContent(path, `${directory}/${name}`));
-  return answers.includes(true) ? true : answers.find((answer) => answer !== undefined);
 }
 
 /** Reads the records of all networks. @throws DrawbridgeError ERR_STORE */

@@ -1,8 +1,7 @@
-import { closeSync, constants, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
-import { IPAM, LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../../cni/executables.ts";
+import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
-import { LOCK_FILE } from "../../../cni/server/protocol.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { listOriginals } from "../../../cni/attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
@@ -13,7 +12,6 @@ import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
-import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import {
@@ -29,10 +27,8 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
 
 const DAEMON_MILLISECONDS = 3000;
-/** The plugin is last, so that no shim is left without it. */
-const PROGRAMS = [SHIM, IPAM, LOOPBACK_PLUGIN, PLUGIN];
-const LOCK_SH = 1;
-const LOCK_NB = 4;
+/** The last one is executed by the others of a former release, so that none of these is left without it. */
+const PROGRAMS = [PLUGIN, IPAM, LOOPBACK_PLUGIN, FORMER_PLUGIN];
 /** A temporary file of an installation that was killed (policyd/installation/installer.ts). */
 const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 const NETWORK = "drawbridge";
@@ -70,7 +66,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       settings: changedSettings(syscalls, place),
       connections: connectionsOf(syscalls),
       state: namesIn(place.stateDirectory),
-      server: serverIn(syscalls, place),
+      server: namesIn(place.serverDirectory),
       flows: namesIn(place.flowDirectory),
       stores: stores(place),
     };
@@ -175,39 +171,16 @@ function isOurConfiguration(place: NodePlace): boolean {
 }
 
 function programs({ binaryDirectory }: NodePlace): readonly FileEntry[] {
-  const known = new Map<string, boolean>();
   const entries = PROGRAMS.map((name) => `${binaryDirectory}/${name}`)
     .filter(exists)
-    .map((file) => ({ path: file, isDirectory: false, isOurs: isOurProgram(file, known) }));
+    .map((file) => ({ path: file, isDirectory: false, isOurs: isOurProgram(file) }));
   return [...entries, ...leftoversIn(binaryDirectory)];
 }
 
-/** @param known results by the identity of a file, so that its further names need no read */
-function isOurProgram(file: string, known: Map<string, boolean>): boolean {
+function isOurProgram(file: string): boolean {
   const found = statSync(file, { throwIfNoEntry: false });
-  if (found === undefined) return path.basename(readlinkSync(file)) === SHIM;
-  if (!found.isFile()) return false;
-  const identity = `${found.dev}:${found.ino}`;
-  const answer = known.get(identity) ?? isOurExecutable(file);
-  known.set(identity, answer);
-  return answer;
-}
-
-function serverIn(syscalls: MachineCalls, { serverDirectory }: NodePlace): Inventory["server"] {
-  const names = namesIn(serverDirectory);
-  if (names === undefined) return undefined;
-  return { names, isRunning: isLocked(syscalls, `${serverDirectory}/${LOCK_FILE}`) };
-}
-
-/** Returns whether a plugin server runs, which holds its lock for its whole life (cni/shim/program.ts). */
-function isLocked(syscalls: MachineCalls, file: string): boolean {
-  if (lstatSync(file, { throwIfNoEntry: false })?.isFile() !== true) return false;
-  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    return syscalls.flock(descriptor, LOCK_SH | LOCK_NB) === -Errno.EAGAIN;
-  } finally {
-    closeSync(descriptor);
-  }
+  if (found === undefined) return path.basename(readlinkSync(file)) === PLUGIN;
+  return found.isFile() && isOurExecutable(file);
 }
 
 function leftoversIn(directory: string): readonly FileEntry[] {

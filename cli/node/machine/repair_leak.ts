@@ -12,7 +12,6 @@ import { endedSince } from "../../../cni/attachment/ended.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { currentNamespace } from "../../../kernel/network_namespace.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
-import { carryOut } from "../../../kernel/resumable_work.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import type { Repair } from "../audit/leak.ts";
 import type { NodePlace } from "../place.ts";
@@ -78,7 +77,7 @@ function detach(node: PluginMachine, place: NodePlace, record: AttachmentRecord)
     policyd: record.policyd === undefined ? undefined : { socket: place.socket, wait: DAEMON_MILLISECONDS },
   };
   const home = currentNamespace(node.syscalls);
-  carryOut(del(node, configuration, { containerId, ifname, ...NOBODY }, home, undefined));
+  del(node, configuration, { containerId, ifname, ...NOBODY }, home, undefined);
 }
 
 function isRecordedLink(node: PluginMachine, { stateDirectory }: NodePlace, name: string): boolean {

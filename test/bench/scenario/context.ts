@@ -7,10 +7,7 @@ export const PEER = "Go's plugins";
 
 /** The parts that a scenario works with. */
 export interface Context extends Place {
-  /** The shim, whose plugin server listens when a scenario begins. */
-  readonly ours: Required<Contestant>;
-  /** The plugin that the shim executes where there is no server. */
-  readonly cold: Contestant;
+  readonly ours: Contestant;
   readonly peer: Contestant;
   /** The number of pairs. */
   readonly pairs: number;

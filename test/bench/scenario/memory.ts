@@ -3,44 +3,26 @@ import { pollEnd, startProgram } from "../../lab/posix_spawn.ts";
 import { type Contestant, demandSuccess, newSide, programFor, type Side, timeCall } from "../contestant.ts";
 import { megabytesIn, readIfThere, threadsOf } from "../../support/process_files.ts";
 import { compared, interleave, type Row } from "../row.ts";
-import type { Pair } from "../statistics.ts";
 import { type Context, PEER, type Scenario } from "./context.ts";
 
 /**
- * Measures the peak memory of an ADD: the largest resident set of the shim, or without a plugin server of the plugin
- * that it executes; for the reference plugin with that of the host-local that it waits for. Then it measures the memory
- * of the server, which also exists between calls.
+ * Measures the peak memory of an ADD: the largest resident set of the plugin; for the reference plugin with that of the
+ * host-local that it waits for.
  *
  * VmHWM is read again and again until the process ends. It only grows, so the last reading is the peak except for the
  * last fraction of a millisecond. The kernel's own account (ru_maxrss) cannot be used: it starts with the peak of the
  * process that called posix_spawn, which is this process (exec_mmap, fs/exec.c).
  */
 export const memory: Scenario = (context: Context): readonly Row[] => {
-  const measure = (contestant: Contestant, name: string): ((round: number) => number) => {
-    const side = newSide(context, contestant, name);
-    const pod = context.lab.pod(`${name}-${contestant.name}`);
+  const measure = (contestant: Contestant): (() => number) => {
+    const side = newSide(context, contestant, "memory");
+    const pod = context.lab.pod(`memory-${contestant.name}`);
     return () => peakOfAdd(side, pod);
   };
-  const pairsWith = (contestant: Contestant, name: string): readonly Pair[] =>
-    interleave(Math.min(context.pairs, ENOUGH), measure(contestant, name), measure(context.peer, name));
-  const shim = pairsWith(context.ours, "memory");
-  const resident = context.ours.server.residentMegabytes;
-  if (resident === undefined) throw new Error("no plugin server after an ADD: its memory cannot be measured");
-  const plugin = pairsWith(context.cold, "memory-cold");
-  context.progress(`peak memory ${plugin.length}/${plugin.length}`);
-  const shared = "most of it are the executable's pages, shared with the page cache and among processes";
-  const row = (title: string, pairs: readonly Pair[], remark: string): Row => ({
-    ...compared(title, "MB", PEER, pairs),
-    remark,
-  });
+  const pairs = interleave(Math.min(context.pairs, ENOUGH), measure(context.ours), measure(context.peer));
+  context.progress(`peak memory ${pairs.length}/${pairs.length}`);
   return [
-    row("peak memory of an ADD", shim, "the shim's own; bridge and host-local counted together"),
-    row("peak memory of an ADD, cold", plugin, shared),
-    row(
-      "memory of the plugin server",
-      shim.map(({ peer }) => ({ ours: resident, peer })),
-      `resident until a minute after the last call; ${shared}; the peer has no server: its peak of an ADD is given`,
-    ),
+    { ...compared("peak memory of an ADD", "MB", PEER, pairs), remark: "bridge and host-local counted together" },
   ];
 };
 

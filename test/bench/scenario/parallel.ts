@@ -15,7 +15,7 @@ export function parallel(count: number): Scenario {
       context.progress(`${count} ADDs at once ${done}/${context.pairs}`),
     );
     for (const pod of pods) context.lab.remove(pod);
-    return [compared(`${count} ADDs at once`, "ms", PEER, pairs, { ratioAtMost: 0.6 })];
+    return [compared(`${count} ADDs at once`, "ms", PEER, pairs, { ratioAtMost: 0.75 })];
   };
 }
 

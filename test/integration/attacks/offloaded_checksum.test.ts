@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
+import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
 import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
 import { programsOf } from "../../../kernel/bpf/object.ts";
 import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
@@ -213,7 +214,7 @@ for (const way of OPPOSITE_WAYS) {
       );
       node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge()));
       await each(ATTACKS, "changed");
-      assert.ok(node.inside(() => filterChecksums(node.calls, bridge())));
+      assert.ok(node.inside(() => filterChecksums(node.calls, bridge(), kernelChecksumProgram)));
     });
 
     it(`GUARD-18: the filter comes before a program that lets all frames pass, ${way.title}`, async () => {
@@ -223,7 +224,7 @@ for (const way of OPPOSITE_WAYS) {
         const code = assembleBpf([{ do: "set", to: 0, value: TCX_PASS }, { do: "exit" }]);
         const attached = programsOf(node.calls, { ...LETS_PASS, link: bridge() });
         assert.ok(attachOwnProgram(node.calls, LETS_PASS, code, bridge(), attached));
-        assert.ok(filterChecksums(node.calls, bridge()));
+        assert.ok(filterChecksums(node.calls, bridge(), kernelChecksumProgram));
       });
       try {
         await each(ATTACKS.slice(0, 1), "dropped");

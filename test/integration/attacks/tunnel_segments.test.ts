@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
+import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Address, addressToBytes, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
@@ -92,7 +93,7 @@ for (const way of OPPOSITE_WAYS) {
         assert.deepEqual(await portsOf(family, true), [], "dropped");
         node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge));
         assert.deepEqual(await portsOf(family, true), [INNER_LENGTH], "changed without the filter");
-        assert.ok(node.inside(() => filterChecksums(node.calls, bridge)));
+        assert.ok(node.inside(() => filterChecksums(node.calls, bridge, kernelChecksumProgram)));
       });
 
       it(`GUARD-18: an honest tunnel's IPv${family} packet is segmented, ${way.title}`, async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
@@ -13,14 +14,12 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
 import { networkConfiguration } from "../../../policyd/installation/network_configuration.ts";
-import { add } from "../../lab/cni.ts";
+import { add, DRAWBRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { BREAKAGES, confOf, REPAIRED } from "../../support/node/breakages.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { PluginServer } from "../../support/cni/plugin_server.ts";
-import { pluginSource } from "../../support/cni/shim.ts";
 
 const MTU = 1420;
 const RANGES = ["10.244.1.0/24", "fd00:244:1::/64"];
@@ -58,12 +57,8 @@ describe("cli/node on a node of a lab", function () {
 
   async function cleanUp(): Promise<void> {
     await policyd?.kill();
-    if (place !== undefined) new PluginServer(place.serverDirectory).end();
     lab?.destroy();
   }
-
-  /** Returns the directory of the release's executables. */
-  const source = (): string => `${lab.scratch}/source`;
 
   /** Puts on the node what an installation puts there. */
   async function install(): Promise<void> {
@@ -72,7 +67,7 @@ describe("cli/node on a node of a lab", function () {
     const parts = { bridge: "cni0", socketPath: place.socket, stateDirectory: place.stateDirectory, mtu: MTU };
     const text = networkConfiguration({ ...parts, ranges: RANGES.map((range) => parseCidr(range)) });
     writeFileSync(confOf(place), text);
-    for (const directory of [place.binaryDirectory, source()]) pluginSource(directory, place.serverDirectory);
+    copyFileSync(DRAWBRIDGE, `${place.binaryDirectory}/drawbridge`);
     for (const name of ["drawbridge-ipam", "loopback"]) symlinkSync("drawbridge", `${place.binaryDirectory}/${name}`);
     assert.equal(add(wired, lab.pod("a"), policyd.overrides).error, undefined);
   }
@@ -82,7 +77,7 @@ describe("cli/node on a node of a lab", function () {
     const flags = { nodeName: { value: "node", where: "test" }, bridge: { value: place.bridge, where: "test" } };
     const expected = expectation(readConfiguration(undefined, flags));
     const trialTables = isWhole ? expected.trialTables : [];
-    const ofRelease = { ...expected, trialTables, sourceDirectory: source() };
+    const ofRelease = { ...expected, trialTables, sourceDirectory: path.dirname(DRAWBRIDGE) };
     const facts = wired.node.inside(() => machine.readFacts(where, ofRelease));
     return diagnose(facts, CHECKS);
   }
@@ -152,7 +147,6 @@ describe("cli/node on a node of a lab", function () {
       const generation = nftables.generation();
       const found = findings();
       assert.equal(nftables.generation(), generation, "the doctor changes nothing");
-      assert.ok(!existsSync(place.serverDirectory), "the doctor starts no plugin server");
       nftables.close();
       assert.deepEqual([...new Set(found.map(({ check }) => check))].sort(), ["attachments", "daemon", "tables"]);
       assert.deepEqual(

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
 import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
 import { type CleanupPlan, cleanupPlan } from "../../../cli/node/cleanup/plan.ts";
@@ -7,16 +8,22 @@ import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { add, type CallOutcome, callPlugin, type Configuration, networkStatus, podCall } from "../../lab/cni.ts";
+import {
+  add,
+  type CallOutcome,
+  callPlugin,
+  type Configuration,
+  DRAWBRIDGE,
+  networkStatus,
+  podCall,
+} from "../../lab/cni.ts";
 import { createLab, type Lab, LabPod } from "../../lab/lab.ts";
 import { ALL_SETTINGS, type NetworkState, networkState } from "../../lab/network_state.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { filesBelow } from "../../support/cli/files_below.ts";
-import { PluginServer } from "../../support/cni/plugin_server.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { until } from "../../support/daemon/recording_sink.ts";
-import { pluginSource } from "../../support/cni/shim.ts";
 
 const CLOSE_WAIT = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
 const REDIRECTS = "net/ipv4/conf/all/send_redirects";
@@ -98,13 +105,11 @@ describe("uninstalling leaves a node as it was before", function () {
     };
     for (const directory of [place.configurationDirectory, place.binaryDirectory, place.dataDirectory])
       mkdirSync(directory, { recursive: true });
-    pluginSource(`${lab.scratch}/source`, place.serverDirectory);
     others();
     isMade = true;
   });
   afterEach(async function () {
     await policyd?.kill();
-    if (place !== undefined) new PluginServer(place.serverDirectory).end();
     for (const namespace of lab?.namespaces ?? []) if (namespace instanceof LabPod) lab.remove(namespace);
     if (this.currentTest?.state === "failed") destroy();
   });
@@ -150,10 +155,8 @@ describe("uninstalling leaves a node as it was before", function () {
 
   async function install({ daemon, args = [] }: Mode): Promise<void> {
     if (daemon === undefined) {
-      for (const name of readdirSync(`${lab.scratch}/source`)) {
-        const file = `${place.binaryDirectory}/${name}`;
-        writeFileSync(file, readFileSync(`${lab.scratch}/source/${name}`), { mode: 0o755 });
-      }
+      for (const name of ["drawbridge", "drawbridge-ipam", "loopback"])
+        copyFileSync(DRAWBRIDGE, `${place.binaryDirectory}/${name}`);
       return;
     }
     for (const { node, addresses, podCidrs } of [net.node1, net.node2]) {
@@ -180,7 +183,7 @@ describe("uninstalling leaves a node as it was before", function () {
       apiVersion: "drawbridge.dev/v1alpha1",
       kind: "PolicydConfiguration",
       installCni: true,
-      cniSourceDirectory: `${lab.scratch}/source`,
+      cniSourceDirectory: path.dirname(DRAWBRIDGE),
       cniBinDirectory: place.binaryDirectory,
       cniConfDirectory: place.configurationDirectory,
       ...daemon,
@@ -274,7 +277,12 @@ describe("uninstalling leaves a node as it was before", function () {
       assert.equal(inventory().isDaemonRunning, mode.daemon !== undefined);
       await policyd.kill();
 
-      assert.deepEqual([inventory().isDaemonRunning, inventory().server?.isRunning], [false, true]);
+      assert.equal(inventory().isDaemonRunning, false);
+      // A former release may have left these.
+      mkdirSync(place.serverDirectory);
+      for (const name of ["lock", "socket", "status", ".status.7"])
+        writeFileSync(`${place.serverDirectory}/${name}`, "");
+      writeFileSync(`${place.binaryDirectory}/drawbridge-plugin`, "Drawbridge CNI plugin");
       const { pods: left } = cleanUp();
       assert.equal(left.length, 3, left.join());
       assert.ok(existsSync(executable()));
@@ -297,8 +305,6 @@ describe("uninstalling leaves a node as it was before", function () {
       assert.deepEqual(call("DEL", b, configuration).error, undefined);
       lab.remove(c);
       await until(() => !wired.node.links().some(({ name }) => name.startsWith("dbv")), "the last link is gone");
-      new PluginServer(place.serverDirectory).end();
-      assert.equal(inventory().server?.isRunning, false);
       const last = cleanUp();
       assert.deepEqual(last.pods, []);
       assertRestored(before);
@@ -321,7 +327,6 @@ describe("uninstalling leaves a node as it was before", function () {
     const directory = `${place.stateDirectory}/settings`;
     const [name] = readdirSync(directory).filter((one) => one.includes("close_wait"));
     writeFileSync(`${directory}/.${name}.1`, "{");
-    new PluginServer(place.serverDirectory).end();
     cleanUp();
     assertRestored(before);
   });
@@ -340,7 +345,6 @@ describe("uninstalling leaves a node as it was before", function () {
     const names = readdirSync(place.configurationDirectory);
     assert.deepEqual(names.toSorted(), ["20-another.conflist", "87-podman.conflist.disabled"]);
     assert.deepEqual(call("DEL", a, configuration).error, undefined);
-    new PluginServer(place.serverDirectory).end();
     cleanUp();
     assertRestored(before);
     rmSync(`${place.configurationDirectory}/20-another.conflist`);
@@ -361,7 +365,6 @@ describe("uninstalling leaves a node as it was before", function () {
     node.writeSysctl("net/ipv4/conf/all/log_martians", "1");
     await policyd.kill();
     assert.equal(call("DEL", a, pluginConfiguration(mode)).error, undefined);
-    new PluginServer(place.serverDirectory).end();
     const { kept } = cleanUp();
     assert.deepEqual(
       kept.filter(({ what }) => what.startsWith("net.")).map(({ what }) => what),

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync,
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import { SOURCE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
 import { Istio, Linkerd, Multus } from "../../support/installation/other_programs.ts";
@@ -10,7 +11,6 @@ import { listValues } from "../../support/installation/own_part.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { pluginSource } from "../../support/cni/shim.ts";
 
 const LIST = "10-drawbridge.conflist";
 
@@ -31,7 +31,6 @@ describe("the daemon and other plugins in its list", function () {
     policyd = new PolicydNode(lab, wired);
     directory = `${lab.scratch}/host`;
     mkdirSync(`${directory}/conf`, { recursive: true });
-    pluginSource(`${directory}/source`);
     istio = new Istio(`${directory}/conf`);
     linkerd = new Linkerd(`${directory}/conf`);
     multus = new Multus(`${directory}/conf`);
@@ -65,7 +64,7 @@ describe("the daemon and other plugins in its list", function () {
       apiVersion: "drawbridge.dev/v1alpha1",
       kind: "PolicydConfiguration",
       installCni: true,
-      cniSourceDirectory: `${directory}/source`,
+      cniSourceDirectory: SOURCE,
       cniBinDirectory: `${directory}/bin`,
       cniConfDirectory: `${directory}/conf`,
       ...fields,

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { readdirSync, rmSync, writeFileSync } from "node:fs";
-import { add, type CallOutcome, check, type Configuration, del } from "../../lab/cni.ts";
+import { add, type CallOutcome, check, type Configuration, del, pluginAs } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { everything } from "../../support/host_ports/published.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 
@@ -333,15 +332,14 @@ describe("CHECK", function () {
   });
 
   it("B15: CHECK of the plugin loopback checks lo, and CHECK of drawbridge-ipam checks the reservations", () => {
-    const plugin = new ServedPlugin(lab);
     const pod = lab.pod("p");
     const lo = { name: "lo", type: "loopback" };
-    const loopback = { executable: `${plugin.directory}/loopback`, ifname: "lo" };
+    const loopback = { executable: pluginAs("loopback", lab.scratch), ifname: "lo" };
     const outcome = add(wired, pod, lo, loopback);
     assertOk(check(wired, pod, outcome.result, lo, loopback), "up");
     pod.exec("ip", ["link", "set", "lo", "down"]);
     assertBroken(check(wired, pod, outcome.result, lo, loopback), /^interface lo is down in /, "down");
-    const ipam = { executable: `${plugin.directory}/drawbridge-ipam` };
+    const ipam = { executable: pluginAs("drawbridge-ipam", lab.scratch) };
     assert.equal(check(wired, pod, {}, {}, ipam).error?.code, 103);
     assert.equal(add(wired, pod, {}, ipam).exitCode, 0);
     assertOk(check(wired, pod, {}, {}, ipam), "reserved");

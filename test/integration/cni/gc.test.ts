@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   add,
@@ -18,8 +17,8 @@ import { everything, mapping, published } from "../../support/host_ports/publish
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { randomFrom } from "../../support/random.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { writeAttachments } from "../../support/cni/many_attachments.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
 const ATTACHMENTS = 5000;
@@ -178,17 +177,15 @@ describe("GC", function () {
     assert.equal(readdirSync(store()).filter((name) => ofRunning.includes(name)).length, 2);
   });
 
-  it("I11: the daemon forgets an attachment that GC removes, and beside a plugin server the shim executes the plugin for GC", async () => {
+  it("I11: the daemon forgets an attachment that GC removes", async () => {
     const policyd = new PolicydNode(lab, wired);
     const daemon = await policyd.start();
-    const plugin = new ServedPlugin(lab);
     try {
-      plugin.warm();
       const alive = attach("alive", policyd.overrides).pod;
       const ended = attach("ended", policyd.overrides).pod;
       endNamespace(ended);
       assert.equal(daemon.status().attachments, 2);
-      assertDone(collectGarbage(wired, [valid(alive)], policyd.overrides, plugin.executable), "with the daemon");
+      assertDone(collectGarbage(wired, [valid(alive)], policyd.overrides), "with the daemon");
       assert.equal(daemon.status().attachments, 1);
       assert.deepEqual(readdirSync(records()), [`${alive.containerId}:eth0.json`]);
       assert.ok(!wired.node.exec("nft", ["list", "ruleset"]).includes(ended.containerId));
@@ -238,23 +235,11 @@ describe("GC", function () {
 
   it(`I11: GC of ${ATTACHMENTS} attachments, of which ${ATTACHMENTS - STALE} are in the list, takes some tenths of a second`, () => {
     const { pod } = attach("first");
-    const template = readFileSync(`${records()}/${pod.containerId}:eth0.json`, "utf8");
-    const { addresses, hostInterface } = JSON.parse(template) as { addresses: string[]; hostInterface: string };
+    const ids = writeAttachments({ records: records(), store: store() }, ATTACHMENTS);
     assert.equal(del(wired, pod).exitCode, 0);
-    const list: Configuration[] = [];
-    for (let i = 0; i < ATTACHMENTS; i++) {
-      const containerId = `container-${i}`;
-      const [v4, v6] = [`10.245.${i >> 8}.${i & 255}`, formatAddress(parseAddress(`fd00:245::1:${i.toString(16)}`))];
-      writeFileSync(`${store()}/${v4}`, `${containerId}\r\neth0`);
-      linkSync(`${store()}/${v4}`, `${store()}/${v6}`);
-      const record = template
-        .replaceAll(pod.containerId, containerId)
-        .replace(JSON.stringify(addresses), JSON.stringify([`${v4}/32`, `${v6}/128`]))
-        .replace(hostInterface, `dbv${i.toString(16).padStart(12, "0")}`)
-        .replace(/"netns":\{[^}]*\}/, '"netns":{"path":"/run/netns/no-such-pod","inode":"1"}');
-      writeFileSync(`${records()}/${containerId}:eth0.json`, record);
-      if (i % (ATTACHMENTS / STALE) !== 0) list.push({ containerID: containerId, ifname: "eth0" });
-    }
+    const list = ids
+      .filter((_, i) => i % (ATTACHMENTS / STALE) !== 0)
+      .map((containerID) => ({ containerID, ifname: "eth0" }));
     const outcome = collectGarbage(wired, list);
     assertDone(outcome, "many");
     console.log(`      ${outcome.milliseconds.toFixed(0)} ms`);

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { add, check, type Configuration, configurationOf, del, podCall } from "../../lab/cni.ts";
+import { add, check, type Configuration, configurationOf, del, pluginAs, podCall } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
@@ -54,10 +53,7 @@ describe("a plugin that is not the first of its chain", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P17: numbers beyond 2^53 and unknown members of an earlier result survive, also in the plugin server", () => {
-    const served = new ServedPlugin(lab);
-    served.warm();
-    served.forbidCold();
+  it("P17: numbers beyond 2^53 and unknown members of an earlier result survive", () => {
     const pod = lab.pod("exact");
     const { environment } = podCall("ADD", wired, pod);
     const unknown = '"x-id": 12345678901234567890123, "x-share": 0.10';
@@ -65,17 +61,17 @@ describe("a plugin that is not the first of its chain", function () {
       /}$/,
       `, "prevResult": {"cniVersion": "1.1.0", ${unknown}}}`,
     );
-    const outcome = rawCall(wired.node, { ...environment, CNI_COMMAND: "ADD" }, text, served.executable);
+    const outcome = rawCall(wired.node, { ...environment, CNI_COMMAND: "ADD" }, text);
     assert.equal(outcome.exitCode, 0, outcome.stdout);
     assert.match(outcome.stdout, /"x-id": 12345678901234567890123,\s+"x-share": 0\.10,/);
     const loopback = rawCall(
       wired.node,
       { ...environment, CNI_COMMAND: "ADD", CNI_IFNAME: "lo" },
       text,
-      `${served.directory}/loopback`,
+      pluginAs("loopback", lab.scratch),
     );
     assert.match(loopback.stdout, /"x-id": 12345678901234567890123,\s+"x-share": 0\.10\s/);
-    const removed = rawCall(wired.node, { ...environment, CNI_COMMAND: "DEL" }, text, served.executable);
+    const removed = rawCall(wired.node, { ...environment, CNI_COMMAND: "DEL" }, text);
     assert.deepEqual(removed, { exitCode: 0, stdout: "", stderr: "" });
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });

@@ -32,7 +32,7 @@ describe("recorded calls of container runtimes", function () {
     ({ router } = net);
     pods = Array.from({ length: PODS }, (_, i) => lab.pod(`pod-${i}`));
     servers = pods.map((pod) => serveName(lab, pod, CONTAINER_PORT));
-    node = await RuntimeNode.start(lab, net.node1, { hasServer: true });
+    node = await RuntimeNode.start(lab, net.node1);
   });
   after(async () => {
     for (const server of servers) server.kill();

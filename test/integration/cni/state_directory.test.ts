@@ -7,7 +7,6 @@ import { HarmedNode } from "../../support/node_state/harmed_node.ts";
 import { startDaemon } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { until } from "../../support/daemon/recording_sink.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 
 const BACK_MILLISECONDS = 1000;
 /** The daemon may make a file again in a directory that is just being removed. */
@@ -169,17 +168,5 @@ describe("the daemon's files, removed while it runs", function () {
     assert.equal((await second.ended).code, 1);
     assert.match(second.log(), /another policyd is running/);
     assert.ok(doesAnswer());
-  });
-
-  it("STATE-06: a call without the plugin server's directory is answered and makes it again, and the next call has a server", async () => {
-    const served = new ServedPlugin(lab);
-    served.warm();
-    const directory = `${lab.scratch}/plugin-run`;
-    rmSync(directory, { recursive: true });
-    const pod = lab.pod("by-server");
-    const { executable } = served;
-    assert.equal(add(harmed.wired, pod, harmed.policyd.overrides, { executable }).error, undefined);
-    await until(() => existsSync(`${directory}/socket`), "a server listens", 5000);
-    assert.equal(del(harmed.wired, pod, harmed.policyd.overrides, { executable }).exitCode, 0);
   });
 });

@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { add, type CallOutcome, type Configuration, configurationOf, del, networkStatus } from "../../lab/cni.ts";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  add,
+  type CallOutcome,
+  type Configuration,
+  configurationOf,
+  del,
+  networkStatus,
+  pluginAs,
+} from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 
 describe("STATUS", function () {
   this.timeout(60_000);
@@ -130,9 +137,8 @@ describe("STATUS", function () {
       assert.match(error?.msg ?? "", /no IP addresses available in range set/);
     }
     assert.ok(!existsSync(failureFile("attach")));
-    const plugin = new ServedPlugin(lab);
     assertWell(networkStatus(wired, tiny), "full");
-    assertWell(networkStatus(wired, tiny, `${plugin.directory}/drawbridge-ipam`), "the IPAM plugin by itself");
+    assertWell(networkStatus(wired, tiny, pluginAs("drawbridge-ipam", lab.scratch)), "the IPAM plugin by itself");
     assert.equal(del(wired, holder, tiny).exitCode, 0);
     assert.equal(add(wired, lab.pod("c"), tiny).exitCode, 0);
     assertWell(networkStatus(wired, tiny), "again");
@@ -189,33 +195,5 @@ describe("STATUS", function () {
     }
     for (const pod of pods) assert.equal(del(wired, pod).exitCode, 0);
     assertWell(networkStatus(wired), "without pods nobody suffers");
-  });
-
-  it("STATUS-04: the shim answers polls by itself for a minute, starts no server for them, and asks again after a failure", () => {
-    const plugin = new ServedPlugin(lab);
-    const runDirectory = `${lab.scratch}/plugin-run`;
-    const poll = (overrides: Configuration = {}): CallOutcome => networkStatus(wired, overrides, plugin.executable);
-    assertWell(poll(), "the first, by the plugin");
-    assert.deepEqual(readdirSync(runDirectory), ["status"]);
-    plugin.forbidCold();
-    for (let i = 0; i < 3; i++) assertWell(poll(), "by the shim");
-    assert.equal(poll({ mtu: 1400 }).error?.code, 5, "a configuration that differs was not answered yet");
-    const kept = readFileSync(`${runDirectory}/status`);
-    kept.writeBigUInt64LE(kept.readBigUInt64LE() - 60n);
-    writeFileSync(`${runDirectory}/status`, kept);
-    assert.equal(poll().error?.code, 5, "after its time");
-    plugin.allowCold();
-    assertWell(poll(), "by the plugin again");
-    rmSync(`${runDirectory}/status`);
-    assert.equal(add(wired, lab.pod("a"), breakStore()).error?.code, 5);
-    assertWell(poll(), "a failure that has just begun");
-    assert.deepEqual(readdirSync(runDirectory), [], "no answer is kept while something fails");
-    age("attach", 61);
-    assertFails(poll(), 50, /^no pod could be attached/);
-    assert.equal(plugin.server.pid, undefined);
-    plugin.warm();
-    plugin.forbidCold();
-    assertFails(poll(), 50, /^no pod could be attached/);
-    assert.equal(poll({ cniVersion: "1.0.0" }).error?.code, 1);
   });
 });

@@ -11,41 +11,31 @@ import { everything, mapping, PORT, published } from "../../support/host_ports/p
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { until } from "../../support/daemon/recording_sink.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 
 const HOST_PORT = 7000;
 const QUARTER = 900;
 
-/** The modes: the plugin or the daemon keeps the rules, and a plugin server carries out the calls or not. */
-const modes = [
-  { title: "the plugin server by itself", hasDaemon: false, isServed: true },
-  { title: "the plugin with policyd", hasDaemon: true, isServed: false },
-] as const;
-
-for (const { title, hasDaemon, isServed } of modes) {
-  describe(`sandboxes that end without DEL, ${title}`, function () {
+/** The plugin or the daemon keeps the rules. */
+for (const hasDaemon of [false, true]) {
+  describe(`sandboxes that end without DEL, the plugin ${hasDaemon ? "with policyd" : "by itself"}`, function () {
     this.timeout(60_000);
     let lab: Lab;
     let nodes: TwoNodes;
     let wired: WiredNode;
     let policyd: PolicydNode | undefined;
     let prober: Prober;
-    let executable: { readonly executable?: string };
     let counter = 0;
 
     beforeEach(async function () {
       requireKernel(this);
-      lab = createLab(`ended${hasDaemon ? "-policyd" : ""}${isServed ? "-served" : ""}${++counter}`);
+      lab = createLab(`ended${hasDaemon ? "-policyd" : ""}${++counter}`);
       nodes = twoNodes(lab);
       wired = nodes.node1;
       prober = new Prober(lab.calls);
       policyd = hasDaemon ? new PolicydNode(lab, wired) : undefined;
       await policyd?.start();
-      const served = isServed ? new ServedPlugin(lab) : undefined;
-      served?.warm();
-      executable = served === undefined ? {} : { executable: served.executable };
     });
     afterEach(async () => {
       prober?.close();
@@ -53,8 +43,8 @@ for (const { title, hasDaemon, isServed } of modes) {
       lab?.destroy();
     });
 
-    const attach = (pod: LabPod, wish: Configuration = everything, options: CallOptions = {}): CallOutcome =>
-      add(wired, pod, { ...policyd?.overrides, ...wish }, { ...executable, ...options });
+    const attach = (pod: LabPod, wish: Configuration = everything, options?: CallOptions): CallOutcome =>
+      add(wired, pod, { ...policyd?.overrides, ...wish }, options);
 
     /** Attaches a pod that answers on its port. */
     const serve = (pod: LabPod, wish?: Configuration, options?: CallOptions): void => {
@@ -111,7 +101,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       await policyd?.start();
       assert.deepEqual(await reached(), ["next", "next"]);
       // A late DEL takes nothing from the next pod.
-      assert.equal(del(wired, gone, policyd?.overrides, { netns: "", ...executable }).exitCode, 0);
+      assert.equal(del(wired, gone, policyd?.overrides, { netns: "" }).exitCode, 0);
       assert.deepEqual(await reached(), ["next", "next"]);
       assert.equal(nodeState(wired.node).records.length, 1);
     });
@@ -127,7 +117,7 @@ for (const { title, hasDaemon, isServed } of modes) {
       await policyd?.kill();
       await policyd?.start();
       assert.deepEqual(await reached(), ["second", "second"]);
-      assert.equal(del(wired, first, policyd?.overrides, executable).exitCode, 0);
+      assert.equal(del(wired, first, policyd?.overrides).exitCode, 0);
       assert.deepEqual(await reached(), ["second", "second"]);
     });
 

@@ -7,7 +7,6 @@ import type { WiredNode } from "../../lab/topology.ts";
 import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { addressesOf } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
@@ -74,24 +73,6 @@ describe("an IPAM plugin of others", function () {
       if (verb !== "CHECK") assert.match(descriptors["3"] ?? "", /\/delegations\/drawbridge\//, "the lock");
     }
     assert.deepEqual(ipam.held, []);
-    node.assertNothingLeft(pod);
-  });
-
-  it("P16: through the plugin server the IPAM plugin gets the caller's environment, and no descriptor of the server", () => {
-    const served = new ServedPlugin(lab);
-    served.warm();
-    const { pid } = served.server;
-    const pod = node.pod("served");
-    const { environment } = podCall("ADD", wired, pod, node.changes());
-    const given = { ...environment, CNI_PATH: ipam.directory, MARK: "of this call" };
-    const text = JSON.stringify(configurationOf(wired, node.changes()));
-    for (const verb of ["ADD", "DEL"]) {
-      const outcome = rawCall(wired.node, { ...given, CNI_COMMAND: verb }, text, served.executable);
-      assert.deepEqual([outcome.exitCode, outcome.stderr], [0, `${verb} of fake IPAM\n`], outcome.stdout);
-      assert.deepEqual(ipam.calls.at(-1)?.environment, { ...given, CNI_COMMAND: verb });
-      assert.deepEqual(Object.keys(ipam.calls.at(-1)?.descriptors ?? {}).filter((fd) => Number(fd) < 10).length, 4);
-    }
-    assert.equal(served.server.pid, pid);
     node.assertNothingLeft(pod);
   });
 

@@ -10,7 +10,6 @@ import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
 import { randomFrom } from "../../support/random.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { ServedPlugin } from "../../support/cni/served_plugin.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
@@ -92,7 +91,7 @@ describe("an IPAM plugin of others that fails", function () {
     const refused = node.attach(pod, { ipam: { type: "no-program" } });
     assert.equal(refused.error?.code, 5);
     assert.match(refused.error?.msg ?? "", /no-program: execute .*EACCES/);
-    for (const type of ["drawbridge", "drawbridge-plugin", "loopback"]) {
+    for (const type of ["drawbridge", "loopback"]) {
       const own = node.attach(pod, { ipam: { type } });
       assert.equal(own.error?.code, 2, own.stdout);
       assert.match(own.error?.msg ?? "", /is an interface plugin/);
@@ -150,22 +149,17 @@ describe("an IPAM plugin of others that fails", function () {
   it("IPAM-04: after a change to host-local a DEL calls the plugin of the ADD, with the configuration of the ADD", () => {
     const pod = node.pod("changed");
     assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
-    for (const served of [false, true]) {
-      if (served) assert.equal(node.attach(pod, { "x-pool": "first" }).exitCode, 0);
-      const plugin = served ? new ServedPlugin(lab) : undefined;
-      plugin?.warm();
-      const { environment } = podCall("DEL", wired, pod);
-      const outcome = rawCall(
-        wired.node,
-        { ...environment, CNI_COMMAND: "DEL", CNI_PATH: ipam.directory },
-        JSON.stringify(configurationOf(wired)),
-        plugin?.executable ?? executable,
-      );
-      assert.equal(outcome.exitCode, 0, outcome.stdout);
-      assert.deepEqual(ipam.verbs.slice(-2), ["ADD", "DEL"]);
-      assert.ok(ipam.calls.at(-1)?.stdin.includes('"x-pool":"first"'));
-      node.assertNothingLeft(pod);
-    }
+    const { environment } = podCall("DEL", wired, pod);
+    const outcome = rawCall(
+      wired.node,
+      { ...environment, CNI_COMMAND: "DEL", CNI_PATH: ipam.directory },
+      JSON.stringify(configurationOf(wired)),
+      executable,
+    );
+    assert.equal(outcome.exitCode, 0, outcome.stdout);
+    assert.deepEqual(ipam.verbs, ["ADD", "DEL"]);
+    assert.ok(ipam.calls.at(-1)?.stdin.includes('"x-pool":"first"'));
+    node.assertNothingLeft(pod);
   });
 
   it("P16: keys below ipam whose types differ from host-local's are passed to the IPAM plugin unchecked", () => {

@@ -69,10 +69,8 @@ describe("the container image, run by podman as the DaemonSet has it", function 
 
   it("IMAGE-02: the image contains a plugin and a command line that run, and no shell", () => {
     const entry = (program: string): readonly string[] => [`--entrypoint=${program}`];
-    for (const name of ["drawbridge", "drawbridge-plugin"]) {
-      const plugin = podman.run(NAME, [], [...entry(`/opt/drawbridge/cni/${name}`), "--env=CNI_COMMAND=VERSION"]);
-      assert.match(plugin.stdout, /"supportedVersions":\[.*"1\.1\.0"\]/, `${name}: ${plugin.stderr}`);
-    }
+    const plugin = podman.run(NAME, [], [...entry("/opt/drawbridge/cni/drawbridge"), "--env=CNI_COMMAND=VERSION"]);
+    assert.match(plugin.stdout, /"supportedVersions":\[.*"1\.1\.0"\]/, plugin.stderr);
     const cli = podman.run(NAME, ["cli/drawbridge.js", "--version"], entry("node"));
     assert.deepEqual([cli.status, cli.stdout], [0, `${VERSION}\n`], cli.stderr);
     for (const shell of ["/bin/sh", "/bin/bash", "/usr/bin/env", "/usr/bin/busybox"]) {
@@ -152,9 +150,8 @@ describe("the container image, run by podman as the DaemonSet has it", function 
         await holds(() => statusOf(node, url) === 200, url, log);
       }
       assert.equal(statSync(conf()).mode & 0o777, 0o600);
-      assert.deepEqual(executables(), ["drawbridge", "drawbridge-ipam", "drawbridge-plugin", "loopback"]);
-      // The shim would start a plugin server on this machine.
-      const plugin = `${host}/opt/cni/bin/drawbridge-plugin`;
+      assert.deepEqual(executables(), ["drawbridge", "drawbridge-ipam", "loopback"]);
+      const plugin = `${host}/opt/cni/bin/drawbridge`;
       const version = spawnSync(plugin, { env: { CNI_COMMAND: "VERSION" }, encoding: "utf8" });
       assert.match(version.stdout, /"supportedVersions"/);
       const exec = podman.exec(["node", "cli/drawbridge.js", "--version"]);

@@ -14,12 +14,10 @@ import {
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
 import { writeAttachment } from "../../../cni/attachment/attachment.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
-import { findToolchain } from "../../setup/toolchain.mjs";
 import { realFileSystem, useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
@@ -249,14 +247,6 @@ describe("the built policyd", function () {
     it("policyd works in the network namespace that it is given", async () => {
       assert.equal(statSync(`/proc/${daemon.child.pid}/ns/net`).ino, statSync(namespace).ino);
       assert.notEqual(statSync(namespace).ino, statSync("/proc/self/ns/net").ino);
-    });
-
-    it("the plugin's client talks to policyd from Bun, as the plugin does", async function () {
-      const bun = process.env["DRAWBRIDGE_BUN"] ?? findToolchain(process.cwd()).bun;
-      const script = fileURLToPath(new URL("../../support/daemon/bun_main.ts", import.meta.url));
-      const { stdout, stderr } = spawnSync(bun, [script, socket], { encoding: "utf8", timeout: 20_000 });
-      assert.match(stdout, /^node-1\nrefused: policyd: message: type: "stop"/, stderr);
-      assert.match(stdout, /away: cannot connect to .*ENOENT/);
     });
 
     it("the plugin's client gives up in time when policyd does not answer", async () => {

@@ -4,7 +4,6 @@ import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts"
 import { type Address, addressPlus, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
-import { PluginServer } from "../../support/cni/plugin_server.ts";
 import { BUNDLE, type DaemonProcess, followDaemon } from "../../support/daemon/policyd.ts";
 import { type Scrape, scrapeWhen } from "../../support/daemon/scrape.ts";
 import { confined } from "../confined/confined.ts";
@@ -33,8 +32,6 @@ export class ClusterNode {
     this.podCidrs = podCidrs;
     this.files = new DaemonFiles(`${lab.scratch}/${this.name}/root`);
     this.files.write(access);
-    const server = new PluginServer(this.files.serverDirectory);
-    lab.atEnd(() => server.end());
     this.runtime = new ContainerRuntime(this.namespace, {
       configurations: this.files.at("/etc/cni/net.d"),
       binaries: this.files.at("/opt/cni/bin"),

@@ -1,9 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parse } from "yaml";
 import { daemonSet, type PodTemplate } from "../../support/daemon/daemon_set.ts";
 import { INSTALL, manifestObjects } from "../../support/daemon/manifest_grants.ts";
 import { SECCOMP_PROFILE } from "../../support/programs/podman.ts";
-import { pluginSource } from "../../support/cni/shim.ts";
+import { SOURCE } from "../cni.ts";
 import type { Confinement } from "../confined/confined.ts";
 
 /** The directory of a service account's token, which the kubelet mounts without an entry in the manifest. */
@@ -44,11 +44,6 @@ export class DaemonFiles {
     return this.at("/run/drawbridge/policyd.sock");
   }
 
-  /** The directory in which the installed shim finds the node's plugin server. */
-  get serverDirectory(): string {
-    return this.at("/run/drawbridge-plugin");
-  }
-
   /** Returns the arguments of the container. */
   args(nodeName: string): readonly string[] {
     return this.#container.args.map((text) =>
@@ -85,7 +80,7 @@ export class DaemonFiles {
     writeFileSync(this.at(`${ACCOUNT}/ca.crt`), authority);
     const fields = {
       ...this.#configuration,
-      cniSourceDirectory: this.#source(),
+      cniSourceDirectory: SOURCE,
       cniBinDirectory: this.at("/opt/cni/bin"),
       cniConfDirectory: this.at("/etc/cni/net.d"),
       socketPath: this.socket,
@@ -94,12 +89,6 @@ export class DaemonFiles {
       serviceAccountDirectory: this.at(ACCOUNT),
     };
     writeFileSync(this.at("/etc/drawbridge/policyd.yaml"), JSON.stringify(fields));
-  }
-
-  /** Makes the directory once: a restarted daemon finds the same files. */
-  #source(): string {
-    const directory = this.at("/opt/drawbridge/cni");
-    return existsSync(directory) ? directory : pluginSource(directory, this.serverDirectory);
   }
 
   get #container(): Container {

@@ -3,8 +3,11 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { BUNDLE } from "../daemon/policyd.ts";
 
-/** The code of the bundle that computes the version of a table's schema (policyd/ruleset/schema.ts). */
-const VERSION = 'update(text).digest("hex")';
+/**
+ * Matches the code of the bundle that computes the version of a table's schema (policyd/ruleset/schema.ts); the bundler
+ * may have numbered its variable.
+ */
+const VERSION = /update\((text\d*)\)\.digest\("hex"\)\.slice\(0, ?VERSION/g;
 
 /**
  * Writes a build of the daemon whose static schema differs: its tables have other versions, so that it finds none of
@@ -19,9 +22,12 @@ export function nextBuild(directory: string): string {
   const texts = new Map(
     files.map((name) => [path.join(directory, name), readFileSync(path.join(directory, name), "utf8")]),
   );
-  const [found, ...others] = [...texts].filter(([, text]) => text.includes(VERSION));
-  assert.ok(found !== undefined && others.length === 0, `one file of the build has ${VERSION}`);
+  const [found, ...others] = [...texts].filter(([, text]) => text.search(VERSION) >= 0);
+  assert.ok(found !== undefined && others.length === 0, `one file of the build has ${VERSION.source}`);
   const [file, text] = found;
-  writeFileSync(file, text.replaceAll(VERSION, 'update(text+" of the next build").digest("hex")'));
+  writeFileSync(
+    file,
+    text.replaceAll(VERSION, (code, name: string) => code.replace(name, `${name}+" of the next build"`)),
+  );
   return path.join(directory, path.basename(BUNDLE));
 }

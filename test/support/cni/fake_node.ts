@@ -1,6 +1,8 @@
 import path from "node:path";
 import type { PluginMachine } from "../../../cni/host.ts";
+import * as adding from "../../../cni/add/add.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
+import * as rare from "../../../cni/rare.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { fakeSysctl } from "../fake_sysctl.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
@@ -46,6 +48,7 @@ export function fakeNode(root: string): FakeNode {
     receiveFrom: refuse,
     setns: refuse,
     flock: () => 0,
+    lock: () => 0,
     bpf: refuse,
     openBpf: refuse,
     open: (file, flags, mode) => {
@@ -62,7 +65,9 @@ export function fakeNode(root: string): FakeNode {
     sysctl: fakeSysctl(new Map()),
     files: systemFileSystem(syscalls),
     sha256,
+    adding: () => adding,
     nodeRules: () => nodeRules,
+    rare: () => rare,
     programs: () => {
       throw new Error("this node starts no program");
     },

@@ -17,5 +17,9 @@ export function callOn(
   kernel.restart(fault);
   const configuration = { ...ipamInput({ dataDir: `${directory}/networks` }), runDir: `${directory}/run`, ...changes };
   const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
-  return runVerb(kernel.node, "drawbridge", verb, environment, JSON.stringify(configuration));
+  return runVerb(kernel.node, "drawbridge", verb, {
+    self: "drawbridge",
+    environment,
+    stdin: JSON.stringify(configuration),
+  });
 }

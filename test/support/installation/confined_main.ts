@@ -18,7 +18,7 @@ async function install(): Promise<object> {
   const installer = new Installer(hostFiles, { source: first, binaries, configurations });
   for (const directory of [binaries, configurations]) await hostFiles.makeDirectory(directory);
   await installer.removeLeftovers();
-  const written = await installer.installExecutables();
+  const written = await installer.installExecutable();
   const list = new ListFile(hostFiles, configurations, realClock, new Contest(realClock));
   const { kind, replaced } = await list.reconcile(ownPartNamed("drawbridge"));
   await installer.removeDetachList();

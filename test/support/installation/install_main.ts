@@ -15,7 +15,7 @@ for (let turn = process.pid; ; turn++) {
   const installer = new Installer(hostFiles, { source, binaries, configurations });
   for (const directory of [binaries, configurations]) await hostFiles.makeDirectory(directory);
   await installer.removeLeftovers();
-  await installer.installExecutables();
+  await installer.installExecutable();
   const list = new ListFile(hostFiles, configurations, realClock, new Contest(realClock));
   await list.reconcile(ownPartNamed(source.split("/").at(-1) ?? "", { padding: PADDING }));
   process.stdout.write(".");

@@ -1,6 +1,7 @@
 import { appendFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
+import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 
@@ -116,7 +117,8 @@ export const BREAKAGES: readonly Breakage[] = [
     text: /cni0 has no filter/,
     breaks: (node, { bridge }) =>
       node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, node.link(bridge).index)),
-    mends: (node, { bridge }) => void node.inside(() => filterChecksums(node.calls, node.link(bridge).index)),
+    mends: (node, { bridge }) =>
+      void node.inside(() => filterChecksums(node.calls, node.link(bridge).index, kernelChecksumProgram)),
   },
   commands(
     "tunnel",
@@ -160,25 +162,19 @@ export const BREAKAGES: readonly Breakage[] = [
     ...replaced("drawbridge", "#!/bin/sh\necho hello\n"),
   },
   {
-    name: "the shim executes another program",
+    name: "the plugin is gone",
     check: "cni-plugin",
-    text: /drawbridge-plugin does not answer VERSION/,
-    ...replaced("drawbridge-plugin", "#!/bin/sh\necho hello\n"),
+    text: /drawbridge is not a file/,
+    ...replaced("drawbridge", undefined),
   },
   {
-    name: "what the shim executes is gone",
+    name: "the plugin is not of this release",
     check: "cni-plugin",
-    text: /drawbridge-plugin is not a file/,
-    ...replaced("drawbridge-plugin", undefined),
-  },
-  {
-    name: "the shim is not of this release",
-    check: "cni-plugin",
-    text: /drawbridge is not the file that .*\/source has for it/,
+    text: /drawbridge is not the file that .*\/cni has for it/,
     breaks: (_, { binaryDirectory }) => appendFileSync(`${binaryDirectory}/drawbridge`, "\0"),
     mends: (_, { binaryDirectory }) => {
-      const shim = `${binaryDirectory}/drawbridge`;
-      truncateSync(shim, statSync(shim).size - 1);
+      const plugin = `${binaryDirectory}/drawbridge`;
+      truncateSync(plugin, statSync(plugin).size - 1);
     },
   },
 ];

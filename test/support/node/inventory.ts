@@ -57,7 +57,7 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
       { path: "/etc/cni/net.d/10-drawbridge.conflist", isDirectory: false, isOurs: true },
     ],
     state: ["attachments", "policyd.sock"],
-    server: { names: ["lock", "socket"], isRunning: true },
+    server: ["lock", "socket", "status", ".status.7"],
     flows: undefined,
     stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
     ...changes,

@@ -115,9 +115,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
         mtu: undefined,
       },
     },
-    plugins: {
-      value: [pluginFile("drawbridge"), pluginFile("drawbridge-plugin", { version: { answer: "1.0.0" } })],
-    },
+    plugins: { value: [pluginFile("drawbridge", { version: { answer: "1.0.0" } })] },
     nodeState: { value: [] },
     unfilteredBridges: { value: [] },
     records: { value: { records: [RECORD], unreadable: [] } },

@@ -135,7 +135,7 @@ export const HARMS: readonly Harm[] = [
     name: "the plugin's configuration is emptied",
     commit: (_node, _port, { configurations }) => empty(`${configurations}/10-drawbridge.conflist`),
   },
-  { name: "the shim is removed", commit: (_node, _port, { binaries }) => remove(`${binaries}/drawbridge`) },
+  { name: "the plugin is removed", commit: (_node, _port, { binaries }) => remove(`${binaries}/drawbridge`) },
   { name: "the daemon's socket is removed", needsDaemon: true, commit: (_node, _port, { socket }) => remove(socket) },
   {
     name: "the socket's lock is removed",

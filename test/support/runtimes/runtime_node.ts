@@ -5,13 +5,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
+import { SOURCE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { nodeState, nothingHeld } from "../cni/kernel_state.ts";
-import { PluginServer } from "../cni/plugin_server.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
-import { pluginSource } from "../cni/shim.ts";
 import { recorderScript } from "./recorder.ts";
 
 const TIMEOUT_MILLISECONDS = 60_000;
@@ -38,7 +37,6 @@ interface RunningParts {
   readonly policyd: PolicydNode;
   readonly daemon: DaemonProcess;
   readonly holder: ChildProcess;
-  readonly server: PluginServer | undefined;
 }
 
 /**
@@ -54,43 +52,34 @@ export class RuntimeNode {
   readonly #root: string;
   readonly #policyd: PolicydNode;
   readonly #holder: ChildProcess;
-  readonly #server: PluginServer | undefined;
   readonly daemon: DaemonProcess;
 
-  private constructor({ wired, root, policyd, daemon, holder, server }: RunningParts) {
+  private constructor({ wired, root, policyd, daemon, holder }: RunningParts) {
     this.wired = wired;
     this.#root = root;
     this.#policyd = policyd;
     this.daemon = daemon;
     this.#holder = holder;
-    this.#server = server;
   }
 
   /**
    * Starts the daemon and waits until it has installed its files.
    *
    * @param options `hasOwnRun` also replaces /run and leaves only the unified cgroup hierarchy, for a runtime that
-   * makes its own network namespaces; `hasServer` lets the shim start a plugin server, otherwise each call is a process
-   * of its own
+   * makes its own network namespaces
    */
-  static async start(
-    lab: Lab,
-    wired: WiredNode,
-    options: { readonly hasOwnRun?: boolean; readonly hasServer?: boolean } = {},
-  ): Promise<RuntimeNode> {
+  static async start(lab: Lab, wired: WiredNode, options: { readonly hasOwnRun?: boolean } = {}): Promise<RuntimeNode> {
     const root = `${lab.scratch}/${wired.node.name}-host`;
     for (const place of ["calls", "lib/cni/networks", "recorder", "run/lock"]) {
       mkdirSync(`${root}/${place}`, { recursive: true });
     }
-    const server = options.hasServer === true ? new PluginServer(`${root}/server`) : undefined;
-    pluginSource(`${root}/source`, ...(server === undefined ? [] : [server.runDirectory]));
     const policyd = new PolicydNode(lab, wired);
     policyd.put("node.json", JSON.stringify(nodeObject(wired)));
     const fields = {
       apiVersion: "drawbridge.dev/v1alpha1",
       kind: "PolicydConfiguration",
       installCni: true,
-      cniSourceDirectory: `${root}/source`,
+      cniSourceDirectory: SOURCE,
       cniBinDirectory: `${root}/bin`,
       cniConfDirectory: `${root}/conf`,
     };
@@ -103,7 +92,7 @@ export class RuntimeNode {
     const holder = wired.node.inside(() => spawn("unshare", args, { stdio: ["ignore", "pipe", "inherit"] }));
     lab.atEnd(() => void holder.kill("SIGKILL"));
     await once(holder.stdout, "data");
-    const node = new RuntimeNode({ wired, root, policyd, daemon, holder, server });
+    const node = new RuntimeNode({ wired, root, policyd, daemon, holder });
     node.callThrough((plugin) => recorderScript(`${root}/bin/${plugin}`, `${root}/calls`));
     return node;
   }
@@ -195,7 +184,6 @@ export class RuntimeNode {
 
   /** Ends the programs on the node; its namespaces and files are removed with the lab. */
   async end(): Promise<void> {
-    this.#server?.end();
     await this.#policyd.kill();
     this.#holder.kill("SIGKILL");
   }

@@ -4,7 +4,6 @@ import { noteOutcome } from "../../../cni/status/attach_outcome.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { carryOut } from "../../../kernel/resumable_work.ts";
 import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { configurationOf, networkInput } from "../../support/cni/cni.ts";
 import { fakeNode } from "../../support/cni/fake_node.ts";
@@ -14,12 +13,11 @@ describe("cni/status/attach_outcome", () => {
 
   function isNoted(error: Error, isForeignIpam = false): boolean {
     const runDir = `${directory()}/${Math.random()}`;
-    // oxlint-disable-next-line require-yield -- it fails before it waits for anything
-    function* fail(): Generator<never, void, void> {
+    const fail = (): never => {
       throw error;
-    }
+    };
     const configuration = configurationOf(networkInput({ runDir }));
-    assert.throws(() => carryOut(noteOutcome(fakeNode(directory()), configuration, fail(), isForeignIpam)), error);
+    assert.throws(() => noteOutcome(fakeNode(directory()), configuration, fail, isForeignIpam), error);
     return existsSync(`${runDir}/failures/attach/pods.json`);
   }
 
@@ -34,18 +32,16 @@ describe("cni/status/attach_outcome", () => {
     ];
     const runDir = `${directory()}/causes`;
     const configuration = configurationOf(networkInput({ runDir }));
-    const outcome = (work: Generator<never, void, void>): void =>
-      carryOut(noteOutcome(fakeNode(directory()), configuration, work, false));
+    const outcome = (attach: () => void): void => noteOutcome(fakeNode(directory()), configuration, attach, false);
     for (const [error, kind, cause] of cases) {
-      // oxlint-disable-next-line require-yield -- it fails before it waits for anything
-      const fail = function* (): Generator<never, void, void> {
+      const fail = (): never => {
         throw error;
       };
-      assert.throws(() => outcome(fail()), error);
+      assert.throws(() => outcome(fail), error);
       const noted = JSON.parse(readFileSync(`${runDir}/failures/${kind}/pods.json`, "utf8")) as Record<string, unknown>;
       assert.deepEqual([noted["cause"], noted["reason"]], [cause, error.message]);
     }
-    outcome((function* (): Generator<never, void, void> {})());
+    outcome(() => {});
     for (const kind of ["attach", "full"]) assert.ok(!existsSync(`${runDir}/failures/${kind}/pods.json`), kind);
   });
 

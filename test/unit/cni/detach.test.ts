@@ -22,13 +22,16 @@ describe("cni DEL after a refused ADD", () => {
 
   function run(kernel: FakeKernel, face: Face, verb: string, input: object, environment: Environment = {}): string {
     kernel.restart();
-    return runVerb(
-      kernel.node,
-      face,
-      verb,
-      { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt", ...environment },
-      JSON.stringify(input),
-    );
+    return runVerb(kernel.node, face, verb, {
+      self: face,
+      environment: {
+        CNI_CONTAINERID: "c1",
+        CNI_IFNAME: POD_INTERFACE,
+        CNI_NETNS: "/proc/self/ns/mnt",
+        ...environment,
+      },
+      stdin: JSON.stringify(input),
+    });
   }
 
   /** Puts the configuration's files below this test's directory, unless it names directories itself. */
@@ -133,9 +136,13 @@ describe("cni DEL of a pod that the daemon has detached", () => {
     const kernel = new FakeKernel(directory());
     const environment = { CNI_CONTAINERID: "c1", CNI_IFNAME: POD_INTERFACE, CNI_NETNS: "/proc/self/ns/mnt" };
     const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
-    runVerb(kernel.node, "drawbridge", "ADD", environment, JSON.stringify(input));
+    runVerb(kernel.node, "drawbridge", "ADD", { self: "drawbridge", environment, stdin: JSON.stringify(input) });
     kernel.restart();
-    runVerb(withDaemon(kernel, answer), "drawbridge", "DEL", environment, JSON.stringify({ ...input, policyd: {} }));
+    runVerb(withDaemon(kernel, answer), "drawbridge", "DEL", {
+      self: "drawbridge",
+      environment,
+      stdin: JSON.stringify({ ...input, policyd: {} }),
+    });
     const asked = [...kernel.questions.map(({ subject }) => subject), ...kernel.journal];
     const places = [`${directory()}/networks/pods`, `${directory()}/run/attachments/pods`];
     const left = places.flatMap((place) => readdirSync(place)).filter((name) => !/^(lock|last_reserved_ip)/.test(name));
@@ -156,12 +163,12 @@ describe("cni DEL of a pod that the daemon has detached", () => {
       ...kernel.node,
       syscalls: {
         ...syscalls,
-        flock: (fd, operation) => {
+        lock: (fd, milliseconds) => {
           // The pod's namespace is locked by then, for which no other pod waits (P19).
-          if (!readlinkSync(`/proc/self/fd/${fd}`).endsWith("/lock")) return syscalls.flock(fd, operation);
+          if (!readlinkSync(`/proc/self/fd/${fd}`).endsWith("/lock")) return syscalls.lock(fd, milliseconds);
           lock = fd;
           events.push("lock");
-          return syscalls.flock(fd, operation);
+          return syscalls.lock(fd, milliseconds);
         },
         send: (fd, data, flags) => {
           const lists = kernel.listsOfFlows;

@@ -31,13 +31,16 @@ describe("cni/plugin verbs", () => {
 
   function run(face: Face, verb: string, input: unknown, environment: Environment = {}): string {
     const node = fakeNode(directory());
-    const output = runVerb(
-      node,
-      face,
-      verb,
-      { CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/run/netns/does-not-exist", ...environment },
-      typeof input === "string" ? input : JSON.stringify(input),
-    );
+    const output = runVerb(node, face, verb, {
+      self: face,
+      environment: {
+        CNI_CONTAINERID: "c1",
+        CNI_IFNAME: "eth0",
+        CNI_NETNS: "/run/netns/does-not-exist",
+        ...environment,
+      },
+      stdin: typeof input === "string" ? input : JSON.stringify(input),
+    });
     assert.deepEqual(node.escapes, []);
     return output;
   }

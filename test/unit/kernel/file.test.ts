@@ -1,15 +1,8 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import {
-  identityOf,
-  isDirectory,
-  isPrivateDirectory,
-  listDirectory,
-  readTextFile,
-  writeAll,
-} from "../../../kernel/file.ts";
+import { identityOf, isDirectory, listDirectory, readTextFile, writeAll } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type FileCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
@@ -45,22 +38,6 @@ describe("kernel/file", () => {
     writeFileSync(inDirectory("plain"), "");
     assert.equal(isDirectory(files, inDirectory("plain")), false);
     assert.throws(() => listDirectory(files, inDirectory("plain")), { message: /plain: ENOTDIR/ });
-  });
-
-  it("SERVER-01: isPrivateDirectory accepts only a directory that only this user can enter", () => {
-    const user = process.geteuid?.() ?? 0;
-    mkdirSync(inDirectory("private"), { mode: 0o700 });
-    symlinkSync("private", inDirectory("link"));
-    writeFileSync(inDirectory("private-file"), "", { mode: 0o600 });
-    assert.ok(isPrivateDirectory(files, inDirectory("private"), user));
-    assert.ok(!isPrivateDirectory(files, inDirectory("private"), user + 1));
-    assert.ok(!isPrivateDirectory(files, inDirectory("link"), user));
-    assert.ok(!isPrivateDirectory(files, inDirectory("private-file"), user));
-    for (const mode of [0o710, 0o701, 0o755]) {
-      chmodSync(inDirectory("private"), mode);
-      assert.ok(!isPrivateDirectory(files, inDirectory("private"), user), mode.toString(8));
-    }
-    assert.throws(() => isPrivateDirectory(files, inDirectory("missing"), user), { message: /ENOENT/ });
   });
 
   it("listDirectory lists more entries than one system call returns", () => {

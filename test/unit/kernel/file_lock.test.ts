@@ -7,38 +7,28 @@ import { acquireFileLock } from "../../../kernel/file_lock.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
+import { polledLock } from "../../../kernel/syscall/polled_lock.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 
-/** A clock that advances only by the pauses. */
-class FakeWaiting {
-  readonly pauses: number[] = [];
-  #now = 1000;
-
-  now(): number {
-    return this.#now;
-  }
-
-  pause(milliseconds: number): void {
-    this.pauses.push(milliseconds);
-    this.#now += milliseconds;
-  }
-}
-
-/**
- * The real system calls, except that flock answers from a list and then succeeds; `closed` collects the closed
- * descriptors.
- */
+/** The real system calls, except that `lock` gives an answer; collects what was asked and which descriptors were closed. */
 class LockCalls {
-  readonly flockResults: number[] = [];
+  readonly waits: number[] = [];
   readonly closed: number[] = [];
-  readonly calls: Syscalls & FileCalls = {
-    ...nodeSyscalls(),
-    flock: () => this.flockResults.shift() ?? 0,
-    close: (fd) => {
-      this.closed.push(fd);
-      return nodeSyscalls().close(fd);
-    },
-  };
+  readonly calls: Syscalls & FileCalls;
+
+  constructor(answer = 0) {
+    this.calls = {
+      ...nodeSyscalls(),
+      lock: (_fd, milliseconds) => {
+        this.waits.push(milliseconds);
+        return answer;
+      },
+      close: (fd) => {
+        this.closed.push(fd);
+        return nodeSyscalls().close(fd);
+      },
+    };
+  }
 }
 
 describe("kernel/file_lock", () => {
@@ -50,37 +40,22 @@ describe("kernel/file_lock", () => {
   });
   after(() => rmSync(directory, { recursive: true, force: true }));
 
-  it("a free lock is taken without a pause, and its file is created", () => {
+  it("a lock's file is created, and closed with it", () => {
     const syscalls = new LockCalls();
-    const waiting = new FakeWaiting();
-    const release = acquireFileLock(syscalls.calls, lock, waiting);
-    assert.deepEqual(waiting.pauses, []);
+    const release = acquireFileLock(syscalls.calls, lock);
     assert.deepEqual(syscalls.closed, []);
     release();
     assert.equal(syscalls.closed.length, 1);
     assert.equal(statSync(lock).mode & 0o027, 0);
   });
 
-  it("a lock that another process holds is tried again after short, growing pauses, also after a signal", () => {
-    const syscalls = new LockCalls();
-    syscalls.flockResults.push(...Array.from({ length: 20 }, (_, i) => (i === 3 ? -Errno.EINTR : -Errno.EAGAIN)));
-    const waiting = new FakeWaiting();
-    acquireFileLock(syscalls.calls, lock, waiting)();
-    assert.equal(waiting.pauses.length, 20);
-    assert.ok(waiting.pauses.every((pause) => pause > 0 && pause <= 4));
-    assert.ok((waiting.pauses[0] ?? 1) <= 0.1);
-  });
-
   it("after ten seconds the error says how to find the holder, and the file is closed", () => {
-    const syscalls = new LockCalls();
-    syscalls.flockResults.push(...Array.from({ length: 20_000 }, () => -Errno.EAGAIN));
-    const waiting = new FakeWaiting();
-    assert.throws(() => acquireFileLock(syscalls.calls, lock, waiting), {
+    const syscalls = new LockCalls(-Errno.EAGAIN);
+    assert.throws(() => acquireFileLock(syscalls.calls, lock), {
       code: "ERR_LOCK_TIMEOUT",
       message: `${lock}: held by another process for 10 s; see who with \`fuser ${lock}\``,
     });
-    const waited = waiting.pauses.reduce((sum, pause) => sum + pause, 0);
-    assert.ok(waited >= 10_000 && waited < 10_010, `${waited} ms`);
+    assert.deepEqual(syscalls.waits, [10_000]);
     assert.equal(syscalls.closed.length, 1);
   });
 
@@ -102,7 +77,7 @@ describe("kernel/file_lock", () => {
       [link, 0],
     ] as const) {
       const syscalls = new LockCalls();
-      assert.throws(() => acquireFileLock(syscalls.calls, place, new FakeWaiting()), {
+      assert.throws(() => acquireFileLock(syscalls.calls, place), {
         code: "ERR_STORE",
         message: `${place}: not a regular file; expected the lock, an empty file: remove it`,
       });
@@ -113,12 +88,39 @@ describe("kernel/file_lock", () => {
   });
 
   it("any other errno of flock is thrown at once, and the file is closed", () => {
-    const syscalls = new LockCalls();
-    syscalls.flockResults.push(-Errno.EBADF);
-    assert.throws(() => acquireFileLock(syscalls.calls, lock, new FakeWaiting()), {
+    const syscalls = new LockCalls(-Errno.EBADF);
+    assert.throws(() => acquireFileLock(syscalls.calls, lock), {
       code: "ERR_SYSCALL",
       message: /^flock .*: EBADF/,
     });
     assert.equal(syscalls.closed.length, 1);
+  });
+
+  it("on Node a held lock is tried again after short, growing pauses, also after a signal, until the time is over", () => {
+    const pauses: number[] = [];
+    let now = 1000;
+    const waiting = {
+      now: () => now,
+      pause: (milliseconds: number) => {
+        pauses.push(milliseconds);
+        now += milliseconds;
+      },
+    };
+    let tries = 0;
+    const freed = (): number => (tries++ < 20 ? (tries === 3 ? -Errno.EINTR : -Errno.EAGAIN) : 0);
+    assert.equal(polledLock(freed, 3, 10_000, waiting), 0);
+    assert.equal(pauses.length, 20);
+    assert.ok(pauses.every((pause) => pause > 0 && pause <= 4));
+    assert.ok((pauses[0] ?? 1) <= 0.1);
+    now = 1000;
+    assert.equal(
+      polledLock(() => -Errno.EAGAIN, 3, 10_000, waiting),
+      -Errno.EAGAIN,
+    );
+    assert.ok(now >= 11_000 && now < 11_010, `${now} ms`);
+    assert.equal(
+      polledLock(() => -Errno.EBADF, 3, 10_000, waiting),
+      -Errno.EBADF,
+    );
   });
 });

@@ -70,6 +70,10 @@ export class ScriptedSyscalls implements Syscalls {
     return result;
   }
 
+  lock(): number {
+    return 0;
+  }
+
   flock(): number {
     return 0;
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { UnixStream } from "../../../kernel/unix_stream.ts";
-import type { Waiting } from "../../../kernel/resumable_work.ts";
+import type { Waiting } from "../../../kernel/waiting.ts";
 import { ScriptedSyscalls } from "./scripted_syscalls.ts";
 
 const PATH = "/run/drawbridge/policyd.sock";

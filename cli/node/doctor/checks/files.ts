@@ -1,5 +1,5 @@
 import { type Address, compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
-import { PLUGIN, SHIM } from "../../../../cni/executables.ts";
+import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
 import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
 import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
@@ -114,13 +114,10 @@ export const plugins: Check = {
     (seen(found) ?? []).flatMap(({ name, isFile, isExecutable, isAsShipped, version }): readonly Remark[] => {
       const path = `${place.binaryDirectory}/${name}`;
       const way =
-        name === SHIM || name === PLUGIN
+        name === PLUGIN
           ? `start policyd with installCni: true, or copy it from the image: dist/cni/${name}`
           : `install it, such as from the package kubernetes-cni, or take ${name} out of the network configuration`;
-      const why =
-        name === PLUGIN
-          ? `${SHIM} executes it, so every pod of this network fails to start`
-          : "every pod of this network fails to start";
+      const why = "every pod of this network fails to start";
       if (!isFile) return [{ severity: "error", what: `${path} is not a file`, why, way }];
       if (!isExecutable) {
         return [{ severity: "error", what: `${path} is not executable`, why, way: `chmod 755 ${path}` }];

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { RequestOptions } from "node:https";
-import type { KubeConfig } from "@kubernetes/client-node";
+import type { KubeConfig } from "./kubeconfig_library.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { printable } from "../../../log/line.ts";
 
@@ -67,7 +67,7 @@ async function loadConfig({
   kubeconfig,
   context,
 }: KubeconfigChoice): Promise<{ readonly config: KubeConfig; readonly name: string }> {
-  const library = await import("@kubernetes/client-node");
+  const library = await import("./kubeconfig_library.ts");
   const name = kubeconfig ?? "kubeconfig";
   const config = new library.KubeConfig();
   // Among several files in KUBECONFIG the first one determines the current context, as for kubectl.

@@ -1,11 +1,10 @@
 import { copyFileSync, linkSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
-import { LOOPBACK_PLUGIN, PLUGIN, SHIM } from "../../../../cni/executables.ts";
+import { LOOPBACK_PLUGIN, PLUGIN } from "../../../../cni/executables.ts";
 import { DRAWBRIDGE } from "../../../lab/cni.ts";
 import type { Lab } from "../../../lab/lab.ts";
 import { BUNDLE } from "../../../support/daemon/policyd.ts";
-import { emitShim } from "../../../support/cni/shim.ts";
 import { imageStart } from "../../daemon/image_start.ts";
 import { waitUntilSynced } from "../../with_policyd.ts";
 import type { ContainerdNode } from "./containerd_node.ts";
@@ -23,7 +22,7 @@ export interface Attacher {
   install(lab: Lab, node: ContainerdNode, pods: readonly object[]): void;
 }
 
-/** Our shim with its plugin server, as an installation has them, without the daemon. */
+/** Our plugin without the daemon. */
 export const PLUGIN_ONLY: Attacher = {
   title: "plugin",
   name: "plugin",
@@ -83,9 +82,7 @@ export function podObjects(names: readonly string[]): readonly object[] {
 
 function installPlugin(node: ContainerdNode): void {
   copyFileSync(DRAWBRIDGE, path.join(node.plugins, PLUGIN));
-  // The run directory of a node, which is in memory.
-  emitShim(path.join(node.plugins, SHIM), "/run/drawbridge-plugin");
-  linkSync(path.join(node.plugins, SHIM), path.join(node.plugins, LOOPBACK_PLUGIN));
+  linkSync(path.join(node.plugins, PLUGIN), path.join(node.plugins, LOOPBACK_PLUGIN));
 }
 
 function ourList(node: ContainerdNode, further: object): object {

@@ -78,12 +78,12 @@ describe("cli/node: cleanup", () => {
   });
 
   /** The directories that a runtime needs to delete a pod. */
-  const FOR_PODS = ["/run/drawbridge-plugin", "/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
+  const FOR_PODS = ["/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
   const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
 
   it("DOCTOR-03 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
-    assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
+    assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, SERVER, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
       kept.map(({ what }) => what),
       ["/opt/cni/bin/loopback", ...PROGRAMS, `link ${HOST}`, "link drawbridge0", ...FOR_PODS],
@@ -97,6 +97,7 @@ describe("cli/node: cleanup", () => {
       ...KERNEL,
       `connection by ${HOST}`,
       "link drawbridge0",
+      SERVER,
       "file /run/drawbridge/policyd.sock",
     ]);
     assert.deepEqual(
@@ -124,7 +125,7 @@ describe("cli/node: cleanup", () => {
       kept.map(({ what }) => what),
       ["/opt/cni/bin/loopback"],
     );
-    assert.deepEqual([pods, notes.length], [[], 1]);
+    assert.deepEqual([pods, notes], [[], []]);
   });
 
   it("UNINSTALL-03: the list for deletion attaches nothing, keeps the plugins of others, and is recognized again", () => {
@@ -193,11 +194,7 @@ describe("cli/node: cleanup", () => {
     ["a store with other files", { stores: [{ path: "/store", strange: ["notes"] }] }, "/store"],
     ["a state directory with other files", { state: ["notes"] }, "/run/drawbridge"],
     ["a flow ledger's directory with other files", { flows: ["all-1.jsonl", "notes"] }, PLACE.flowDirectory],
-    [
-      "a plugin server's directory with other files",
-      { server: { names: ["lock", "notes"], isRunning: false } },
-      "/run/drawbridge-plugin",
-    ],
+    ["a former server's directory with other files", { server: ["lock", "notes"] }, PLACE.serverDirectory],
   ];
   for (const [name, changes, what] of FOREIGN) {
     it(`DOCTOR-03: ${name} stays`, () => {
@@ -218,24 +215,9 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
   });
 
-  it("DOCTOR-03: a running plugin server is noted, and its directory is removed wherever the state directory is", () => {
-    const links = [BRIDGE];
-    const running = inventory({ links });
-    assert.match(cleanupPlan(running, false).notes.join(), /^a plugin server runs: .*ends by itself within a minute$/);
-    const elsewhere = inventory({
-      links,
-      place: { ...PLACE, stateDirectory: "/run/other" },
-      state: ["attachments"],
-      server: { names: ["lock"], isRunning: false },
-    });
-    const { removals, notes } = cleanupPlan(elsewhere, true);
-    assert.deepEqual(
-      texts(removals).filter((text) => text.includes("/run/")),
-      [SERVER, "directory /run/other"],
-    );
-    assert.deepEqual(notes, []);
-    const without = inventory({ links, server: undefined, state: ["attachments"] });
-    assert.ok(!texts(cleanupPlan(without, true).removals).includes(SERVER));
+  it("DOCTOR-03: without the directory of a former release's server there is nothing of it to remove", () => {
+    const { removals, kept } = cleanupPlan(inventory({ server: undefined }), true);
+    assert.ok(![...texts(removals), ...kept.map(({ what }) => what)].join().includes(PLACE.serverDirectory));
   });
 
   it("DOCTOR-03: a veth with a name like ours and another MAC address is not touched", () => {

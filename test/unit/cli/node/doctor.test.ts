@@ -187,22 +187,9 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ],
   [
     "cni-plugin",
-    {
-      plugins: {
-        value: [
-          pluginFile("drawbridge"),
-          pluginFile("drawbridge-plugin", { isFile: false, isExecutable: false, isAsShipped: undefined }),
-        ],
-      },
-    },
-    "error",
-    /drawbridge-plugin is not a file/,
-  ],
-  [
-    "cni-plugin",
-    { plugins: { value: [pluginFile("drawbridge-plugin", { isAsShipped: false })] } },
+    { plugins: { value: [pluginFile("drawbridge", { isAsShipped: false })] } },
     "warning",
-    /drawbridge-plugin is not the file that \/opt\/drawbridge\/cni has for it/,
+    /drawbridge is not the file that \/opt\/drawbridge\/cni has for it/,
   ],
   ["attachments", { links: { value: LINKS.slice(0, 3) } }, "warning", /of default\/web-0 eth0 is gone/],
   [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { isOurExecutable, isSameContent, isShim } from "../../../../cli/node/machine/program_words.ts";
+import { isOurExecutable, isSameContent } from "../../../../cli/node/machine/program_words.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -19,23 +19,15 @@ describe("cli/node: recognizing our programs", () => {
     return `${directory}/${name}`;
   }
 
-  it("DOCTOR-03: plugin and shim are recognized by their words anywhere in the file, and other files are not", () => {
-    for (const words of ["Drawbridge CNI plugin", "drawbridge-server"]) {
+  it("DOCTOR-03: our plugin and the two files of a former release are recognized by their words anywhere in the file, and other files are not", () => {
+    for (const words of ["Drawbridge CNI plugin", "drawbridge-plugin"]) {
       for (const before of [0, 1, MEBIBYTE - 5, MEBIBYTE, 2 * MEBIBYTE - 20, 2 * MEBIBYTE - words.length]) {
         assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}${words}`)), `${words} after ${before}`);
       }
     }
-    for (const content of ["", "drawbridge", "drawbridge-serve", "-".repeat(MEBIBYTE + 1)]) {
+    for (const content of ["", "drawbridge", "drawbridge-plugi", "-".repeat(MEBIBYTE + 1)]) {
       assert.ok(!isOurExecutable(file("program", content)), content.slice(0, 20));
     }
-  });
-
-  it("DOCTOR-02: only a small file that starts a server is a shim", () => {
-    assert.ok(isShim(file("shim", "ELF drawbridge-server")));
-    assert.ok(!isShim(file("plugin", `drawbridge-server${"-".repeat(MEBIBYTE)}`)));
-    assert.ok(!isShim(file("another", "ELF")));
-    assert.ok(!isShim(directory));
-    assert.ok(!isShim(`${directory}/missing`));
   });
 
   it("DOCTOR-01: files are compared by their content", () => {

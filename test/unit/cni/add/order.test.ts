@@ -49,7 +49,11 @@ describe("cni order of events", () => {
         CNI_NETNS: "/proc/self/ns/mnt",
         CNI_PATH: `${directory()}/plugins`,
       };
-      return runVerb(node, "drawbridge", verb, environment, JSON.stringify({ ...this.#configuration, ...more }));
+      return runVerb(node, "drawbridge", verb, {
+        self: "drawbridge",
+        environment,
+        stdin: JSON.stringify({ ...this.#configuration, ...more }),
+      });
     }
 
     /** Returns the addresses and records of the pod. */

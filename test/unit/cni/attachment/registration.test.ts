@@ -11,7 +11,7 @@ import {
   unregister,
   type Unregistration,
 } from "../../../../cni/attachment/registration.ts";
-import { carryOut, type Waiting } from "../../../../kernel/resumable_work.ts";
+import type { Waiting } from "../../../../kernel/waiting.ts";
 import { frame } from "../../../../cni/attachment/message_frame.ts";
 import { parseRequest, type PolicydReply, replyToJson } from "../../../../cni/attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
@@ -68,11 +68,7 @@ class Daemon extends ScriptedSyscalls implements Waiting {
 
   /** Registers a pod as ADD does. */
   register(access: RegistrationAccess): void {
-    const registration = carryOut(
-      register(this.node, access, attachmentRecord(), { runDir: "/nowhere", waiting: this }),
-      this,
-    );
-    carryOut(registration.wait(), this);
+    register(this.node, access, attachmentRecord(), { runDir: "/nowhere", waiting: this }).wait();
   }
 }
 
@@ -176,7 +172,7 @@ describe("cni/registration", () => {
 
   it("DEL-02: unregister returns how far the daemon has come, and does not wait for one that is away", () => {
     const name = { network: "drawbridge", containerId: "c0ffee", ifname: "eth0" };
-    const doneBy = (daemon: Daemon): Unregistration => carryOut(unregister(daemon.node, FAIL, name), daemon);
+    const doneBy = (daemon: Daemon): Unregistration => unregister(daemon.node, FAIL, name);
     assert.equal(doneBy(new Daemon(0, [reply({ type: "done", isDetached: true })])), "detached");
     assert.equal(doneBy(new Daemon(0, [reply({ type: "done", isDetached: false })])), "forgotten");
     assert.equal(doneBy(new Daemon(0, [reply({ type: "done" })])), "forgotten");

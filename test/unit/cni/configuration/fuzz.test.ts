@@ -95,7 +95,7 @@ describe("cni fuzz", function () {
 function check(root: string, face: Face, call: MutatedCall): number | "ok" {
   const node = fakeNode(root);
   try {
-    const output = runVerb(node, face, call.verb, call.environment, call.stdin);
+    const output = runVerb(node, face, call.verb, { self: face, environment: call.environment, stdin: call.stdin });
     if (call.verb === "ADD") assertResult(output);
     else assert.equal(output, "");
     return "ok";

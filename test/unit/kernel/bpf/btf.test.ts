@@ -1,64 +1,72 @@
 import assert from "node:assert/strict";
-import { type Btf, memberOf, readBtf } from "../../../../kernel/bpf/btf.ts";
+import { type Member, membersOf, type ReadPart } from "../../../../kernel/bpf/btf.ts";
 import { packetLayout } from "../../../../kernel/bpf/packet_layout.ts";
 import { type BtfMember, type BtfType, btfBytes, INT, packetTypes } from "./btf_bytes.ts";
 
-function read(types: readonly BtfType[]): Btf {
-  const btf = readBtf(btfBytes(types));
-  assert.ok(btf !== undefined);
-  return btf;
+/** Returns the parts of these bytes, and fails for a part that lies before their beginning. */
+function partsOf(bytes: Uint8Array): ReadPart {
+  return (start, end) => {
+    assert.ok(start >= 0);
+    return bytes.subarray(start, end);
+  };
+}
+
+function read(types: readonly BtfType[]): ReadPart {
+  return partsOf(btfBytes(types));
 }
 
 describe("kernel/bpf/btf", () => {
-  it("memberOf adds the offsets of unnamed structs and unions, and returns the width of a bit field", () => {
+  const memberOf = (parts: ReadPart, struct: string, member: string): Member | undefined =>
+    membersOf(parts, struct)?.get(member);
+
+  it("membersOf adds the offsets of unnamed structs and unions, and has the width of a bit field", () => {
     const btf = read(packetTypes());
     assert.deepEqual(memberOf(btf, "sk_buff", "csum_offset"), { offset: 1024 + 64 + 16, width: 0 });
     assert.deepEqual(memberOf(btf, "sk_buff", "ip_summed"), { offset: 1024 + 5, width: 2 });
     assert.deepEqual(memberOf(btf, "sk_buff", "head"), { offset: 1536, width: 0 });
   });
 
-  it("memberOf finds no member of another name, of a beginning of a name, or of a named part", () => {
+  it("membersOf has no members of a named part, and is undefined for a name that is only the beginning of a struct's", () => {
     const named = { name: "inner", type: 2, offset: 64 };
     const btf = read([
       INT,
       { kind: "struct", name: "inner_type", members: [{ name: "hidden", type: 1, offset: 0 }] },
       { kind: "struct", name: "outer", members: [named] },
     ]);
-    assert.equal(memberOf(btf, "outer", "hidden"), undefined);
-    assert.equal(memberOf(btf, "outer", "inn"), undefined);
-    assert.equal(memberOf(btf, "outer", "inner2"), undefined);
-    assert.equal(memberOf(btf, "other", "inner"), undefined);
-    assert.deepEqual(memberOf(btf, "outer", "inner"), { offset: 64, width: 0 });
+    assert.deepEqual([...(membersOf(btf, "outer") ?? [])], [["inner", { offset: 64, width: 0 }]]);
+    for (const other of ["other", "out", "outer2", "inner"]) assert.equal(membersOf(btf, other), undefined, other);
   });
 
-  it("memberOf ends for a struct that contains itself", () => {
+  it("membersOf is undefined for a struct that contains itself", () => {
     const btf = read([{ kind: "struct", name: "ring", members: [{ name: "", type: 1, offset: 0 }] }]);
-    assert.equal(memberOf(btf, "ring", "gone"), undefined);
+    assert.equal(membersOf(btf, "ring"), undefined);
   });
 
-  it("readBtf reads types of every kind, with the bytes that follow each", () => {
+  it("membersOf finds a struct after types of every kind, with the bytes that follow each, and after thousands of them", () => {
     const others: readonly BtfType["kind"][] = ["pointer", "array", "enum", "function prototype", "enum of 64 bits"];
-    const types = packetTypes();
-    const btf = read([
-      ...types,
-      ...others.map((kind): BtfType => ({ kind })),
-      { kind: "struct", name: "last", members: [] },
-    ]);
-    assert.equal(btf.types.length, 1 + types.length + others.length + 1);
+    const types = [
+      ...Array.from({ length: 5000 }, (_, i): BtfType[] => [
+        ...others.map((kind): BtfType => ({ kind })),
+        { kind: "struct", name: `a_name_that_fills_the_strings_${i}`, members: [] },
+      ]).flat(),
+      { kind: "struct", name: "last", members: [{ name: "one", type: 1, offset: 8 }] } as const,
+    ];
+    assert.deepEqual(memberOf(read(types), "last", "one"), { offset: 8, width: 0 });
   });
 
-  it("bytes that are not BTF, that end too early or that have an unknown kind of type are refused", () => {
+  it("bytes that are not BTF, that end too early or that have an unknown kind of type have no struct", () => {
     const bytes = btfBytes(packetTypes());
-    assert.equal(readBtf(new Uint8Array()), undefined);
-    assert.equal(readBtf(new Uint8Array(64)), undefined);
+    const whole = [...(membersOf(partsOf(bytes), "sk_buff") ?? [])];
+    assert.equal(membersOf(partsOf(new Uint8Array()), "sk_buff"), undefined);
+    assert.equal(membersOf(partsOf(new Uint8Array(64)), "sk_buff"), undefined);
     for (let length = 0; length < bytes.length; length++) {
-      const part = readBtf(bytes.slice(0, length));
-      assert.ok(part === undefined || memberOf(part, "sk_buff", "nothing") === undefined, `${length} bytes`);
+      const part = membersOf(partsOf(bytes.slice(0, length)), "sk_buff");
+      assert.ok(part === undefined || part.size <= whole.length, `${length} bytes`);
     }
     const unknown = bytes.slice();
     // The kind of the first type.
     unknown[24 + 7] = 30;
-    assert.equal(readBtf(unknown), undefined);
+    assert.equal(membersOf(partsOf(unknown), "sk_buff"), undefined);
   });
 });
 

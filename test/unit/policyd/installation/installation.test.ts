@@ -45,7 +45,7 @@ describe("policyd/installation", function () {
     logger = recordingLogger();
     events = recordingNotices();
     mkdirSync(`${root}/source`);
-    for (const name of ["drawbridge", "drawbridge-plugin"]) writeFileSync(`${root}/source/${name}`, "#!/bin/sh\n");
+    writeFileSync(`${root}/source/drawbridge`, "#!/bin/sh\n");
   });
   afterEach(async () => {
     for (const installation of running) await installation.stop();

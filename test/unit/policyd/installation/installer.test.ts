@@ -37,10 +37,9 @@ function executable(version: string): string {
   EXECUTABLES.set(version, text);
   return text;
 }
-/** The shim needs the plugin beside it, like the real one. */
-const shim = (version: string): string => `#!/bin/sh\n# ${version}\nexec "\${0%/*}/drawbridge-plugin"\n`;
 const NAMES = ["drawbridge", "drawbridge-ipam", "loopback"];
-const ALL_NAMES = ["drawbridge", "drawbridge-ipam", "drawbridge-plugin", "loopback"];
+/** Releases until 0.1 had a small file under the names, which executed the plugin beside it. */
+const SHIM = `#!/bin/sh\nexec "\${0%/*}/drawbridge-plugin"\n`;
 const CONFIGURATION = { old: freshText(ownPartNamed("old")), new: freshText(ownPartNamed("new", { mtu: 1400 })) };
 
 type Version = keyof typeof CONFIGURATION;
@@ -62,15 +61,17 @@ describe("policyd/installation: the installer", function () {
 
   function ship(version: string): void {
     mkdirSync(`${root}/source`, { recursive: true });
-    writeFileSync(`${root}/source/drawbridge-plugin`, executable(version));
-    writeFileSync(`${root}/source/drawbridge`, shim(version));
+    writeFileSync(`${root}/source/drawbridge`, executable(version));
   }
 
-  /** Makes the directory of a release that had the plugin itself under all names. */
-  function withoutShim(version: string): void {
-    for (const name of [...NAMES, "drawbridge-plugin"]) rmSync(`${root}/bin/${name}`);
-    writeFileSync(`${root}/bin/drawbridge`, executable(version), { mode: 0o755 });
-    for (const name of NAMES.slice(1)) linkSync(`${root}/bin/drawbridge`, `${root}/bin/${name}`);
+  /** Makes the directory of a former release, with names of one file or, without hard links, with copies. */
+  function formerRelease(hasLinks = true): void {
+    rmSync(`${root}/bin`, { recursive: true, force: true });
+    mkdirSync(`${root}/bin`);
+    writeFileSync(`${root}/bin/drawbridge-plugin`, executable("old"), { mode: 0o755 });
+    writeFileSync(`${root}/bin/drawbridge`, SHIM, { mode: 0o755 });
+    for (const name of NAMES.slice(1))
+      (hasLinks ? linkSync : copyFileSync)(`${root}/bin/drawbridge`, `${root}/bin/${name}`);
   }
 
   /** Installs in the daemon's order. */
@@ -78,7 +79,7 @@ describe("policyd/installation: the installer", function () {
     const installer = new Installer(files, places());
     for (const directory of [places().binaries, places().configurations]) await files.makeDirectory(directory);
     await installer.removeLeftovers();
-    const names = await installer.installExecutables();
+    const names = await installer.installExecutable();
     const clock = new FakeClock();
     const list = new ListFile(files, places().configurations, clock, new Contest(clock));
     const own = version === "old" ? ownPartNamed("old") : ownPartNamed("new", { mtu: 1400 });
@@ -94,7 +95,7 @@ describe("policyd/installation: the installer", function () {
     return spawnSync(`${root}/bin/${name}`, { encoding: "utf8" }).stdout.trim();
   }
 
-  /** Replaces every name of the shim by a link to a file elsewhere. */
+  /** Replaces every name of the plugin by a link to a file elsewhere. */
   function linkAway(): void {
     copyFileSync(`${root}/bin/drawbridge`, `${root}/elsewhere`);
     for (const name of NAMES) {
@@ -106,17 +107,13 @@ describe("policyd/installation: the installer", function () {
   /** Checks what a runtime finds at this moment. @returns the version of the configuration */
   function observe(allowed: readonly Version[]): string | undefined {
     const found = readdirSync(`${root}/conf`).filter((name) => /\.(conf|conflist|json)$/.test(name));
-    const present = ALL_NAMES.filter((name) => existsSync(`${root}/bin/${name}`));
+    const present = NAMES.filter((name) => existsSync(`${root}/bin/${name}`));
     const texts = new Map(present.map((name) => [name, seen(`${root}/bin/${name}`)]));
-    const plugin = texts.get("drawbridge-plugin");
     for (const [name, text] of texts) {
-      // A release without a shim has the plugin under all names.
-      const isWhole = allowed.some(
-        (one) => text === executable(one) || (name !== "drawbridge-plugin" && text === shim(one)),
-      );
+      const isWhole = allowed.some((one) => text === executable(one) || (one === "old" && text === SHIM));
       assert.ok(isWhole, `${name} is torn: ${text.length} bytes`);
-      if (text === shim("old")) assert.ok(plugin !== undefined, `${name} has no plugin beside it`);
-      if (text === shim("new")) assert.equal(plugin, executable("new"), `${name} is before its plugin`);
+      const hasPlugin = text !== SHIM || seen(`${root}/bin/drawbridge-plugin`) === executable("old");
+      assert.ok(hasPlugin, `${name} has no plugin beside it`);
     }
     if (found.length === 0) return undefined;
     assert.deepEqual(found, [CONFIGURATION_FILE]);
@@ -125,7 +122,7 @@ describe("policyd/installation: the installer", function () {
     assert.ok(version !== undefined, `the configuration is torn: ${text}`);
     assert.equal(statSync(`${root}/conf/${CONFIGURATION_FILE}`).mode & 0o7777, 0o600);
     for (const name of NAMES) assert.ok(existsSync(`${root}/bin/${name}`), `a configuration without ${name}`);
-    if (version === "new") assert.equal(texts.get("drawbridge"), shim("new"));
+    if (version === "new") assert.equal(texts.get("drawbridge"), executable("new"));
     return version;
   }
 
@@ -150,7 +147,8 @@ describe("policyd/installation: the installer", function () {
     "a first installation",
     "an upgrade",
     "an upgrade of links",
-    "an upgrade of a release without a shim",
+    "an upgrade of a former release",
+    "an upgrade of a former release without hard links",
   ] as const) {
     it(`D5: ${kind} that is killed at any call leaves old or new files whole, and no configuration without the plugin`, async () => {
       const isUpgrade = kind !== "a first installation";
@@ -160,7 +158,7 @@ describe("policyd/installation: the installer", function () {
       root = newRoot(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
       if (isUpgrade) await prepare("old");
       if (kind === "an upgrade of links") linkAway();
-      if (kind === "an upgrade of a release without a shim") withoutShim("old");
+      if (kind.includes("former")) formerRelease(!kind.includes("without"));
       ship("new");
       template = `${root}-template`;
       linkTree(root, template);
@@ -181,7 +179,8 @@ describe("policyd/installation: the installer", function () {
           // The next start completes the installation and removes leftovers.
           await install("new");
           assert.equal(observe(["new"]), "new", `killed ${moment} call ${call}`);
-          assert.deepEqual(readdirSync(`${root}/bin`).sort(), ALL_NAMES);
+          await install("new");
+          assert.deepEqual(readdirSync(`${root}/bin`).sort(), NAMES);
           assert.deepEqual(readdirSync(`${root}/conf`), [CONFIGURATION_FILE]);
         }
       }
@@ -193,7 +192,7 @@ describe("policyd/installation: the installer", function () {
   it("D5: files that are correct are not written again", async () => {
     await prepare("new");
     const stateOf = () =>
-      [...ALL_NAMES.map((name) => `bin/${name}`), `conf/${CONFIGURATION_FILE}`].map(
+      [...NAMES.map((name) => `bin/${name}`), `conf/${CONFIGURATION_FILE}`].map(
         (name) => statSync(`${root}/${name}`).ino,
       );
     const before = [stateOf(), statSync(`${root}/bin`).mtimeMs, statSync(`${root}/conf`).mtimeMs];
@@ -203,13 +202,7 @@ describe("policyd/installation: the installer", function () {
 
   it("D6: removed, overwritten, truncated and unusable files are restored", async () => {
     const harms: readonly (readonly [harm: () => void, written: readonly unknown[]])[] = [
-      [
-        () => rmSync(`${root}/bin`, { recursive: true }),
-        [["drawbridge-plugin", "drawbridge-ipam", "loopback", "drawbridge"], false],
-      ],
-      [() => rmSync(`${root}/bin/drawbridge-plugin`), [["drawbridge-plugin"], false]],
-      [() => writeFileSync(`${root}/bin/drawbridge-plugin`, "torn"), [["drawbridge-plugin"], false]],
-      [() => chmodSync(`${root}/bin/drawbridge-plugin`, 0o644), [["drawbridge-plugin"], false]],
+      [() => rmSync(`${root}/bin`, { recursive: true }), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
       [() => rmSync(`${root}/bin/drawbridge`), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
       [() => rmSync(`${root}/bin/drawbridge-ipam`), [["drawbridge-ipam"], false]],
       [() => rmSync(`${root}/bin/loopback`), [["loopback"], false]],
@@ -244,7 +237,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual(await install("new"), [["drawbridge-ipam", "loopback", "drawbridge"], false]);
     const areLinks = () => NAMES.map((name) => lstatSync(`${root}/bin/${name}`).isSymbolicLink());
     assert.deepEqual(areLinks(), [false, false, false]);
-    assert.equal(readFileSync(`${root}/elsewhere`, "utf8"), shim("new"));
+    assert.equal(readFileSync(`${root}/elsewhere`, "utf8"), executable("new"));
     for (const name of NAMES.slice(1)) {
       rmSync(`${root}/bin/${name}`);
       symlinkSync("drawbridge", `${root}/bin/${name}`);
@@ -268,16 +261,27 @@ describe("policyd/installation: the installer", function () {
     for (const name of NAMES.slice(1)) symlinkSync("drawbridge", `${root}/bin/${name}`);
     await install("new");
     assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
-    withoutShim("old");
-    await install("new");
-    assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
+  });
+
+  it("D5: the executable of a former release is removed by the pass after the one that replaces what executes it", async () => {
+    ship("new");
+    for (const hasLinks of [true, false]) {
+      formerRelease(hasLinks);
+      assert.deepEqual(NAMES.map(outputOf), ["old", "old", "old"]);
+      const [written] = await install("new");
+      assert.deepEqual(written, ["drawbridge-ipam", "loopback", "drawbridge"]);
+      assert.ok(existsSync(`${root}/bin/drawbridge-plugin`), "a call that has begun may execute it");
+      await install("new");
+      assert.deepEqual(readdirSync(`${root}/bin`).sort(), NAMES);
+      assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
+    }
   });
 
   it("D5: another add-on's loopback that is a dangling link in the daemon's container stays; our names are replaced", async () => {
     ship("new");
     mkdirSync(`${root}/bin`);
     for (const name of NAMES) symlinkSync("/run/not-in-this-container/plugin", `${root}/bin/${name}`);
-    assert.deepEqual(await install("new"), [["drawbridge-plugin", "drawbridge-ipam", "drawbridge"], true]);
+    assert.deepEqual(await install("new"), [["drawbridge-ipam", "drawbridge"], true]);
     assert.deepEqual(
       NAMES.map((name) => lstatSync(`${root}/bin/${name}`).isSymbolicLink()),
       [false, false, true],
@@ -287,19 +291,17 @@ describe("policyd/installation: the installer", function () {
 
   it("D4: a running plugin is replaced and keeps running", async () => {
     mkdirSync(`${root}/source`);
-    for (const name of ["drawbridge", "drawbridge-plugin"]) copyFileSync("/bin/sleep", `${root}/source/${name}`);
+    copyFileSync("/bin/sleep", `${root}/source/drawbridge`);
     await install("old");
-    const both = ["drawbridge", "drawbridge-plugin"].map((name) =>
-      spawn(`${root}/bin/${name}`, ["60"], { stdio: "ignore" }),
-    );
+    const running = spawn(`${root}/bin/drawbridge`, ["60"], { stdio: "ignore" });
     try {
-      await Promise.all(both.map((running) => once(running, "spawn")));
+      await once(running, "spawn");
       ship("new");
       await install("new");
       assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
-      for (const { exitCode, signalCode } of both) assert.deepEqual([exitCode, signalCode], [null, null]);
+      assert.deepEqual([running.exitCode, running.signalCode], [null, null]);
     } finally {
-      for (const running of both) running.kill("SIGKILL");
+      running.kill("SIGKILL");
     }
   });
 
@@ -325,15 +327,8 @@ describe("policyd/installation: the installer", function () {
       readdirSync(`${root}/bin`).filter((name) => name.endsWith(".tmp")),
       [],
     );
-    for (const name of ["drawbridge", "drawbridge-plugin"]) {
-      ship("old");
-      rmSync(`${root}/source/${name}`);
-      const text = new RegExp(
-        `source/${name} is not a file; expected drawbridge-plugin and drawbridge.*cniSourceDirectory`,
-      );
-      await assert.rejects(install("new"), text);
-    }
-    assert.equal(readFileSync(`${root}/bin/drawbridge-plugin`, "utf8"), executable("new"), "nothing was written");
+    rmSync(`${root}/source/drawbridge`);
+    await assert.rejects(install("new"), /source\/drawbridge is not a file; expected .*cniSourceDirectory/);
     assert.ok(!existsSync(`${root}/conf/${CONFIGURATION_FILE}`));
   });
 });

@@ -1,0 +1,58 @@
+import { writeAll } from "../kernel/file.ts";
+import type { NativeCalls } from "../kernel/syscall/native.ts";
+import { nativeProgramCalls } from "../kernel/syscall/native_programs.ts";
+import type * as Adding from "./add/add.ts";
+import { CniErrorCode, formatCniError, toCniError } from "./error.ts";
+import { machine, type PluginMachine } from "./host.ts";
+import type * as NodeRules from "./node_rules/node_rules.ts";
+import { errorVersion, faceOf, nameOf, runVerb } from "./plugin.ts";
+import type * as Rare from "./rare.ts";
+import { readStdin } from "./standard_input.ts";
+
+const STDIN = 0;
+const STDOUT = 1;
+const STDERR = 2;
+
+/**
+ * Carries out the call of a runtime that started this process: result or error go to standard output. Every refusal
+ * becomes an error in CNI's form.
+ *
+ * @returns the exit code
+ */
+export function carryOut(verb: string): 0 | 1 {
+  let stdin = "";
+  try {
+    const node = nativeMachine();
+    stdin = readStdin(node.syscalls, STDIN);
+    const { argv0, env: environment } = process;
+    const input = { self: nameOf(argv0), environment, stdin, warn: (text: string) => print(STDERR, text) };
+    const output = runVerb(node, faceOf(argv0), verb, input);
+    if (output !== "") print(STDOUT, output);
+    return 0;
+  } catch (error) {
+    // The engine has no memory even for an error: cni/native/main.c has an answer for that.
+    if (error === null) throw error;
+    const reported = toCniError(error);
+    if (reported.code === CniErrorCode.INTERNAL) globalThis.native.printStack(error);
+    print(STDOUT, formatCniError(reported, errorVersion(stdin)));
+    return 1;
+  }
+}
+
+function print(fd: number, text: string): void {
+  const native: NativeCalls = globalThis.native;
+  writeAll(native, fd, native.encode(`${text}\n`), "the result");
+}
+
+function nativeMachine(): PluginMachine {
+  const native: NativeCalls = globalThis.native;
+  return machine(native, {
+    sha256: native.sha256,
+    /* oxlint-disable no-unsafe-type-assertion -- the module of each path has this type */
+    adding: () => native.load("cni/add/add.js") as typeof Adding,
+    nodeRules: () => native.load("cni/node_rules/node_rules.js") as typeof NodeRules,
+    rare: () => native.load("cni/rare.js") as typeof Rare,
+    /* oxlint-enable no-unsafe-type-assertion */
+    programs: nativeProgramCalls,
+  });
+}

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, mkdirSync } from "node:fs";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { add, configurationOf, del, DRAWBRIDGE } from "../../lab/cni.ts";
+import { createLab, type Lab } from "../../lab/lab.ts";
+import { twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { rawCall, type RawOutcome } from "../../support/cni/raw_call.ts";
+import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { requireLongForm } from "../../support/long_form.ts";
+import { requireKernel } from "../../support/privilege.ts";
+import { randomFrom } from "../../support/random.ts";
+import { makePlugin } from "../../setup/build.mjs";
+import { sanitizedPlugin } from "../../support/cni/sanitized_plugin.ts";
+
+const PROJECT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
+const CALLS = 200;
+const VERBS = ["ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION", "", "X"];
+
+describe("the plugin's executable", function () {
+  this.timeout(300_000);
+  let lab: Lab;
+  let wired: WiredNode;
+
+  before(function () {
+    requireKernel(this);
+    lab = createLab("executable");
+    ({ node1: wired } = twoNodes(lab));
+  });
+  after(() => lab?.destroy());
+
+  const environment = (verb: string): Readonly<Record<string, string>> => ({
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: "c1",
+    CNI_NETNS: `${lab.scratch}/nowhere`,
+    CNI_IFNAME: "eth0",
+    CNI_PATH: "/nowhere",
+  });
+
+  /** Expects CNI's form: a result, or an error with code and message, and nothing on standard error but warnings. */
+  function expectAnswer({ exitCode, stdout, stderr }: RawOutcome, what: string): void {
+    assert.ok(exitCode === 0 || exitCode === 1, `${what}: ${exitCode} ${stderr}`);
+    assert.match(stderr, /^(|Drawbridge CNI plugin\n.*\n|GC of network .*\n)$/, what);
+    if (exitCode === 0) return;
+    const error = JSON.parse(stdout) as { readonly code?: unknown; readonly msg?: unknown };
+    assert.ok(
+      typeof error.code === "number" && error.code !== 999 && typeof error.msg === "string",
+      `${what}: ${stdout}`,
+    );
+  }
+
+  /** Calls an executable with damaged configurations; the seed replays a failure. */
+  function callWithMutations(executable: string): void {
+    const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
+    const random = randomFrom(seed);
+    const pick = (count: number): number => Math.floor(random() * count);
+    const whole = JSON.stringify({ ...configurationOf(wired), capabilities: { portMappings: true }, policyd: {} });
+    for (let i = 0; i < CALLS; i++) {
+      let text = whole;
+      for (let changes = pick(4); changes >= 0; changes--) {
+        const at = pick(text.length);
+        const piece = ["", '"', "[", "{", "}", "\u0000", "-1e999", "null", "é\ud800", text.slice(pick(text.length))][
+          pick(10)
+        ];
+        text = `${text.slice(0, at)}${piece ?? ""}${text.slice(at + pick(8))}`;
+      }
+      const verb = VERBS[pick(VERBS.length)] ?? "";
+      expectAnswer(
+        rawCall(wired.node, environment(verb), text, executable),
+        `seed ${seed}, call ${i}: ${verb} ${text}`,
+      );
+    }
+  }
+
+  it("P15: damaged configurations are answered with a result or an error", () => callWithMutations(DRAWBRIDGE));
+
+  it("RUNTIME-04: deep, long and endless input, and little memory or stack, end in an error", () => {
+    const inputs: Readonly<Record<string, string>> = {
+      "deep lists": "[".repeat(1_000_000),
+      "deep objects": '{"a":'.repeat(500_000),
+      "a long text": JSON.stringify({ name: "x".repeat(3_900_000) }),
+      "many ranges": `{"cniVersion":"1.1.0","name":"n","ipam":{"ranges":[${"[],".repeat(1_000_000)}[]]}}`,
+      "more than 4 MiB": " ".repeat(5_000_000),
+    };
+    for (const [what, text] of Object.entries(inputs)) {
+      expectAnswer(rawCall(wired.node, environment("ADD"), text), what);
+      const limited = limitedCall("ulimit -s 128", text);
+      expectAnswer(limited, `${what}, with a small stack`);
+    }
+    const whole = JSON.stringify(configurationOf(wired));
+    expectAnswer(limitedCall("ulimit -v 20000", whole), "20 MB of address space");
+    const starved = limitedCall("ulimit -v 2700", whole);
+    assert.equal(
+      (JSON.parse(starved.stdout) as { msg: string }).msg,
+      "out of memory; expected at least 20 MB of address space",
+    );
+  });
+
+  function limitedCall(limit: string, stdin: string): RawOutcome {
+    const { status, stdout, stderr } = wired.node.inside(() =>
+      spawnSync("sh", ["-c", `${limit} && exec "$0"`, DRAWBRIDGE], {
+        env: environment("ADD"),
+        input: stdin,
+        encoding: "utf8",
+      }),
+    );
+    return { exitCode: status, stdout, stderr };
+  }
+
+  it("RUNTIME-04: in a root directory with nothing but the executable, /proc, /sys and the node's state a pod is attached and removed", () => {
+    const root = `${lab.scratch}/root`;
+    mkdirSync(root);
+    copyFileSync(DRAWBRIDGE, `${root}/drawbridge`);
+    const bound = ["/proc", "/sys", "/run", lab.scratch];
+    const mounts = bound.map((path) => `mkdir -p "${root}${path}" && mount --rbind "${path}" "${root}${path}"`);
+    const launcher = ["unshare", "--mount", "sh", "-c", `${mounts.join(" && ")} && exec chroot "${root}" /drawbridge`];
+    const pod = lab.pod("chrooted");
+    const added = add(wired, pod, {}, { launcher });
+    assert.equal(added.exitCode, 0, added.stdout + added.stderr);
+    assert.equal(del(wired, pod, {}, { launcher }).exitCode, 0);
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
+  it("P15: with sanitizers of addresses and undefined behaviour nothing is reported, for a pod and for damaged configurations", function () {
+    requireLongForm(this, "compiling the engine with sanitizers takes too long");
+    const executable = sanitizedPlugin(lab.scratch);
+    const pod = lab.pod("sanitized");
+    for (const { exitCode, stdout, stderr } of [
+      add(wired, pod, {}, { executable }),
+      del(wired, pod, {}, { executable }),
+    ]) {
+      assert.deepEqual([exitCode, stderr], [0, ""], stdout);
+    }
+    callWithMutations(executable);
+  });
+
+  it("RUNTIME-04: built for arm64, the executable is static and answers VERSION", function () {
+    requireLongForm(this, "compiling the engine for arm64 takes too long");
+    const executable = `${lab.scratch}/drawbridge-arm64`;
+    makePlugin(PROJECT, process.execPath, "arm64", executable);
+    const { stdout, stderr } = spawnSync("qemu-aarch64", [executable], {
+      env: { PATH: process.env["PATH"], CNI_COMMAND: "VERSION" },
+      encoding: "utf8",
+    });
+    assert.equal(stdout, rawCall(wired.node, environment("VERSION"), "").stdout, stderr);
+  });
+});
