@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { type Address, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
+import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
+import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
+import { affinity, clientMap } from "../../../policyd/services/rules/affinity_part.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { Flood, type FloodTurn } from "../../support/daemon/flood.ts";
@@ -11,8 +13,9 @@ import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../../suppor
 const CLIENTS = 24;
 const FIRST_CLIENT = pairOf("198.51.100.64", "2001:db8:c::40");
 const CALM_IPS = pairOf("10.96.0.11", "fd00:96::b");
-/** The number of spoofed sources: more than the map of clients holds (262,144). */
-const SPOOFED = 270_000;
+/** The numbers of spoofed sources: more than the map of clients holds (262,144), and more than are remembered of a port. */
+const FILLING = 270_000;
+const EXCEEDING = 60_000;
 const FIRST_SPOOFED = pairOf("11.0.0.1", "2001:db8:bad::1");
 /** How many clients of one port are remembered within one timeout: 8,192 at once and twice as many later. */
 const MOST_OF_PORT = 3 * 8192;
@@ -53,20 +56,24 @@ class AttackedNode {
   }
 
   /** Sends datagrams to a port of the attacked Service, each from another source. */
-  async attack(family: 4 | 6): Promise<void> {
+  async attack(family: 4 | 6, count: number): Promise<void> {
     const { router, node1 } = this.lab.nodes;
     using flood = new Flood(router, "to-node1", node1.node.link(UPLINK).mac ?? assert.fail());
-    await flood.send({ from: FIRST_SPOOFED[family], to: CLUSTER_IPS[family] }, sources(family));
+    await flood.send({ from: FIRST_SPOOFED[family], to: CLUSTER_IPS[family] }, sources(family, count));
   }
 
-  /** Returns the number of clients that are remembered. nft needs long to list a full map. */
+  /** Returns the number of clients that are remembered. nft takes half a minute to list a full map. */
   remembered(family: 4 | 6): number {
-    const command = `nft list map inet drawbridge client${family} | grep -o " expires " | wc -l`;
-    const { stdout, stderr } = this.lab.nodes.node1.node.inside(() =>
-      spawnSync("sh", ["-c", command], { encoding: "utf8", timeout: 90_000 }),
-    );
-    assert.equal(stderr, "");
-    return Number(stdout);
+    const { node } = this.lab.nodes.node1;
+    const map = affinity().sets?.find(({ name }) => name === clientMap(family)) ?? assert.fail();
+    const kernel = node.inside(() => new NftablesSocket(node.calls));
+    try {
+      let count = 0;
+      for (const elements of kernel.elementsInPieces(INET_TABLE, map)) count += elements.length;
+      return count;
+    } finally {
+      kernel.close();
+    }
   }
 
   nft(...args: readonly string[]): string {
@@ -80,8 +87,8 @@ function clients(): readonly (readonly Address[])[] {
   );
 }
 
-function* sources(family: 4 | 6): Generator<FloodTurn> {
-  for (let i = 0; i < SPOOFED; i++) {
+function* sources(family: 4 | 6, count: number): Generator<FloodTurn> {
+  for (let i = 0; i < count; i++) {
     const from = addressPlus(FIRST_SPOOFED[family], BigInt(i)) ?? assert.fail();
     yield { sourcePort: 4000, destinationPort: SERVICE_PORT, from };
   }
@@ -98,7 +105,7 @@ describe("session affinity under attack", function () {
     const open = new AttackedNode("affinity-open");
     try {
       open.nft("flush chain inet drawbridge admit_10800; add rule inet drawbridge admit_10800 goto remember_10800");
-      await open.attack(4);
+      await open.attack(4, FILLING);
       assert.ok(open.remembered(4) >= 262_144, `${open.remembered(4)} clients: the attack did not work`);
       const places = await open.places(4);
       // All 24 clients choose the same servers again in one of 16 million cases.
@@ -109,7 +116,7 @@ describe("session affinity under attack", function () {
     for (const family of FAMILIES) {
       const bounded = new AttackedNode(`affinity-bound${family}`);
       try {
-        await bounded.attack(family);
+        await bounded.attack(family, EXCEEDING);
         const entries = bounded.remembered(family);
         assert.ok(entries >= 8192 && entries <= MOST_OF_PORT, `IPv${family}: ${entries} clients are remembered`);
         const places = await bounded.places(family);
