@@ -203,14 +203,9 @@ export function attributeBytes<T extends AttributeTable>(table: T, values: Attri
  */
 export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: number, payload: Uint8Array])[] {
   const found: (readonly [number, Uint8Array])[] = [];
-  walkAttributes(buffer, (number, start, end) => found.push([number, buffer.subarray(start, end)]));
-  return found;
-}
-
-/** Calls `visit` for each attribute of {@link eachAttribute}, with the start and end of its payload in the buffer. */
-function walkAttributes(buffer: Uint8Array, visit: (number: number, start: number, end: number) => void): void {
   const cursor = new AttributeCursor(buffer).enter(0, buffer.length);
-  while (cursor.next()) visit(cursor.number, cursor.start, cursor.end);
+  while (cursor.next()) found.push([cursor.number, buffer.subarray(cursor.start, cursor.end)]);
+  return found;
 }
 
 /**
@@ -221,10 +216,11 @@ function walkAttributes(buffer: Uint8Array, visit: (number: number, start: numbe
 export function decodeAttributes<T extends AttributeTable>(table: T, buffer: Uint8Array): AttributeValues<T> {
   const index = indexOf(table);
   const values: Record<string, unknown> = {};
-  walkAttributes(buffer, (number, start, end) => {
-    const entry = index[number];
-    if (entry !== undefined) values[entry[0]] = entry[1].decode(buffer.subarray(start, end));
-  });
+  const cursor = new AttributeCursor(buffer).enter(0, buffer.length);
+  while (cursor.next()) {
+    const entry = index[cursor.number];
+    if (entry !== undefined) values[entry[0]] = entry[1].decode(buffer.subarray(cursor.start, cursor.end));
+  }
   return values as AttributeValues<T>;
 }
 

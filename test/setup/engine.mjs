@@ -12,6 +12,8 @@ import { SetupFailure, say } from "./failure.mjs";
 const VERSION = "0.17.0.2";
 const REQUIREMENT = `quickjs-ng==${VERSION} --hash=sha256:43d2e48272208721a7aaea8e3f02d4b9318f12ef20cc4f5421b59d9a470706ef`;
 const SOURCES = `quickjs_ng-${VERSION}/upstream-quickjs`;
+/** The engine's interpreter jumps from each operation to the next; without these it is 3 % faster. */
+const ENGINE_FLAGS = ["-D_GNU_SOURCE", "-w", "-fno-gcse", "-fno-crossjumping"];
 const ENGINE_FILES = ["quickjs", "libregexp", "libunicode", "dtoa"];
 
 /** Debian's Python, whose setuptools describe the package; another one in PATH may lack them. */
@@ -109,7 +111,7 @@ export function engineObjects(architecture) {
   const compiler = compilerFor(architecture);
   const version = run(compiler.program, ["-dumpfullversion", "-dumpmachine"]);
   const key = createHash("sha256")
-    .update(JSON.stringify([REQUIREMENT, version, FLAGS, compiler.flags, "paths"]))
+    .update(JSON.stringify([REQUIREMENT, version, FLAGS, ENGINE_FLAGS, compiler.flags]))
     .digest("hex")
     .slice(0, 16);
   const directory = path.join(CACHE, `engine-${architecture}-${key}`);
@@ -118,7 +120,7 @@ export function engineObjects(architecture) {
     whole(directory, (unfinished) => {
       for (const name of ENGINE_FILES) {
         const file = path.join(engineSources(), `${name}.c`);
-        compileOne(compiler, file, unfinished, ["-D_GNU_SOURCE", "-w", "-I", engineSources()]);
+        compileOne(compiler, file, unfinished, [...ENGINE_FLAGS, "-I", engineSources()]);
       }
     });
   }
