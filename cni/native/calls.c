@@ -102,6 +102,11 @@ HOST(host_lock) {
   // Without SA_RESTART the signal interrupts flock. It repeats, as the first one may come before the call has begun.
   struct sigaction action = {.sa_handler = on_alarm};
   sigaction(SIGALRM, &action, NULL);
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  // The caller may have blocked it, and a process inherits that.
+  sigprocmask(SIG_UNBLOCK, &alarm_only, NULL);
   const time_t seconds = (time_t)(milliseconds / 1000);
   const suseconds_t rest = (suseconds_t)((milliseconds - (double)seconds * 1000) * 1000);
   const struct itimerval timer = {.it_value = {seconds, rest}, .it_interval = {0, 10000}};

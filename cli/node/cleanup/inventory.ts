@@ -8,10 +8,9 @@ import type { NetworkList } from "../../../policyd/installation/list_text.ts";
 import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 
-/** A file or directory with a name that might be ours. */
+/** A file with a name that might be ours. */
 export interface FileEntry {
   readonly path: string;
-  readonly isDirectory: boolean;
   /** Whether its content says that it is Drawbridge's. */
   readonly isOurs: boolean;
   /** Whether it is our network configuration list and also holds another plugin that works without ours. */

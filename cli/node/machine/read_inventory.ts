@@ -108,13 +108,13 @@ function configurations(place: NodePlace): readonly FileEntry[] {
   if (!exists(own)) return leftovers;
   const isOurs = isOurConfiguration(place);
   const hasMainPlugin = isOurs && isUsefulWithoutUs(own);
-  return [{ path: own, isDirectory: false, isOurs, hasMainPlugin }, ...leftovers];
+  return [{ path: own, isOurs, hasMainPlugin }, ...leftovers];
 }
 
 /** Returns the list that an earlier cleanup has left for pods. */
 function detaching(place: NodePlace): readonly FileEntry[] {
   const file = detachPath(place);
-  return exists(file) ? [{ path: file, isDirectory: false, isOurs: isDetaching(file) }] : [];
+  return exists(file) ? [{ path: file, isOurs: isDetaching(file) }] : [];
 }
 
 function isDetaching(file: string): boolean {
@@ -156,7 +156,7 @@ function connectionsOf(syscalls: MachineCalls): number | undefined {
 function copiesOf(own: string): readonly FileEntry[] {
   const prefix = `${path.basename(own)}.saved-`;
   const names = (namesIn(path.dirname(own)) ?? []).filter((name) => name.startsWith(prefix));
-  return names.map((name) => ({ path: `${path.dirname(own)}/${name}`, isDirectory: false, isOurs: false }));
+  return names.map((name) => ({ path: `${path.dirname(own)}/${name}`, isOurs: false }));
 }
 
 function isUsefulWithoutUs(file: string): boolean {
@@ -173,7 +173,7 @@ function isOurConfiguration(place: NodePlace): boolean {
 function programs({ binaryDirectory }: NodePlace): readonly FileEntry[] {
   const entries = PROGRAMS.map((name) => `${binaryDirectory}/${name}`)
     .filter(exists)
-    .map((file) => ({ path: file, isDirectory: false, isOurs: isOurProgram(file) }));
+    .map((file) => ({ path: file, isOurs: isOurProgram(file) }));
   return [...entries, ...leftoversIn(binaryDirectory)];
 }
 
@@ -185,7 +185,7 @@ function isOurProgram(file: string): boolean {
 
 function leftoversIn(directory: string): readonly FileEntry[] {
   const names = (namesIn(directory) ?? []).filter((name) => TEMPORARY.test(name));
-  return names.map((name) => ({ path: `${directory}/${name}`, isDirectory: false, isOurs: true }));
+  return names.map((name) => ({ path: `${directory}/${name}`, isOurs: true }));
 }
 
 /** Returns the store's directories. That of unfinished claims stays while it has other networks' claims. */

@@ -39,7 +39,7 @@ describe("the built program's drawbridge node", function () {
     return node.inside(() => spawnSync(file, all, { encoding: "utf8", uid, gid: uid, cwd: "/" }));
   }
 
-  /** Runs the program as root with an empty `/run`, so that it does not see a plugin server of this machine. */
+  /** Runs the program as root with an empty `/run`, so that it does not see the state of this machine. */
   function runInEmptyRun(args: readonly string[]) {
     const namespace = `${lab.scratch}/namespace`;
     const script = `touch ${namespace} && mount --bind ${node.path} ${namespace} && mount -t tmpfs tmpfs /run && exec "$@"`;

@@ -44,8 +44,8 @@ describe("cli/node: cleanup", () => {
     const { removals, kept } = cleanupPlan(
       inventory({
         files: [
-          { path, isDirectory: false, isOurs: true, hasMainPlugin: true },
-          { path: `${path}.saved-0123456789ab`, isDirectory: false, isOurs: false },
+          { path, isOurs: true, hasMainPlugin: true },
+          { path: `${path}.saved-0123456789ab`, isOurs: false },
         ],
       }),
       false,
@@ -110,7 +110,7 @@ describe("cli/node: cleanup", () => {
 
   it("DOCTOR-03 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
     const changes = { links: inventory().links.filter(({ name }) => name !== HOST), lists: DETACHING };
-    const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isDirectory: false, isOurs: true }];
+    const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isOurs: true }];
     const { removals, kept, pods, notes } = cleanupPlan(inventory({ ...changes, files }), true);
     assert.deepEqual(texts(removals), [
       `file ${DETACH_FILE}`,
@@ -161,10 +161,7 @@ describe("cli/node: cleanup", () => {
     const lists = { own: undefined, isDetachThere: false, others: ["10-flannel.conflist"] };
     assert.equal(texts(cleanupPlan(inventory({ lists }), true).removals)[0], `file ${CONFIGURATION_FILE}`);
     // The list of an earlier cleanup stays as long as there are pods.
-    const later = cleanupPlan(
-      inventory({ lists: DETACHING, files: [{ path: DETACH_FILE, isDirectory: false, isOurs: true }] }),
-      true,
-    );
+    const later = cleanupPlan(inventory({ lists: DETACHING, files: [{ path: DETACH_FILE, isOurs: true }] }), true);
     assert.ok(!texts(later.removals).some((text) => text.includes(DETACH_FILE)));
     assert.ok(later.kept.some(({ what }) => what === DETACH_FILE));
   });
