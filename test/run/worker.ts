@@ -34,25 +34,35 @@ const { EVENT_HOOK_BEGIN, EVENT_TEST_BEGIN, EVENT_TEST_FAIL, EVENT_TEST_PASS, EV
 // Only this process uses the cache: the programs that tests start begin as on a node.
 enableCompileCache(fileURLToPath(new URL("../../node_modules/.cache/tests", import.meta.url)));
 
-/** The file after which a kind of resource was first open, by kind: names the culprit if this process does not end. */
-const firstOpenAfter = new Map(process.getActiveResourcesInfo().map((kind) => [kind, "its start"]));
+/** The file after which a resource was first open, by its kind and its place among those of its kind. */
+const firstOpenAfter = new Map(openResources().map((resource) => [resource, "its start"]));
 /** Milliseconds after the pool has disconnected. */
 const EXPECTED_END = 2000;
 
 process.on("message", (assignment: Assignment) => void answer(assignment));
 
+/** Returns the resources that keep this process from ending: "Timeout 1", "Timeout 2". */
+function openResources(): readonly string[] {
+  const counts = new Map<string, number>();
+  return process.getActiveResourcesInfo().map((kind) => {
+    const count = (counts.get(kind) ?? 0) + 1;
+    counts.set(kind, count);
+    return `${kind} ${count}`;
+  });
+}
+
 async function answer(assignment: Assignment): Promise<void> {
   const result = await runFile(assignment);
-  for (const kind of process.getActiveResourcesInfo()) {
-    if (!firstOpenAfter.has(kind)) firstOpenAfter.set(kind, assignment.file);
+  for (const resource of openResources()) {
+    if (!firstOpenAfter.has(resource)) firstOpenAfter.set(resource, assignment.file);
   }
   process.send?.(result);
 }
 
 process.on("disconnect", () => {
   const timer = setTimeout(() => {
-    for (const kind of process.getActiveResourcesInfo()) {
-      process.stderr.write(`${kind}, open since ${firstOpenAfter.get(kind) ?? "the end"}\n`);
+    for (const resource of openResources()) {
+      process.stderr.write(`${resource}, open since ${firstOpenAfter.get(resource) ?? "the end"}\n`);
     }
   }, EXPECTED_END);
   timer.unref();

@@ -50,6 +50,19 @@ describe("the plugin's executable", function () {
     );
   }
 
+  /** Calls an executable where it sees none of the machine's own state, to which a damaged configuration may lead. */
+  function hiddenCall(executable: string, env: Readonly<Record<string, string>>, stdin: string): RawOutcome {
+    const mounts = ["/run", "/var/lib"].map((path) => `mount -t tmpfs none ${path}`).join(" && ");
+    const { status, stdout, stderr } = wired.node.inside(() =>
+      spawnSync("unshare", ["--mount", "sh", "-c", `${mounts} && exec "$0"`, executable], {
+        env: { ...env, PATH: process.env["PATH"] },
+        input: stdin,
+        encoding: "utf8",
+      }),
+    );
+    return { exitCode: status, stdout, stderr };
+  }
+
   /** Calls an executable with damaged configurations; the seed replays a failure. */
   function callWithMutations(executable: string): void {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
@@ -66,10 +79,7 @@ describe("the plugin's executable", function () {
         text = `${text.slice(0, at)}${piece ?? ""}${text.slice(at + pick(8))}`;
       }
       const verb = VERBS[pick(VERBS.length)] ?? "";
-      expectAnswer(
-        rawCall(wired.node, environment(verb), text, executable),
-        `seed ${seed}, call ${i}: ${verb} ${text}`,
-      );
+      expectAnswer(hiddenCall(executable, environment(verb), text), `seed ${seed}, call ${i}: ${verb} ${text}`);
     }
   }
 

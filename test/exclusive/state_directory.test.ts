@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { add, del } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
-import { HarmedNode } from "../../support/node_state/harmed_node.ts";
-import { startDaemon } from "../../support/daemon/policyd.ts";
-import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
+import { add, del } from "../lab/cni.ts";
+import { createLab, type Lab } from "../lab/lab.ts";
+import { HarmedNode } from "../support/node_state/harmed_node.ts";
+import { startDaemon } from "../support/daemon/policyd.ts";
+import { requireKernel } from "../support/privilege.ts";
+import { until } from "../support/daemon/recording_sink.ts";
 
 const BACK_MILLISECONDS = 1000;
 /** The daemon may make a file again in a directory that is just being removed. */
