@@ -136,7 +136,9 @@ describe("calls that no runtime should make", function () {
   it("P19: DEL succeeds while a program in the pod locks its namespace", async () => {
     const pod = newPod();
     assert.equal(add(wired, pod).exitCode, 0);
-    const holder = pod.inside(() => spawn("flock", ["/proc/self/ns/net", "-c", "echo held; exec sleep 60"]));
+    const holder = pod.inside(() =>
+      spawn("flock", ["--no-fork", "/proc/self/ns/net", "sh", "-c", "echo held; exec sleep 60"]),
+    );
     try {
       await once(holder.stdout, "data");
       const outcome = del(wired, pod);
