@@ -1,8 +1,8 @@
+import { DrawbridgeError } from "../kernel/error.ts";
 import { writeAll } from "../kernel/file.ts";
-import type { NativeCalls } from "../kernel/syscall/native.ts";
-import { nativeProgramCalls } from "../kernel/syscall/native_programs.ts";
+import { type NativeCalls, nativeMachineCalls, nativeProgramCalls } from "../kernel/syscall/native.ts";
 import type * as Adding from "./add/add.ts";
-import { CniErrorCode, formatCniError, toCniError } from "./error.ts";
+import { CniError, formatCniError, toCniError } from "./error.ts";
 import { machine, type PluginMachine } from "./host.ts";
 import type * as NodeRules from "./node_rules/node_rules.ts";
 import { errorVersion, faceOf, nameOf, runVerb } from "./plugin.ts";
@@ -14,28 +14,31 @@ const STDOUT = 1;
 const STDERR = 2;
 
 /**
- * Carries out the call of a runtime that started this process: result or error go to standard output. Every refusal
- * becomes an error in CNI's form.
+ * Carries out the call of a runtime that started this process: result or error go to standard output.
  *
  * @returns the exit code
  */
-export function carryOut(verb: string): 0 | 1 {
+export function carryOut(verb: string): number {
+  const { output, exitCode } = answerOf(verb);
+  if (output !== "") print(STDOUT, output);
+  return exitCode;
+}
+
+/** Returns the output of a call and its exit code. Every refusal becomes an error in CNI's form. */
+function answerOf(verb: string): { readonly output: string; readonly exitCode: 0 | 1 } {
   let stdin = "";
   try {
     const node = nativeMachine();
     stdin = readStdin(node.syscalls, STDIN);
     const { argv0, env: environment } = process;
     const input = { self: nameOf(argv0), environment, stdin, warn: (text: string) => print(STDERR, text) };
-    const output = runVerb(node, faceOf(argv0), verb, input);
-    if (output !== "") print(STDOUT, output);
-    return 0;
+    return { output: runVerb(node, faceOf(argv0), verb, input), exitCode: 0 };
   } catch (error) {
     // The engine has no memory even for an error: cni/native/main.c has an answer for that.
     if (error === null) throw error;
-    const reported = toCniError(error);
-    if (reported.code === CniErrorCode.INTERNAL) globalThis.native.printStack(error);
-    print(STDOUT, formatCniError(reported, errorVersion(stdin)));
-    return 1;
+    const isExpected = error instanceof CniError || error instanceof DrawbridgeError;
+    if (!isExpected) globalThis.native.printStack(error);
+    return { output: formatCniError(toCniError(error), errorVersion(stdin)), exitCode: 1 };
   }
 }
 
@@ -46,7 +49,7 @@ function print(fd: number, text: string): void {
 
 function nativeMachine(): PluginMachine {
   const native: NativeCalls = globalThis.native;
-  return machine(native, {
+  return machine(nativeMachineCalls(), {
     sha256: native.sha256,
     /* oxlint-disable no-unsafe-type-assertion -- the module of each path has this type */
     adding: () => native.load("cni/add/add.js") as typeof Adding,

@@ -6,6 +6,7 @@ export const IPAM = "drawbridge-ipam";
 /** Other add-ons bring this plugin, too; ours is for a node that has none. */
 export const LOOPBACK_PLUGIN = "loopback";
 
-/** The executable that former releases installed beside a small `drawbridge` that executed it, and the directory of its server. */
+/** The plugin of former releases. They installed it beside a small `drawbridge`, which executed it. */
 export const FORMER_PLUGIN = "drawbridge-plugin";
+/** The directory of the server that the former plugin could run as. */
 export const FORMER_SERVER_DIRECTORY = "/run/drawbridge-plugin";

@@ -211,37 +211,15 @@ HOST(host_link) { return on_two_paths(context, arguments, link); }
 
 HOST(host_rename) { return on_two_paths(context, arguments, rename); }
 
-/** Stores the arrays' addresses in the attributes (setAddresses of kernel/syscall/bpf_calls.ts). */
-static int store_addresses(JSContext *context, Bytes attributes, JSValueConst list) {
-  int64_t length;
-  if (JS_GetLength(context, list, &length) < 0) return -1;
-  for (uint32_t i = 0; i < length; i++) {
-    JSValue entry = JS_GetPropertyUint32(context, list, i);
-    JSValue offset = JS_GetPropertyStr(context, entry, "offset");
-    JSValue array = JS_GetPropertyStr(context, entry, "array");
-    JSValue inner = JS_GetPropertyStr(context, entry, "arrays");
-    uint32_t at = 0;
-    Bytes bytes = bytes_of(context, array);
-    int failed = bytes.at == NULL || JS_ToUint32(context, &at, offset) < 0;
-    if (!failed && ((uint64_t)at + 8 > attributes.size)) {
-      JS_ThrowRangeError(context, "bpf: an address has no place in its attributes");
-      failed = 1;
-    }
-    if (!failed && !JS_IsUndefined(inner)) failed = store_addresses(context, bytes, inner) < 0;
-    if (!failed) memcpy(attributes.at + at, &(uint64_t){(uintptr_t)bytes.at}, 8);
-    JS_FreeValue(context, inner);
-    JS_FreeValue(context, array);
-    JS_FreeValue(context, offset);
-    JS_FreeValue(context, entry);
-    if (failed) return -1;
-  }
-  return 0;
+/** Returns the address of an array's bytes, which the engine does not move while the array is referenced. */
+HOST(host_address_of) {
+  BYTES(array, 0);
+  return JS_NewBigUint64(context, (uintptr_t)array.at);
 }
 
 HOST(host_bpf) {
   INT(command, 0);
   BYTES(attributes, 1);
-  if (store_addresses(context, attributes, arguments[2]) < 0) return JS_EXCEPTION;
   return outcome(context, syscall(SYS_bpf, command, attributes.at, attributes.size));
 }
 

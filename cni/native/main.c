@@ -28,7 +28,7 @@ static void print_error(const char *message) {
   if (write(STDOUT_FILENO, text, (size_t)length) != length) _exit(1);
 }
 
-/** Prints a line of a stack trace; a place in the code, "(cni/main.js:12:34)", as that of the TypeScript file. */
+/** Prints a line of a stack trace. It replaces the place in the code, "(cni/main.js:12:34)", by that in TypeScript. */
 static void print_frame(const char *frame, int length) {
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
     const char *place = strstr(frame, codes[i].name);
@@ -123,47 +123,9 @@ HOST(host_load) {
   return exports;
 }
 
-#define FUNCTION(name, count, function) JS_CFUNC_DEF2(name, count, function, JS_PROP_C_W_E)
+#define ENTRY(name, count, function) JS_CFUNC_DEF2(name, count, function, JS_PROP_C_W_E),
 
-/** The functions of kernel/syscall/native.ts, with the number of their arguments. */
-static const JSCFunctionListEntry functions[] = {
-    FUNCTION("bind", 2, host_bind),
-    FUNCTION("bpf", 3, host_bpf),
-    FUNCTION("close", 1, host_close),
-    FUNCTION("connect", 2, host_connect),
-    FUNCTION("decode", 3, host_decode),
-    FUNCTION("encode", 1, host_encode),
-    FUNCTION("exit", 1, host_exit),
-    FUNCTION("flock", 2, host_flock),
-    FUNCTION("getdents64", 2, host_getdents64),
-    FUNCTION("killGroup", 1, host_kill_group),
-    FUNCTION("link", 2, host_link),
-    FUNCTION("load", 1, host_load),
-    FUNCTION("lock", 2, host_lock),
-    FUNCTION("memoryFile", 1, host_memory_file),
-    FUNCTION("mkdir", 2, host_mkdir),
-    FUNCTION("now", 0, host_now),
-    FUNCTION("open", 3, host_open),
-    FUNCTION("openBpf", 3, host_bpf),
-    FUNCTION("pause", 1, host_pause),
-    FUNCTION("pipe", 0, host_pipe),
-    FUNCTION("poll", 2, host_poll),
-    FUNCTION("pread", 3, host_pread),
-    FUNCTION("printStack", 1, host_print_stack),
-    FUNCTION("read", 2, host_read),
-    FUNCTION("receiveFrom", 4, host_receive_from),
-    FUNCTION("rename", 2, host_rename),
-    FUNCTION("send", 3, host_send),
-    FUNCTION("setns", 2, host_setns),
-    FUNCTION("setsockopt", 4, host_setsockopt),
-    FUNCTION("sha256", 1, host_sha256),
-    FUNCTION("socket", 3, host_socket),
-    FUNCTION("spawn", 1, host_spawn),
-    FUNCTION("statx", 5, host_statx),
-    FUNCTION("unlink", 1, host_unlink),
-    FUNCTION("wait", 1, host_wait),
-    FUNCTION("write", 2, host_write),
-};
+static const JSCFunctionListEntry functions[] = {HOST_FUNCTIONS(ENTRY)};
 
 #ifdef __aarch64__
 #define ARCHITECTURE "arm64"
@@ -223,7 +185,7 @@ int main(int count, char **arguments) {
   JS_SetPropertyFunctionList(context, host, functions, sizeof functions / sizeof *functions);
   JS_SetPropertyStr(context, global, "native", host);
   set_process(context, global, count > 0 ? arguments[0] : "drawbridge");
-  // The last thing that cni/main.ts does is to end the process, so only an error leads on.
+  // cni/main.ts ends the process, so only an error reaches the next line.
   if (!JS_IsException(load(context, "cni/native/globals.js"))) load(context, "cni/main.js");
   report(context);
   // What is left is the kernel's to free, which is faster.

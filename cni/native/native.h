@@ -1,4 +1,4 @@
-// What the files of this folder share: how a function of the host reads its arguments and returns its result.
+// The files of this folder share this: how a function reads its arguments from JavaScript and returns its result.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -29,41 +29,47 @@ const char *text_of(JSContext *context, JSValueConst value);
 /** Returns a system call's result: zero or more, or minus the errno. */
 JSValue outcome(JSContext *context, long result);
 
-HOST(host_bind);
-HOST(host_bpf);
-HOST(host_close);
-HOST(host_connect);
-HOST(host_exit);
-HOST(host_flock);
-HOST(host_getdents64);
-HOST(host_link);
-HOST(host_lock);
-HOST(host_mkdir);
-HOST(host_now);
-HOST(host_open);
-HOST(host_pause);
-HOST(host_pread);
-HOST(host_read);
-HOST(host_receive_from);
-HOST(host_rename);
-HOST(host_send);
-HOST(host_setns);
-HOST(host_setsockopt);
-HOST(host_socket);
-HOST(host_statx);
-HOST(host_unlink);
-HOST(host_write);
-
-HOST(host_kill_group);
-HOST(host_memory_file);
-HOST(host_pipe);
-HOST(host_poll);
-HOST(host_spawn);
-HOST(host_wait);
-
 /** The engine's memory. */
 extern const JSMallocFunctions memory_functions;
 
-HOST(host_decode);
-HOST(host_encode);
-HOST(host_sha256);
+/** All functions of kernel/syscall/native.ts: the name there, the number of arguments, and the function here. */
+#define HOST_FUNCTIONS(EACH) \
+  EACH("addressOf", 1, host_address_of) \
+  EACH("bind", 2, host_bind) \
+  EACH("bpf", 2, host_bpf) \
+  EACH("close", 1, host_close) \
+  EACH("connect", 2, host_connect) \
+  EACH("decode", 3, host_decode) \
+  EACH("encode", 1, host_encode) \
+  EACH("exit", 1, host_exit) \
+  EACH("flock", 2, host_flock) \
+  EACH("getdents64", 2, host_getdents64) \
+  EACH("killGroup", 1, host_kill_group) \
+  EACH("link", 2, host_link) \
+  EACH("load", 1, host_load) \
+  EACH("lock", 2, host_lock) \
+  EACH("memoryFile", 1, host_memory_file) \
+  EACH("mkdir", 2, host_mkdir) \
+  EACH("now", 0, host_now) \
+  EACH("open", 3, host_open) \
+  EACH("pause", 1, host_pause) \
+  EACH("pipe", 0, host_pipe) \
+  EACH("poll", 2, host_poll) \
+  EACH("pread", 3, host_pread) \
+  EACH("printStack", 1, host_print_stack) \
+  EACH("read", 2, host_read) \
+  EACH("receiveFrom", 4, host_receive_from) \
+  EACH("rename", 2, host_rename) \
+  EACH("send", 3, host_send) \
+  EACH("setns", 2, host_setns) \
+  EACH("setsockopt", 4, host_setsockopt) \
+  EACH("sha256", 1, host_sha256) \
+  EACH("socket", 3, host_socket) \
+  EACH("spawn", 1, host_spawn) \
+  EACH("statx", 5, host_statx) \
+  EACH("unlink", 1, host_unlink) \
+  EACH("wait", 1, host_wait) \
+  EACH("write", 2, host_write)
+
+#define DECLARE(name, count, function) HOST(function);
+HOST_FUNCTIONS(DECLARE)

@@ -64,7 +64,7 @@ interface Sections {
   readonly stringsEnd: number;
 }
 
-/** A type: its offset in the file, and the parts of btf_type.info. */
+/** A type: its offset in the file, its name's among the strings, and the parts of btf_type.info. */
 interface Type {
   readonly offset: number;
   readonly name: number;
@@ -109,7 +109,7 @@ function offsetOfName(read: ReadPart, { strings, stringsEnd }: Sections, name: s
     // A name may begin in one window and end in the next.
     const bytes = read(start, Math.min(start + WINDOW + wanted.length, stringsEnd));
     const at = decoder.decode(bytes).indexOf(wanted);
-    // With other characters before it, the place in the text is not that in the file.
+    // Characters beyond ASCII before the name would move its place in the text, which then is not the place in the file.
     if (at >= 0) return bytes[at + 1] === name.charCodeAt(0) ? start + at + 1 - strings : undefined;
     if (bytes.length < WINDOW) return undefined;
   }
@@ -177,7 +177,7 @@ class TypeReader {
   }
 }
 
-/** Adds the members of a type that lies at an offset of the struct. @returns whether all could be read */
+/** Adds the members of a type that lies at an offset (base) of the struct. Returns whether all could be read. */
 function addMembers(types: TypeReader, type: Type, base: number, levels: number, into: Map<string, Member>): boolean {
   if (type.kind !== STRUCT && type.kind !== UNION) return true;
   const view = levels === 0 ? undefined : types.members(type);

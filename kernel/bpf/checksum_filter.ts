@@ -26,7 +26,7 @@ type Calls = ProgramCalls & FileReadCalls;
  * that nothing changes in a packet after the rules have seen it.
  *
  * @param bridge the bridge's index, in the calling thread's network namespace
- * @param programFor returns the program for this kernel, if one is needed; undefined if there is none
+ * @param programFor is called where the bridge has no such program; returns the one for this kernel, or undefined
  * @returns whether it does; false where the kernel has no such programs (before 6.6, without BPF or BTF, locked down) or
  *   the caller may not load one (CAP_BPF, CAP_PERFMON)
  */

@@ -6,7 +6,7 @@
 export interface FileReadCalls {
   open(path: string, flags: number, mode: number): number;
   read(fd: number, buffer: Uint8Array): number;
-  /** read(2) at an offset, which the next `read` does not notice. */
+  /** pread(2): reads at an offset and leaves the place of the next `read` as it is. */
   pread(fd: number, buffer: Uint8Array, offset: number): number;
   close(fd: number): number;
   /** Fills `buffer` with struct linux_dirent64 records; 0 at the end of the directory. */

@@ -9,10 +9,8 @@ const FIRST_PAUSE_MILLISECONDS = 0.1;
 const LONGEST_PAUSE_MILLISECONDS = 4;
 
 /**
- * Takes LOCK_EX by trying again and again, where a call that waits in the kernel could not be ended in time: Node has no
- * signal for it. The plugin's executable waits in the kernel (cni/native/calls.c).
- *
- * @returns as `lock` of syscalls.ts
+ * Takes LOCK_EX by trying again and again, and returns as `lock` of syscalls.ts. In Node nothing could interrupt a call
+ * that waits in the kernel; the plugin's executable waits there (cni/native/calls.c).
  */
 export function polledLock(
   flock: (fd: number, operation: number) => number,

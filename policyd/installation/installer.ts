@@ -7,8 +7,8 @@ import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;
 const LARGEST_LIST = 1024 * 1024;
-/** Bytes; a former release's had a few kilobytes. */
-const LARGEST_SHIM = 64 * 1024;
+/** The file that executed the plugin of a former release had a few kilobytes. */
+const LARGEST_FORMER = 64 * 1024;
 
 /** The directories that the plugin comes from and goes to. */
 export interface InstallationPlaces {
@@ -100,8 +100,8 @@ export class Installer {
   /**
    * Returns the further names that the plugin needs.
    *
-   * @param plugin what has its first name
-   * @param isCurrent whether that stays
+   * @param plugin the file that has its first name
+   * @param isCurrent whether that file stays
    */
   async #aliasesToPlace(
     shipped: FileLook,
@@ -114,7 +114,8 @@ export class Installer {
       isCurrent && (isNameOf(plugin, ipam) || (await this.#isCopy(this.#placeOf(IPAM), ipam, shipped)));
     const isLoopbackCurrent = isCurrent && isNameOf(plugin, loopback);
     const isLoopbackOurs =
-      [plugin, ipam].some((one) => isSame(one, loopback)) || (await this.#isFreeOrShim(this.#placeOf(LOOPBACK_PLUGIN)));
+      [plugin, ipam].some((one) => isSame(one, loopback)) ||
+      (await this.#isFreeOrFormer(this.#placeOf(LOOPBACK_PLUGIN)));
     return [...(isIpamCurrent ? [] : [IPAM]), ...(isLoopbackOurs && !isLoopbackCurrent ? [LOOPBACK_PLUGIN] : [])];
   }
 
@@ -122,9 +123,9 @@ export class Installer {
     return `${this.#places.binaries}/${name}`;
   }
 
-  /** Returns whether nothing has the name, or a small file of a former release that executes the one beside it. */
-  async #isFreeOrShim(place: string): Promise<boolean> {
-    const file = await this.#files.readSmall(place, LARGEST_SHIM);
+  /** Returns whether nothing has the name, or the small file of a former release that executes the plugin beside it. */
+  async #isFreeOrFormer(place: string): Promise<boolean> {
+    const file = await this.#files.readSmall(place, LARGEST_FORMER);
     return file.kind === "missing" || (file.kind === "file" && Buffer.from(file.data).includes(FORMER_PLUGIN));
   }
 
