@@ -25,7 +25,8 @@ const MODULES = [
   "cni/rare.ts",
 ];
 const NATIVE = "cni/native";
-const HOST_FILES = ["calls.c", "main.c", "memory.c", "programs.c", "text.c"];
+/** The host of the engine, which becomes a part of the executable. */
+export const HOST_FILES = ["calls.c", "main.c", "memory.c", "programs.c", "text.c"];
 const OUTPUT = "dist/cni";
 const PLUGIN = "drawbridge";
 /** Outside the output, since a node gets everything in dist/cni. */

@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -19,6 +18,7 @@ import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { outputOf } from "./child.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { imageFiles } from "./image_files.mjs";
 
@@ -152,8 +152,5 @@ function hashOfFiles(files, recipes) {
 function run(command, args) {
   // Root's own configuration must not change the result.
   const env = { PATH: process.env["PATH"], LC_ALL: "C", SOURCE_DATE_EPOCH: "0" };
-  const result = spawnSync(command, args, { env, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
-  if (result.status === 0) return;
-  const words = result.error?.message ?? result.stderr.trim();
-  throw new SetupFailure(`${command} could not make the image:\n${words.split("\n").slice(-5).join("\n")}`);
+  outputOf(command, args, `${command} could not make the image`, { env, lines: 5 });
 }

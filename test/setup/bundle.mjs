@@ -1,7 +1,6 @@
-import { spawnSync } from "node:child_process";
 import path from "node:path";
 import process from "node:process";
-import { SetupFailure } from "./failure.mjs";
+import { outputOf } from "./child.mjs";
 
 const ESBUILD = "node_modules/esbuild/bin/esbuild";
 
@@ -29,17 +28,10 @@ const OPTIONS = [
  *
  * @param {string} project absolute path of the project
  * @param {readonly [entry: string, output: string]} program the main file, relative to the project, and the output file
- * @throws {SetupFailure} when it does not compile
+ * @throws {import("./failure.mjs").SetupFailure} when it does not compile
  */
 export function bundle(project, [entry, output]) {
   const naming = [`--outdir=${path.dirname(output)}`, `--entry-names=${path.basename(output, ".js")}`];
   const args = [ESBUILD, entry, ...OPTIONS, ...naming];
-  const result = spawnSync(process.execPath, args, {
-    cwd: project,
-    stdio: ["ignore", "pipe", "pipe"],
-    encoding: "utf8",
-  });
-  if (result.status === 0) return;
-  const words = result.error?.message ?? (result.stderr + result.stdout).trim();
-  throw new SetupFailure(`esbuild could not build ${entry}:\n${words}`);
+  outputOf(process.execPath, args, `esbuild could not build ${entry}`, { cwd: project });
 }

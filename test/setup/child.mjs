@@ -1,4 +1,5 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { SetupFailure } from "./failure.mjs";
 
 /** @typedef {{ code: number } | { signal: NodeJS.Signals }} Outcome */
 
@@ -38,4 +39,21 @@ export function runNode(node, args, { cwd, env }) {
 export function endAs(outcome) {
   if ("signal" in outcome) process.kill(process.pid, outcome.signal);
   else process.exitCode = outcome.code;
+}
+
+/**
+ * Runs a program to its end and returns its standard output.
+ *
+ * @param {string} program
+ * @param {readonly string[]} args
+ * @param {string} failure the words for a program that fails; its own follow
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, lines?: number }} [options] lines: the most of its words
+ * @returns {string}
+ * @throws {SetupFailure}
+ */
+export function outputOf(program, args, failure, { cwd, env, lines = Infinity } = {}) {
+  const result = spawnSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
+  if (result.status === 0) return result.stdout;
+  const words = result.error?.message ?? (result.stderr.trim() || result.stdout.trim());
+  throw new SetupFailure(`${failure}:\n${words.split("\n").slice(-lines).join("\n")}`);
 }

@@ -1,8 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
+import { outputOf } from "./child.mjs";
 import { SetupFailure, say } from "./failure.mjs";
+import { makeWhole } from "./whole_directory.mjs";
 
 /**
  * @typedef {object} Tool
@@ -244,26 +246,13 @@ function install(packages) {
   fetchByApt(command, packages, process.cwd());
 }
 
-/**
- * Unpacks a package as a whole or not at all.
- *
- * @param {string} debianPackage
- */
+/** @param {string} debianPackage */
 function unpack(debianPackage) {
-  mkdirSync(CACHE, { recursive: true });
-  const directory = mkdtempSync(path.join(CACHE, "unpack-"));
-  try {
-    fetchByApt(["download", debianPackage], [debianPackage], directory);
-    const [file = ""] = readdirSync(directory);
-    const unpacked = path.join(directory, "unpacked");
-    const { status } = spawnSync("dpkg-deb", ["--extract", path.join(directory, file), unpacked], { stdio: "ignore" });
-    if (status !== 0)
-      throw new SetupFailure(`dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}.`);
-    rmSync(unpackedDirectory(debianPackage), { recursive: true, force: true });
-    renameSync(unpacked, unpackedDirectory(debianPackage));
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+  const directory = unpackedDirectory(debianPackage);
+  rmSync(directory, { recursive: true, force: true });
+  makeWhole(directory, (unfinished) => {
+    extract(unfinished, (place) => fetchByApt(["download", debianPackage], [debianPackage], place));
+  });
 }
 
 /**
@@ -276,36 +265,60 @@ function unpack(debianPackage) {
 export function unpackedForeign(debianPackage, architecture) {
   const directory = `${unpackedDirectory(debianPackage)}-${architecture}`;
   if (existsSync(directory)) return directory;
-  const apt = mkdtempSync(path.join(CACHE, "apt-"));
-  try {
-    for (const part of ["state/lists/partial", "cache/archives/partial", "package"]) {
-      mkdirSync(path.join(apt, part), { recursive: true });
-    }
-    writeFileSync(path.join(apt, "state/status"), "");
+  makeWhole(directory, (unfinished) => {
+    const apt = path.join(unfinished, "apt");
     const name = architecture === "x64" ? "amd64" : architecture;
-    const options = Object.entries({
-      "Dir::State": `${apt}/state`,
-      "Dir::State::status": `${apt}/state/status`,
-      "Dir::Cache": `${apt}/cache`,
-      "APT::Architecture": name,
-      "APT::Architectures::": name,
-      "APT::Sandbox::User": "root",
-    }).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
-    const place = path.join(apt, "package");
-    for (const command of [["update"], ["download", debianPackage]]) {
-      const { status, output } = aptGet([...options, ...command], place);
-      if (status !== 0) throw new SetupFailure(`apt-get could not fetch ${debianPackage} for ${name}:\n${output}`);
-    }
-    const [file = ""] = readdirSync(place);
-    const unpacked = path.join(apt, "unpacked");
-    const { status } = spawnSync("dpkg-deb", ["--extract", path.join(place, file), unpacked], { stdio: "ignore" });
-    if (status !== 0)
-      throw new SetupFailure(`dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}.`);
-    renameSync(unpacked, directory);
-    return directory;
-  } finally {
-    rmSync(apt, { recursive: true, force: true });
+    const options = foreignOptions(apt, name);
+    extract(unfinished, (place) => {
+      for (const command of [["update"], ["download", debianPackage]]) {
+        const { status, output } = aptGet([...options, ...command], place);
+        if (status !== 0) throw new SetupFailure(`apt-get could not fetch ${debianPackage} for ${name}:\n${output}`);
+      }
+    });
+    rmSync(apt, { recursive: true });
+  });
+  return directory;
+}
+
+/**
+ * Returns the options by which apt-get works for another architecture, with a state of its own.
+ *
+ * @param {string} apt the directory of that state, which is made
+ * @param {string} architecture as Debian calls it
+ * @returns {readonly string[]}
+ */
+function foreignOptions(apt, architecture) {
+  for (const part of ["state/lists/partial", "cache/archives/partial"]) {
+    mkdirSync(path.join(apt, part), { recursive: true });
   }
+  writeFileSync(path.join(apt, "state/status"), "");
+  return Object.entries({
+    "Dir::State": `${apt}/state`,
+    "Dir::State::status": `${apt}/state/status`,
+    "Dir::Cache": `${apt}/cache`,
+    "APT::Architecture": architecture,
+    "APT::Architectures::": architecture,
+    "APT::Sandbox::User": "root",
+  }).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+}
+
+/**
+ * Extracts a package into a directory.
+ *
+ * @param {string} directory
+ * @param {(place: string) => void} download puts the package's file, and nothing else, into a place
+ */
+function extract(directory, download) {
+  const place = path.join(directory, "download");
+  mkdirSync(place);
+  download(place);
+  const [file = ""] = readdirSync(place);
+  outputOf(
+    "dpkg-deb",
+    ["--extract", path.join(place, file), directory],
+    `dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}`,
+  );
+  rmSync(place, { recursive: true });
 }
 
 /**

@@ -1,9 +1,10 @@
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { outputOf } from "./child.mjs";
 import { CACHE, unpackedForeign } from "./debian.mjs";
-import { SetupFailure, say } from "./failure.mjs";
+import { say } from "./failure.mjs";
+import { makeWhole } from "./whole_directory.mjs";
 
 /**
  * The engine's sources: quickjs-ng 0.17.0, as the source distribution of the Python package of that name has them. pip
@@ -14,7 +15,8 @@ const REQUIREMENT = `quickjs-ng==${VERSION} --hash=sha256:43d2e48272208721a7aaea
 const SOURCES = `quickjs_ng-${VERSION}/upstream-quickjs`;
 /** The engine's interpreter jumps from each operation to the next; without these it is 3 % faster. */
 const ENGINE_FLAGS = ["-D_GNU_SOURCE", "-w", "-fno-gcse", "-fno-crossjumping"];
-const ENGINE_FILES = ["quickjs", "libregexp", "libunicode", "dtoa"];
+/** The engine without its library for programs of its own. */
+export const ENGINE_FILES = ["quickjs.c", "libregexp.c", "libunicode.c", "dtoa.c"];
 
 /** Debian's Python, whose setuptools describe the package; another one in PATH may lack them. */
 const PYTHON = "/usr/bin/python3";
@@ -117,9 +119,9 @@ export function engineObjects(architecture) {
   const directory = path.join(CACHE, `engine-${architecture}-${key}`);
   if (!existsSync(directory)) {
     say(`compiling the JavaScript engine of the plugin for ${architecture}: about 45 s, once`);
-    whole(directory, (unfinished) => {
+    makeWhole(directory, (unfinished) => {
       for (const name of ENGINE_FILES) {
-        const file = path.join(engineSources(), `${name}.c`);
+        const file = path.join(engineSources(), name);
         compileOne(compiler, file, unfinished, [...ENGINE_FLAGS, "-I", engineSources()]);
       }
     });
@@ -132,39 +134,16 @@ export function engineSources() {
   const directory = path.join(CACHE, `quickjs-ng-${VERSION}`);
   if (!existsSync(directory)) {
     say(`fetching the sources of the JavaScript engine quickjs-ng ${VERSION} by pip (0.5 MB)`);
-    whole(directory, (unfinished) => {
+    makeWhole(directory, (unfinished) => {
       const list = path.join(unfinished, "requirements.txt");
       writeFileSync(list, `${REQUIREMENT}\n`);
       const options = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes"];
       run(PYTHON, ["-m", "pip", "download", "--quiet", ...options, "--requirement", list, "--dest", unfinished]);
-      run("tar", [
-        "--extract",
-        "--file",
-        path.join(unfinished, `quickjs_ng-${VERSION}.tar.gz`),
-        "--directory",
-        unfinished,
-      ]);
+      const archive = path.join(unfinished, `quickjs_ng-${VERSION}.tar.gz`);
+      run("tar", ["--extract", "--file", archive, "--directory", unfinished]);
     });
   }
   return path.join(directory, SOURCES);
-}
-
-/**
- * Makes a directory as a whole or not at all.
- *
- * @param {string} directory
- * @param {(unfinished: string) => void} fill
- */
-function whole(directory, fill) {
-  mkdirSync(path.dirname(directory), { recursive: true });
-  const unfinished = mkdtempSync(`${directory}.`);
-  try {
-    fill(unfinished);
-    // Another build may have made it meanwhile.
-    if (!existsSync(directory)) renameSync(unfinished, directory);
-  } finally {
-    rmSync(unfinished, { recursive: true, force: true });
-  }
 }
 
 /**
@@ -174,8 +153,6 @@ function whole(directory, fill) {
  * @returns {string} its output
  */
 export function run(program, args, cwd) {
-  const result = spawnSync(program, args, { cwd, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
-  if (result.status === 0) return result.stdout;
-  const words = result.error?.message ?? (result.stderr + result.stdout).trim();
-  throw new SetupFailure(`${path.basename(program)} failed while the plugin was built:\n${words}`);
+  const failure = `${path.basename(program)} failed while the plugin was built`;
+  return outputOf(program, args, failure, cwd === undefined ? {} : { cwd });
 }

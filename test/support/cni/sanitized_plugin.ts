@@ -3,8 +3,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { generateModules } from "../../setup/build.mjs";
-import { engineSources } from "../../setup/engine.mjs";
+import { generateModules, HOST_FILES } from "../../setup/build.mjs";
+import { ENGINE_FILES, engineSources } from "../../setup/engine.mjs";
 
 const PROJECT = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
 const NATIVE = path.join(PROJECT, "cni/native");
@@ -31,8 +31,8 @@ export function sanitizedPlugin(scratch: string): string {
   generateModules(PROJECT, process.execPath, directory);
   writeFileSync(path.join(directory, "memory.c"), MEMORY);
   const sources = engineSources();
-  const engine = ["quickjs", "libregexp", "libunicode", "dtoa"].map((name) => path.join(sources, `${name}.c`));
-  const host = ["calls", "main", "programs", "text"].map((name) => path.join(NATIVE, `${name}.c`));
+  const engine = ENGINE_FILES.map((name) => path.join(sources, name));
+  const host = HOST_FILES.filter((name) => name !== "memory.c").map((name) => path.join(NATIVE, name));
   const executable = path.join(directory, "drawbridge");
   const options = [
     "-O1",
