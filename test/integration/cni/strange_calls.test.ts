@@ -150,7 +150,7 @@ describe("calls that no runtime should make", function () {
     }
   });
 
-  it("P19: an ADD that waits for a stopped daemon delays no call of another container, and a DEL clears it when it was killed", async () => {
+  it("P19: an ADD that waits for a stopped daemon delays no call of another container, and DEL removes what it leaves when it is killed", async () => {
     const policyd = new PolicydNode(lab, wired, "60s");
     const daemon = await policyd.start();
     try {

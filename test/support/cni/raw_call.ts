@@ -9,15 +9,20 @@ export interface RawOutcome {
   readonly stderr: string;
 }
 
-/** Runs the plugin with exactly this environment and standard input, well-formed or not. */
+/**
+ * Runs the plugin with exactly this environment and standard input, well-formed or not.
+ *
+ * @param command the plugin, and its arguments: a program that executes the plugin may stand first
+ */
 export function rawCall(
   namespace: LabNamespace,
   environment: Readonly<Record<string, string>>,
   stdin: string,
-  executable = DRAWBRIDGE,
+  command: string | readonly [string, ...string[]] = DRAWBRIDGE,
 ): RawOutcome {
+  const [program, ...args] = typeof command === "string" ? [command] : command;
   const { status, stdout, stderr, error } = namespace.inside(() =>
-    spawnSync(executable, [], { env: environment, input: stdin, encoding: "utf8", timeout: 20_000 }),
+    spawnSync(program, args, { env: environment, input: stdin, encoding: "utf8", timeout: 20_000 }),
   );
   if (error !== undefined && !isUnreadInput(error)) throw error;
   return { exitCode: status, stdout, stderr };
