@@ -203,8 +203,9 @@ describe("the ledger of flows, with packets", function () {
     const log = (): string => lab.daemon("node1").process.log();
     assert.match(log(), /a file of the flow ledger is not used .*it is torn/);
     begin(a.namespace, db.addresses[4], 5005, 2);
-    const [row, ...more] = await rowsWhen(5005, (found) => found[0]?.count === 5);
-    assert.deepEqual([row && textOf(row), row?.open, more], ["x/a > x/db allowed at from", 5, []]);
+    // The new daemon may still be reading the table of connections, whose older flows are open, too.
+    const [row, ...more] = await rowsWhen(5005, (found) => found[0]?.count === 5 && found[0].open === 5);
+    assert.deepEqual([row && textOf(row), more], ["x/a > x/db allowed at from", []]);
     // The connection still exists, so it is a row again.
     const [found] = await rowsWhen(5006, (rows) => rows.length > 0);
     assert.deepEqual([found?.count, found?.open], [1, 1]);

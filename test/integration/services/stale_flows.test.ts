@@ -61,9 +61,12 @@ for (const family of [4, 6] as const) {
       for (const { pod, address } of pods.values()) talk.respond(pod, { address, port: TARGET_PORT });
     });
     afterEach(async () => {
-      talk[Symbol.dispose]();
       if (isThere) put(undefined);
       await daemon.statusWhen(({ objects }) => objects["Service"] === 0, "the Service is gone");
+      // The daemon counts an object before its rules are in force.
+      const cluster = { address: CLUSTER[family], port: SERVICE_PORT };
+      await talk.askAnew([client, clientAddress], cluster, (name) => name === "");
+      talk[Symbol.dispose]();
       const socket = nodes.node1.node.inside(() => openConntrackSocket(lab.calls));
       deleteEntries(socket, listEntries(socket));
       socket.close();

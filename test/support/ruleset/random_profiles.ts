@@ -15,6 +15,8 @@ const PROFILES = 150;
 const PODS = 20;
 /** A number of profiles that needs more than one batch. */
 const MANY = 120;
+/** A daemon lives for this number of steps at most, so that every run has restarts. */
+const STEPS_OF_A_DAEMON = 60;
 
 const FAULTS: FaultRates = { commit: 0.2, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
@@ -119,8 +121,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
     } else if (kind < 0.84) for (let one = 0; one < MANY; one++) provide((number + one) % PROFILES);
     else if (kind < 0.87) for (let one = 0; one < MANY; one++) withdraw((number + one) % PROFILES);
     else if (kind < 0.9) ruleset.flush();
-    else if (kind < 0.97) othersHarm(number);
-    else restart();
+    else othersHarm(number);
   };
   const compare = (): void => {
     faulty.setRates(NO_FAULTS);
@@ -139,10 +140,18 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
     other.close();
     seen.comparisons++;
     isRough = !isRough;
+    // Every table exists now, so that this harm is accepted in every run.
+    if (isRough) seen.harms += harm(kernel, table, below(PROFILES), NEW_CHAIN);
     faulty.setRates(isRough ? FAULTS : NO_FAULTS);
   };
+  const lifetime = (): number => Math.ceil(random() * STEPS_OF_A_DAEMON);
+  let left = lifetime();
   for (let done = 1; done <= steps; done++) {
     step();
+    if (--left < 1) {
+      restart();
+      left = lifetime();
+    }
     // Sometimes let it do a few slices, sometimes all, and now and then let the delays before retries pass.
     const pace = random();
     if (pace < 0.4) someTurns();
@@ -153,6 +162,9 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   seen.faults = faulty.faults;
   return seen;
 }
+
+/** The kind of {@link harm} that adds a chain. */
+const NEW_CHAIN = 3;
 
 /** Changes a table as another program may do it. @returns 1 when the kernel accepted the change */
 function harm(kernel: Nftables, table: Table, number: number, kind: number): number {

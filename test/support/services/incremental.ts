@@ -8,8 +8,8 @@ import { ClusterState, EventNode } from "./random_node.ts";
 
 const FAULTS: FaultRates = { commit: 0.3, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
-/** The average number of events from one daemon to the next. */
-const EVENTS_OF_A_DAEMON = 100;
+/** A daemon lives for this number of events at most, so that every run has restarts. */
+const EVENTS_OF_A_DAEMON = 200;
 /** Milliseconds from one event to the next. */
 const WAITS = [0, 0, 0, 0, 0, 60, 60, 60, 60, 600];
 
@@ -54,6 +54,8 @@ export function runIncrementally({
   const state = new ClusterState();
   let node = new EventNode(faulty, clock, tables);
   let [comparisons, restarts] = [0, 0];
+  const lifetime = (): number => Math.ceil(random() * EVENTS_OF_A_DAEMON);
+  let left = lifetime();
   const source = clusterEvents(random);
   for (let number = 1; number <= events; number++) {
     const event = source.next().value;
@@ -61,7 +63,8 @@ export function runIncrementally({
     node.apply(event);
     // Some batches get several events, and some delays before a retry end before the next event.
     clock.pass(WAITS[Math.floor(random() * WAITS.length)] ?? 0);
-    if (random() * EVENTS_OF_A_DAEMON < 1) {
+    if (--left < 1) {
+      left = lifetime();
       node.stop();
       node = new EventNode(faulty, clock, tables, state.events());
       restarts++;

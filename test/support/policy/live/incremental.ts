@@ -8,8 +8,8 @@ import { TickingClock } from "./ticking_clock.ts";
 
 const FAULTS: FaultRates = { commit: 0.2, read: 0.003 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
-/** The average number of events from one daemon to the next. */
-const EVENTS_OF_A_DAEMON = 100;
+/** A daemon lives for this number of events at most, so that every run has restarts. */
+const EVENTS_OF_A_DAEMON = 200;
 /** Milliseconds from one event to the next; undefined where not even due work runs in between. */
 const WAITS = [undefined, undefined, undefined, undefined, 0, 0, 0, 60, 60, 600];
 
@@ -51,6 +51,8 @@ export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome 
   let options = DEFAULT_POLICY_OPTIONS;
   let node = new LiveNode({ kernel: faulty, clock, options });
   const outcome = { comparisons: 0, restarts: 0, mostProvided: 0, verdicts: 0 };
+  const lifetime = (): number => Math.ceil(random() * EVENTS_OF_A_DAEMON);
+  let left = lifetime();
   const source = liveEvents(random);
   for (let number = 1; number <= events; number++) {
     const event = source.next().value;
@@ -58,7 +60,8 @@ export function runLive({ events, compareEvery, random }: LiveRun): LiveOutcome 
     node.apply(event);
     const wait = WAITS[Math.floor(random() * WAITS.length)];
     if (wait !== undefined) clock.pass(wait);
-    if (random() * EVENTS_OF_A_DAEMON < 1) {
+    if (--left < 1) {
+      left = lifetime();
       node.stop();
       options = { ...options, dropLog: random() < 0.5, policePodToOwnNode: random() < 0.5 };
       node = new LiveNode({ kernel: faulty, clock, options, known: state.events(shuffled) });
