@@ -33,7 +33,7 @@ const networkClusters: ObjectInput = {
     return connect(access);
   },
   async namespaceOf(choice) {
-    const { namespaceOf } = await import("../policyd/objects/api/connection/kubeconfig.ts");
+    const { namespaceOf } = await import("../policyd/sources/api/connection/kubeconfig.ts");
     return namespaceOf(choice);
   },
   sleep: (milliseconds) => sleep(milliseconds),

@@ -1,6 +1,6 @@
-import { listAttachmentNames, readAttachment } from "./attachment/attachment.ts";
+import { listAttachmentNames, readAttachment } from "../attachment/attachment.ts";
 import { type StoreFileSystem, systemFileSystem } from "../ipam/file_system.ts";
-import { rememberingSysctl } from "./attachment/original_settings.ts";
+import { rememberingSysctl } from "../attachment/original_settings.ts";
 import { AddressStore, type Holding } from "../ipam/store.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
 import { readBootId } from "../kernel/file.ts";
@@ -10,7 +10,7 @@ import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
 import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
 import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
-import type { Sha256 } from "./names_and_macs.ts";
+import type { Sha256 } from "../attachment/names_and_macs.ts";
 import type * as Adding from "./add/add.ts";
 import type * as NodeRules from "./node_rules/node_rules.ts";
 import type * as Rare from "./rare.ts";

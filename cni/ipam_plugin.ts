@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "./attachment/attachment.ts";
+import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import type { NetworkConfiguration } from "./configuration/configuration.ts";

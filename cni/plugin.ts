@@ -29,7 +29,7 @@ import { type Attachment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
 import { detachEnded } from "./gc/ended.ts";
-import type { Decoded, Shape } from "./configuration/json.ts";
+import type { Decoded, Shape } from "./json.ts";
 import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import type { PluginMachine } from "./host.ts";

@@ -1,6 +1,6 @@
-import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../cni/attachment/policyd_messages.ts";
-import type { ObjectChange } from "./objects/object_source.ts";
+import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentName } from "../attachment/policyd_messages.ts";
+import type { ObjectChange } from "../objects/model.ts";
 
 /** Forgets attachments, in all parts of the daemon. */
 export interface Forgetter {

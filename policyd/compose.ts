@@ -41,8 +41,8 @@ import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
 import { openTunnelGuard } from "./node/tunnel_guard.ts";
 import { openNodeState } from "./node_state/open.ts";
-import { openNodeJudge } from "./objects/nodes/node_judge.ts";
-import { openSource } from "./objects/open.ts";
+import { NodeJudge } from "../objects/nodes/node_judge.ts";
+import { openSource } from "./sources/open.ts";
 import type { Closing } from "./policies/closing/close_early.ts";
 import type { EnforcedMark } from "./policies/closing/enforced_mark.ts";
 import { openPolicies } from "./policies/open.ts";
@@ -122,7 +122,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
 
   // These hold what is known and desired: this node's pods, the judged Nodes, and the tables.
   const attachments = new AttachmentRegistry();
-  const judge = openNodeJudge(configuration);
+  const { podCIDRs: ownCidrs, serviceCIDRs: serviceCidrs } = configuration;
+  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs });
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
   const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });

@@ -1,18 +1,18 @@
-import type { AttachmentRecord } from "../cni/attachment/attachment.ts";
-import type { AttachmentName, PolicydStatus } from "../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentName, PolicydStatus } from "../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./lib/clock.ts";
-import { type Kind, KINDS } from "./objects/model.ts";
-import { namespaceOf } from "./objects/namespace_of.ts";
+import { type Kind, KINDS, type ObjectChange } from "../objects/model.ts";
+import { namespaceOf } from "../objects/namespace_of.ts";
 import { type Component, type ObjectConsumer, objectConsumers, type PodGate, podGates } from "./component.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
-import { printable } from "./log/line.ts";
+import { printable } from "../objects/printable.ts";
 import type { ReportPage } from "./policies/status/policy_report.ts";
 import type { Logger } from "./log/logger.ts";
 import { isTemporary, type RequestHandlers } from "./socket/handlers.ts";
-import type { ObjectChange, ObjectSink, ObjectSource } from "./objects/object_source.ts";
+import type { ObjectSink, ObjectSource } from "./sources/object_source.ts";
 
 /** A status must fit into one message of 64 KiB, in which a printable character takes at most three bytes. */
 const MOST_PROBLEMS = 20;

@@ -1,6 +1,6 @@
 import process from "node:process";
 import { CommanderError } from "commander";
-import { hasRecords } from "../cni/attachment/attachment.ts";
+import { hasRecords } from "../attachment/attachment.ts";
 import { type StoreFileSystem, systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { readBootId, readTextFile } from "../kernel/file.ts";
@@ -9,7 +9,7 @@ import { NftablesSocket } from "../kernel/nftables/socket.ts";
 import { nodeSyscalls } from "../kernel/syscall/koffi.ts";
 import { readCommandLine } from "./configuration/command_line.ts";
 import { type Configuration, readConfiguration } from "./configuration/configuration.ts";
-import { printableUpTo } from "./log/line.ts";
+import { printableUpTo } from "../objects/printable.ts";
 import { hasForeignPorts } from "./coexistence/foreign_ports.ts";
 import { closeEarly, type Closing } from "./policies/closing/close_early.ts";
 import { EnforcedMark } from "./policies/closing/enforced_mark.ts";

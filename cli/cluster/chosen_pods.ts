@@ -1,8 +1,8 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Pod } from "../../policyd/objects/model.ts";
+import type { Pod } from "../../objects/model.ts";
 import { groupName } from "./group.ts";
 import { nearestNames } from "./nearest_names.ts";
-import { workloadNameOf } from "../../policyd/objects/workload_name.ts";
+import { workloadNameOf } from "../../objects/workload_name.ts";
 
 /** Tells whether a pod is one of those that a name of the command line stands for. */
 export type Chosen = (pod: Pod) => boolean;

@@ -1,10 +1,10 @@
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { nameOf } from "../../policyd/objects/gate/gate.ts";
-import type { ClusterObject, Node, Pod } from "../../policyd/objects/model.ts";
-import { frozenLabels } from "../../policyd/objects/name.ts";
-import type { ClusterStore } from "../../policyd/objects/store.ts";
-import type { PolicyOptions } from "../../policyd/semantics/policies/objects.ts";
-import { buildPolicyIndex, type PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
+import { nameOf } from "../../objects/gate/gate.ts";
+import type { ClusterObject, Node, Pod } from "../../objects/model.ts";
+import { frozenLabels } from "../../objects/name.ts";
+import type { ClusterStore } from "../../objects/store.ts";
+import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import type { Manifest } from "../input/manifests.ts";
 import { storeOf } from "./policy_objects.ts";
 import { PlaceholderAddresses } from "./placeholder_addresses.ts";

@@ -1,6 +1,6 @@
 import { type Family, familyOf } from "../../kernel/ip/address.ts";
-import type { Endpoint, EndpointPort, EndpointSlice, Labels, Pod, Service } from "../../policyd/objects/model.ts";
-import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
+import type { Endpoint, EndpointPort, EndpointSlice, Labels, Pod, Service } from "../../objects/model.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { type Cluster, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 
 /** The EndpointSlices that a cluster would make from a Service's selector. */

@@ -1,8 +1,8 @@
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Pod, Service } from "../../policyd/objects/model.ts";
-import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
-import type { FlowEnd } from "../../policyd/semantics/policies/flow.ts";
+import type { Pod, Service } from "../../objects/model.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
 import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
 import { groupName } from "./group.ts";

@@ -1,5 +1,5 @@
-import type { Pod } from "../../policyd/objects/model.ts";
-import { workloadText } from "../../policyd/objects/workload_name.ts";
+import type { Pod } from "../../objects/model.ts";
+import { workloadText } from "../../objects/workload_name.ts";
 
 export const GROUPINGS = ["pod", "workload", "namespace"] as const;
 

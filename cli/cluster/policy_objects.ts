@@ -1,5 +1,5 @@
-import type { ClusterObject } from "../../policyd/objects/model.ts";
-import { ClusterStore } from "../../policyd/objects/store.ts";
+import type { ClusterObject } from "../../objects/model.ts";
+import { ClusterStore } from "../../objects/store.ts";
 
 /** Returns objects in a store, as the evaluators take them. */
 export function storeOf(objects: Iterable<ClusterObject>): ClusterStore {

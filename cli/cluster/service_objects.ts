@@ -1,7 +1,7 @@
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { EndpointSlice, Labels, Service } from "../../policyd/objects/model.ts";
-import { specialClass } from "../../policyd/semantics/services/address_class.ts";
+import type { EndpointSlice, Labels, Service } from "../../objects/model.ts";
+import { specialClass } from "../../objects/semantics/services/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
 import { type WantedEndpoints, wantedEndpoints } from "../input/service_source.ts";
 import type { Cluster } from "./cluster.ts";

@@ -1,4 +1,4 @@
-import type { EndpointSlice, Service } from "../../policyd/objects/model.ts";
+import type { EndpointSlice, Service } from "../../objects/model.ts";
 import { servedWith } from "../../policyd/services/elements/service_size.ts";
 
 /** A Service that is too large for nodes. The evaluator does not know this limit (BAD-01). */

@@ -1,7 +1,7 @@
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
-import type { Pod, Service } from "../../policyd/objects/model.ts";
-import type { ServiceConfiguration, ServiceWorld } from "../../policyd/semantics/services/world.ts";
+import type { Pod, Service } from "../../objects/model.ts";
+import type { ServiceConfiguration, ServiceWorld } from "../../objects/semantics/services/world.ts";
 import { type Cluster, nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import type { ServiceObjects } from "./service_objects.ts";
 import { type OversizedService, oversizedServices } from "./service_size.ts";

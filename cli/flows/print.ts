@@ -1,6 +1,6 @@
 import { rowLine } from "../../policyd/flows/journal.ts";
 import { endText, type FlowRow } from "../../policyd/flows/row.ts";
-import { printable } from "../../policyd/log/line.ts";
+import { printable } from "../../objects/printable.ts";
 import { formatTable } from "../output/table.ts";
 import { timeText, trafficText } from "../output/text.ts";
 import type { Style } from "../style.ts";

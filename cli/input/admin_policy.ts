@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS, judge } from "../../policyd/objects/gate/gate.ts";
+import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS, judge } from "../../objects/gate/gate.ts";
 import { at, listAt, textAt } from "./raw.ts";
 
 /** The most elements that a list of a ClusterNetworkPolicy takes (v1alpha1: 100). */

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Configuration, readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
-import type { PolicyOptions } from "../../policyd/semantics/policies/objects.ts";
+import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
 import type { ServiceSettings } from "../cluster/service_world.ts";
 import type { LintSettings } from "../policy/lint/context.ts";
 import type { Io } from "../io.ts";

@@ -1,4 +1,4 @@
-import type { FieldPath } from "../../policyd/objects/directory/documents.ts";
+import type { FieldPath } from "../../objects/yaml/documents.ts";
 
 /** Matches the field in a gate's message: names joined by dots, `[0]`, `["a key"]`, and `key` for a map's keys. */
 const FIELD = /^[A-Z]\w*(?: \S+)?: ([a-zA-Z][\w-]*(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*)(?: key)?: /;

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { printable } from "../../policyd/log/line.ts";
+import { printable } from "../../objects/printable.ts";
 import type { Io } from "../io.ts";
 import { readCluster } from "./cluster/read_cluster.ts";
 import { type Manifests, readManifests } from "./manifests.ts";

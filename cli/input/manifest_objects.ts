@@ -3,7 +3,7 @@ import {
   type LocatedObject,
   readJsonObjects,
   readYamlObjects,
-} from "../../policyd/objects/directory/documents.ts";
+} from "../../objects/yaml/documents.ts";
 
 /**
  * Returns the results of `take` for each object of a manifest: YAML documents, or JSON values in a row, with lists

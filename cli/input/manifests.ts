@@ -1,6 +1,6 @@
-import { nameOf } from "../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../policyd/objects/model.ts";
-import type { FieldPath } from "../../policyd/objects/directory/documents.ts";
+import { nameOf } from "../../objects/gate/gate.ts";
+import type { ClusterObject } from "../../objects/model.ts";
+import type { FieldPath } from "../../objects/yaml/documents.ts";
 import type { Conversion } from "./admin_policy.ts";
 import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";

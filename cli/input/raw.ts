@@ -1,4 +1,4 @@
-import { member } from "../../policyd/objects/api/json_member.ts";
+import { member } from "../../policyd/sources/api/json_member.ts";
 
 /** Returns the value at a path of unknown JSON; undefined where it is null or absent. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {

@@ -1,8 +1,8 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Family } from "../../kernel/ip/address.ts";
-import type { Labels } from "../../policyd/objects/model.ts";
-import { readLabels } from "../../policyd/objects/name.ts";
-import { Reader } from "../../policyd/objects/gate/reader.ts";
+import type { Labels } from "../../objects/model.ts";
+import { readLabels } from "../../objects/name.ts";
+import { Reader } from "../../objects/gate/reader.ts";
 
 /** The fields of a Service that the model omits, since the daemon uses EndpointSlices. */
 export interface WantedEndpoints {

@@ -1,8 +1,8 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { readNamespacedMetadata } from "../../policyd/objects/gate/metadata.ts";
-import type { Pod } from "../../policyd/objects/model.ts";
-import { Reader } from "../../policyd/objects/gate/reader.ts";
-import type { FieldPath } from "../../policyd/objects/directory/documents.ts";
+import { readNamespacedMetadata } from "../../objects/gate/metadata.ts";
+import type { Pod } from "../../objects/model.ts";
+import { Reader } from "../../objects/gate/reader.ts";
+import type { FieldPath } from "../../objects/yaml/documents.ts";
 import { at, textAt } from "./raw.ts";
 
 /** An object that makes pods from a template, as far as files show it. */

@@ -6,7 +6,7 @@ import {
   PLUGIN_TABLE,
   POLICY_TABLE,
   isOfDaemon,
-} from "../../cni/node_rules/our_tables.ts";
+} from "../../attachment/our_tables.ts";
 import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policies/closing/closing_tables.ts";
 import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
 import { OPENING_TABLE } from "../../policyd/policies/cuts/startup_rules.ts";

@@ -1,4 +1,4 @@
-import { printable } from "../../policyd/log/line.ts";
+import { printable } from "../../objects/printable.ts";
 
 /** Escapes a text for an element or a quoted attribute; control and bidirectional characters are written out. */
 export function markupText(text: string): string {

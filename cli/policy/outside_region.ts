@@ -16,8 +16,8 @@ import {
   networkAddress,
 } from "../../kernel/ip/cidr.ts";
 import { bothFamilies, EVERY_ADDRESS } from "../../kernel/ip/special.ts";
-import type { IndexedRule } from "../../policyd/semantics/policies/indexed_policy.ts";
-import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
+import type { IndexedRule } from "../../objects/semantics/policies/indexed_policy.ts";
+import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 
 /** Addresses outside of the cluster that no policy distinguishes: a prefix without the smaller ones named in it. */
 export interface OutsideRegion {

@@ -1,9 +1,9 @@
-import { printable } from "../../policyd/log/line.ts";
+import { printable } from "../../objects/printable.ts";
 import type { Io } from "../io.ts";
-import type { NetworkPolicy } from "../../policyd/objects/model.ts";
-import type { Direction } from "../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../policyd/semantics/policies/policy_index.ts";
-import type { DirectionProfile } from "../../policyd/semantics/policies/profile.ts";
+import type { NetworkPolicy } from "../../objects/model.ts";
+import type { Direction } from "../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
+import type { DirectionProfile } from "../../objects/semantics/policies/profile.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../../policyd/policies/policy_size.ts";
 
 const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];

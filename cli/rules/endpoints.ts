@@ -1,4 +1,4 @@
-import type { ClusterObject, EndpointSlice } from "../../policyd/objects/model.ts";
+import type { ClusterObject, EndpointSlice } from "../../objects/model.ts";
 import { clusterOf } from "../cluster/cluster.ts";
 import { serviceObjects } from "../cluster/service_objects.ts";
 import type { Manifest } from "../input/manifests.ts";

@@ -1,6 +1,6 @@
 import { hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import type { ClusterObject, Pod } from "../../policyd/objects/model.ts";
+import type { ClusterObject, Pod } from "../../objects/model.ts";
 import type { DesiredElement } from "../../policyd/ruleset/desired/desired_element.ts";
 import { DesiredObjects } from "../../policyd/ruleset/desired/desired_objects.ts";
 import { loggerOf } from "../../policyd/log/logger.ts";

@@ -1,6 +1,6 @@
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
-import type { ClusterObject, Pod } from "../../policyd/objects/model.ts";
+import type { ClusterObject, Pod } from "../../objects/model.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { type DesiredElement, tableKey } from "../../policyd/ruleset/desired/desired_element.ts";
 import { elementOf } from "../../policyd/ruleset/desired/packed_element.ts";
@@ -15,8 +15,8 @@ import { configuredTables } from "../../policyd/node/tables/configured_tables.ts
 import { openTunnelGuard } from "../../policyd/node/tunnel_guard.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { OwnNetworks } from "../../policyd/policies/own_networks.ts";
-import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
-import { openNodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import { ProtectedSocketIndex } from "../../policyd/protection/socket_index.ts";
 import { localPodElements } from "../../policyd/services/elements/node_elements.ts";
@@ -83,7 +83,7 @@ function claimServices(
   const ruleset = { ...wanted, follow: () => {}, isReconciled: false };
   // Nothing changes later.
   const clock = { after: () => () => {} };
-  const judge = openNodeJudge(configuration);
+  const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
   const ofNode = { nodeName, ruleset, clock, podCidrs: podCIDRs, judge, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };

@@ -1,5 +1,5 @@
 import { formatTable } from "../../kernel/nftables/text/text.ts";
-import { printable } from "../../policyd/log/line.ts";
+import { printable } from "../../objects/printable.ts";
 import type { NodeRules } from "./node_rules.ts";
 
 /**

@@ -1,20 +1,20 @@
 import { formatAddress } from "../../kernel/ip/address.ts";
-import type { SocketAddress } from "../../policyd/semantics/services/packet.ts";
-import { dropText, rejectText } from "../../policyd/semantics/services/print.ts";
+import type { SocketAddress } from "../../objects/semantics/services/packet.ts";
+import { dropText, rejectText } from "../../objects/semantics/services/print.ts";
 import {
   hintText,
   masqueradeText,
   missText,
   routeText,
   takenText,
-} from "../../policyd/semantics/services/reason_text.ts";
+} from "../../objects/semantics/services/reason_text.ts";
 import type {
   EndpointReport,
   Frontend,
   Masquerade,
   Translate,
   Verdict,
-} from "../../policyd/semantics/services/verdict.ts";
+} from "../../objects/semantics/services/verdict.ts";
 import { type Cluster, ownerOf } from "../cluster/cluster.ts";
 import type { Derived } from "../cluster/service_objects.ts";
 

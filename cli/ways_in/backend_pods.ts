@@ -1,4 +1,4 @@
-import type { EndpointSlice, Pod, Protocol, Service } from "../../policyd/objects/model.ts";
+import type { EndpointSlice, Pod, Protocol, Service } from "../../objects/model.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { hostAt } from "../cluster/find_end.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import * as v from "valibot";
-import type { Pod } from "../../policyd/objects/model.ts";
-import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
+import type { Pod } from "../../objects/model.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type Chosen, chosenPods } from "../cluster/chosen_pods.ts";
 

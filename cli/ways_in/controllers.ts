@@ -1,4 +1,4 @@
-import type { Labels, Pod } from "../../policyd/objects/model.ts";
+import type { Labels, Pod } from "../../objects/model.ts";
 
 /** A program that forwards requests for Ingresses and Gateways. */
 interface Controller {

@@ -1,4 +1,4 @@
-import type { Pod, Service } from "../../policyd/objects/model.ts";
+import type { Pod, Service } from "../../objects/model.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
 import { endpointsAt } from "./backend_pods.ts";

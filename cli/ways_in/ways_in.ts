@@ -1,8 +1,8 @@
-import type { Labels, Pod } from "../../policyd/objects/model.ts";
-import { nameLabel } from "../../policyd/objects/name.ts";
-import { printable, shortList } from "../../policyd/log/line.ts";
-import { isFinished } from "../../policyd/semantics/policies/address_owner.ts";
-import { selects } from "../../policyd/semantics/policies/selector.ts";
+import type { Labels, Pod } from "../../objects/model.ts";
+import { nameLabel } from "../../objects/name.ts";
+import { printable, shortList } from "../../objects/printable.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import { selects } from "../../objects/semantics/policies/selector.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
 import { locationText } from "../input/place.ts";

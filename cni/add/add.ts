@@ -1,6 +1,11 @@
 import { assignRequested } from "../../ipam/allocator.ts";
 import type { Allocation, AddressStore, Holding } from "../../ipam/store.ts";
-import { type AttachmentRecord, readAttachment, removeAttachment, writeAttachment } from "../attachment/attachment.ts";
+import {
+  type AttachmentRecord,
+  readAttachment,
+  removeAttachment,
+  writeAttachment,
+} from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
@@ -17,13 +22,13 @@ import type { AddressGiver } from "../delegation/foreign_ipam.ts";
 import { dnsOf } from "../configuration/dns.ts";
 import type { Attachment } from "../environment.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
-import { hostInterfaceName } from "../names_and_macs.ts";
+import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { type PluginMachine, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
 import { asksForNodeRules, recordedRules } from "../configuration/node_rules_configuration.ts";
 import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
-import { register, type Registration, unregister } from "../attachment/registration.ts";
+import { register, type Registration, unregister } from "../registration.ts";
 import type { AddResult, Dns } from "../result.ts";
 import { forgetDevice, makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "./shaping.ts";
 import {

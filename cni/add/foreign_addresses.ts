@@ -1,4 +1,4 @@
-import { recordedNetworks } from "../attachment/attachment.ts";
+import { recordedNetworks } from "../../attachment/attachment.ts";
 import { isName } from "../../ipam/owner.ts";
 import { type Address, bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";

@@ -6,7 +6,7 @@ import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configu
 import { offeredOf } from "../delegation/foreign_ipam.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { type PluginMachine, rememberingSettings } from "../host.ts";
-import { bridgeMac } from "../names_and_macs.ts";
+import { bridgeMac } from "../../attachment/names_and_macs.ts";
 import { type Bridge, ensureBridge, ensureForwarding } from "./bridge.ts";
 
 /**

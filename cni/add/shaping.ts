@@ -1,4 +1,4 @@
-import type { AttachmentRecord, Bandwidth } from "../attachment/attachment.ts";
+import type { AttachmentRecord, Bandwidth } from "../../attachment/attachment.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -9,7 +9,7 @@ import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
 import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
 import { type Limits, tokenBucket } from "../configuration/bandwidth.ts";
-import { delayDeviceMac, delayDeviceName, type Sha256 } from "../names_and_macs.ts";
+import { delayDeviceMac, delayDeviceName, type Sha256 } from "../../attachment/names_and_macs.ts";
 import type { Step } from "./wiring.ts";
 
 /** The limits of an attachment's bandwidth. They are set only on the node's side: a pod can change its own end. */

@@ -11,7 +11,7 @@ import { MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.t
 import type { Bridge } from "./bridge.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
-import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../names_and_macs.ts";
+import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../../attachment/names_and_macs.ts";
 import { type AddResult, defaultRoute, type Dns, type ResultRoute } from "../result.ts";
 import { decideShaping, type Shaping } from "./shaping.ts";
 

@@ -1,4 +1,4 @@
-import { type AttachmentRecord, readAttachment } from "../attachment/attachment.ts";
+import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
@@ -11,8 +11,8 @@ import { unheldAddresses } from "../ipam_plugin.ts";
 import type { PluginMachine } from "../host.ts";
 import { nodeStateDifferences } from "../node_state/ensure.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
-import { askPolicyd } from "../attachment/policyd_client.ts";
-import type { RegistrationAccess } from "../attachment/registration.ts";
+import { askPolicyd } from "../../attachment/policyd_client.ts";
+import type { RegistrationAccess } from "../registration.ts";
 import { differences } from "./comparison.ts";
 import { expectationOf } from "./expectation.ts";
 import { observe } from "./observation.ts";

@@ -1,8 +1,8 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { type Address, parseAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { CniError, CniErrorCode } from "../error.ts";
-import { decode } from "../configuration/json.ts";
+import { decode } from "../json.ts";
 import type { ResultRoute } from "../result.ts";
 
 /** The part of a configuration that CHECK reads: the port's flags, and the routes the plugin makes. */

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { keyText, keyTypes } from "../../kernel/nftables/encode/element.ts";
 import { formatKey } from "../../kernel/nftables/text/element_text.ts";
@@ -7,7 +7,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { PluginMachine } from "../host.ts";
 import { decideNodeRules, elementsOf, isOurs } from "../node_rules/node_tables.ts";
-import { isOfDaemon } from "../node_rules/our_tables.ts";
+import { isOfDaemon } from "../../attachment/our_tables.ts";
 import { CLOSED_TABLES, KNOWN_SETS, VERDICT_MAPS } from "../node_rules/without_policyd.ts";
 
 /** The part of nftables that CHECK reads. */

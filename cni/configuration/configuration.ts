@@ -7,11 +7,11 @@ import { type Limits, limitsOf } from "./bandwidth.ts";
 import { configuredRoutes } from "./configured_routes.ts";
 import { checkInterfaceName, type CniArguments } from "../environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
-import { decode, type Decoded, isNestedDeeper, type Shape } from "./json.ts";
+import { decode, type Decoded, isNestedDeeper, type Shape } from "../json.ts";
 import { type NodeRulesConfiguration, nodeRulesConfiguration } from "./node_rules_configuration.ts";
 import type { Dns, ResultRoute } from "../result.ts";
 import type { DetachInput, NetworkInput } from "./network_input.ts";
-import { policydAccess, type RegistrationAccess } from "../attachment/registration.ts";
+import { policydAccess, type RegistrationAccess } from "../registration.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { type CniVersion, negotiateVersion } from "../version.ts";
 

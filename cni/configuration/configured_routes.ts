@@ -1,7 +1,7 @@
 import { familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrFamily, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
-import type { Decoded } from "./json.ts";
+import type { Decoded } from "../json.ts";
 import type { routeShape } from "./network_input.ts";
 import type { ResultRoute, RouteOptions } from "../result.ts";
 import { unsupported } from "./unsupported.ts";

@@ -1,5 +1,5 @@
-import type { Decoded } from "./json.ts";
-import { policydShape } from "../attachment/registration.ts";
+import type { Decoded } from "../json.ts";
+import { policydShape } from "../registration.ts";
 
 const range = {
   subnet: "string",

@@ -1,5 +1,5 @@
-import type { AttachmentRecord, PortMapping, RecordedRules } from "../attachment/attachment.ts";
-import { MOST_NETWORKS } from "../attachment/attachment_decoder.ts";
+import type { AttachmentRecord, PortMapping, RecordedRules } from "../../attachment/attachment.ts";
+import { MOST_NETWORKS } from "../../attachment/attachment_decoder.ts";
 import type { RangeSet } from "../../ipam/range.ts";
 import type { Family } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, hasHostBits, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";

@@ -1,4 +1,4 @@
-import type { PortMapping } from "../attachment/attachment.ts";
+import type { PortMapping } from "../../attachment/attachment.ts";
 import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, IPV4_MAPPED } from "../../kernel/ip/cidr.ts";
 import { BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";

@@ -1,7 +1,7 @@
 import { familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrFamily, parseCidr } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
-import { decode, type Decoded, isObject } from "./json.ts";
+import { decode, type Decoded, isObject } from "../json.ts";
 import { dnsShape, routeShape } from "./network_input.ts";
 import { type AddResult, resultObject } from "../result.ts";
 import type { CniVersion } from "../version.ts";

@@ -3,7 +3,7 @@ import {
   readAttachment,
   recordsOfOtherNetworks,
   removeAttachment,
-} from "../attachment/attachment.ts";
+} from "../../attachment/attachment.ts";
 import type { AddressStore, ReleaseSteps } from "../../ipam/store.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
@@ -16,9 +16,9 @@ import { hostCidr } from "../../kernel/ip/cidr.ts";
 import { delegatedDirectory } from "../delegation/foreign_ipam.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment } from "../environment.ts";
-import { hostInterfaceName } from "../names_and_macs.ts";
+import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { type PluginMachine, openStore } from "../host.ts";
-import { unregister, type Unregistration } from "../attachment/registration.ts";
+import { unregister, type Unregistration } from "../registration.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
 import { hostRoute } from "../add/wiring.ts";
 import { delayDeviceOf, forgetDevice, mayBeDelayed } from "../add/shaping.ts";

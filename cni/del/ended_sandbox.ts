@@ -4,14 +4,14 @@ import {
   listAttachments,
   readAttachment,
   recordedNetworks,
-} from "../attachment/attachment.ts";
-import { markEnded } from "../attachment/ended.ts";
+} from "../../attachment/attachment.ts";
+import { markEnded } from "../../attachment/ended.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Family, familyOf } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../node_rules/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
 import { type HostPortClaim, claimsOf } from "../node_rules/host_port_claim.ts";
-import { hostInterfaceName } from "../names_and_macs.ts";
+import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 

@@ -11,7 +11,7 @@ import {
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import type { Attachment, Environment } from "../environment.ts";
 import { CniError } from "../error.ts";
-import { decode, isObject } from "../configuration/json.ts";
+import { decode, isObject } from "../json.ts";
 import { type DetachInput, type NetworkInput, networkShape } from "../configuration/network_input.ts";
 import type { PluginMachine } from "../host.ts";
 import type { GivenAddresses } from "./ipam_answer.ts";

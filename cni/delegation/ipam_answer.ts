@@ -21,7 +21,7 @@ import {
 } from "../../kernel/ip/special.ts";
 import { configuredRoutes } from "../configuration/configured_routes.ts";
 import { CniError, CniErrorCode, invalidField } from "../error.ts";
-import { decode, type Decoded, isNestedDeeper, isObject } from "../configuration/json.ts";
+import { decode, type Decoded, isNestedDeeper, isObject } from "../json.ts";
 import { dnsShape, routeShape } from "../configuration/network_input.ts";
 import type { Dns, ResultRoute } from "../result.ts";
 import { type CniVersion, negotiateVersion } from "../version.ts";

@@ -2,7 +2,7 @@ import { type ProgramEnd, runProgram } from "../../kernel/program.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Environment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
-import { isObject } from "../configuration/json.ts";
+import { isObject } from "../json.ts";
 import type { PluginMachine } from "../host.ts";
 import { findPlugin } from "./plugin_search.ts";
 

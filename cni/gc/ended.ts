@@ -1,5 +1,5 @@
-import { readAttachment } from "../attachment/attachment.ts";
-import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../attachment/ended.ts";
+import { readAttachment } from "../../attachment/attachment.ts";
+import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { CniError } from "../error.ts";

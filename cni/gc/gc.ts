@@ -1,9 +1,9 @@
-import { listAttachmentNames, readAttachment } from "../attachment/attachment.ts";
+import { listAttachmentNames, readAttachment } from "../../attachment/attachment.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { DetachConfiguration, ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";
 import { oldPendings } from "../delegation/delegation_file.ts";
-import { hostInterfaceName } from "../names_and_macs.ts";
+import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { PluginMachine } from "../host.ts";
 import { releaseOldReservations } from "./old_reservations.ts";
 import { hasEnded, linksOf } from "./proof.ts";

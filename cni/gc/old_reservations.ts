@@ -2,7 +2,7 @@ import type { Owner } from "../../ipam/owner.ts";
 import type { Reservation } from "../../ipam/reservation.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
-import { hostInterfaceName } from "../names_and_macs.ts";
+import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { type PluginMachine, openStore } from "../host.ts";
 import { isOlderThanBoot } from "./proof.ts";
 import type { IsValid } from "./valid_attachments.ts";

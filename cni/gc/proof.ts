@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { modificationTime } from "../../kernel/file.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { closeNamespace, openNamespace } from "../../kernel/network_namespace.ts";

@@ -1,4 +1,4 @@
-import type { PortMapping } from "../attachment/attachment.ts";
+import type { PortMapping } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 

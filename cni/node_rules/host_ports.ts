@@ -1,4 +1,4 @@
-import type { PortMapping } from "../attachment/attachment.ts";
+import type { PortMapping } from "../../attachment/attachment.ts";
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../kernel/ip/special.ts";

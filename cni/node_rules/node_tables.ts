@@ -1,4 +1,4 @@
-import type { AttachmentRecord, PortMapping } from "../attachment/attachment.ts";
+import type { AttachmentRecord, PortMapping } from "../../attachment/attachment.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -22,7 +22,7 @@ import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } 
 import { macCheckElements, macCheckRules, macCheckSets } from "./mac_check.ts";
 import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerade.ts";
 import { asksForNodeRules, unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
-import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "./our_tables.ts";
+import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "../../attachment/our_tables.ts";
 import type { SetElements } from "./set_elements.ts";
 
 /** The version of sets, chains and rules, to be raised with every change of them: tables of another are replaced. */

@@ -1,4 +1,4 @@
-import type { PortMapping } from "../attachment/attachment.ts";
+import type { PortMapping } from "../../attachment/attachment.ts";
 import { type ConntrackEntry, parseEntry } from "../../kernel/conntrack/entry.ts";
 import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filter.ts";
 import { flowCount } from "../../kernel/conntrack/flow_count.ts";

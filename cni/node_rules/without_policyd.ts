@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { deleteFlowsOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
@@ -10,7 +10,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { RuleState } from "../../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { PluginMachine } from "../host.ts";
-import { BRIDGE_TABLE, isOfDaemon, POLICY_TABLE } from "./our_tables.ts";
+import { BRIDGE_TABLE, isOfDaemon, POLICY_TABLE } from "../../attachment/our_tables.ts";
 
 /** One of the daemon's tables, reduced to the parts that keep an unknown pod closed. */
 export interface ClosedTable extends TableReference {

@@ -24,7 +24,7 @@ export interface StepMachine {
   readonly syscalls: Syscalls & FileReadCalls & BpfCalls;
   /** For links and routes. */
   readonly socket: NetlinkSocket;
-  /** It should remember the original settings (rememberingSysctl of cni/attachment/original_settings.ts). */
+  /** It should remember the original settings (rememberingSysctl of attachment/original_settings.ts). */
   readonly sysctl: Sysctl;
   /** The directory whose lock protects writes to the tables of ports. */
   readonly runDir: string;

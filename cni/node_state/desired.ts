@@ -1,4 +1,4 @@
-import type { AttachmentRecord, RecordedHost } from "../attachment/attachment.ts";
+import type { AttachmentRecord, RecordedHost } from "../../attachment/attachment.ts";
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";

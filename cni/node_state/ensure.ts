@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { StepMachine } from "./carry_out.ts";
 import { type DesiredBridge, desiredBridges } from "./desired.ts";

@@ -1,4 +1,4 @@
-import { listAttachments } from "../attachment/attachment.ts";
+import { listAttachments } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";

@@ -1,4 +1,4 @@
-import type { WriteMethod } from "../objects/api/connection/http_request.ts";
+import type { WriteMethod } from "../sources/api/connection/http_request.ts";
 import type { Answer, Failure } from "./refusal.ts";
 
 /** A write request to the API server. */

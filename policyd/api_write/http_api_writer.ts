@@ -1,10 +1,10 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../lib/clock.ts";
-import { reasonOf, retryAfterOf } from "../objects/api/connection/http_connection.ts";
-import { apiRequest } from "../objects/api/connection/http_request.ts";
-import type { Credentials } from "../objects/api/connection/kubeconfig.ts";
-import { wordsOf } from "../objects/api/watch_lines.ts";
+import { reasonOf, retryAfterOf } from "../sources/api/connection/http_connection.ts";
+import { apiRequest } from "../sources/api/connection/http_request.ts";
+import type { Credentials } from "../sources/api/connection/kubeconfig.ts";
+import { wordsOf } from "../sources/api/watch_lines.ts";
 import type { ApiWriter, Write } from "./api_writer.ts";
 import type { Answer, Failure } from "./refusal.ts";
 

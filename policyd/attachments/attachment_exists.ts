@@ -1,4 +1,4 @@
-import { type AttachmentRecord, readAttachment } from "../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
 import { getLink } from "../../kernel/route/link.ts";
 import type { LinkWriter } from "./link_removal.ts";
 import type { RecordPlace } from "./registry.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import { deleteQueueingDiscipline } from "../../kernel/traffic_control/queueing_discipline.ts";
 import type { LinkWriter } from "./link_removal.ts";

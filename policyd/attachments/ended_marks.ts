@@ -1,6 +1,6 @@
 import { uptime } from "../../cni/status/failure_record.ts";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import { endedSince, forgetEnded, markEnded } from "../../cni/attachment/ended.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { endedSince, forgetEnded, markEnded } from "../../attachment/ended.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { RecordPlace } from "./registry.ts";
 
@@ -18,7 +18,7 @@ export interface EndedMarks {
   clear(attachment: AttachmentRecord): void;
 }
 
-/** Returns marks that are files beside the records (cni/attachment/ended.ts), where the next daemon and the plugin find them. */
+/** Returns marks that are files beside the records (attachment/ended.ts), where the next daemon and the plugin find them. */
 export function markFiles(
   { stateDirectory, files }: Pick<RecordPlace, "stateDirectory" | "files">,
   syscalls: FileReadCalls,

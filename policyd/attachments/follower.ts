@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 
 /**
  * Whether flows of a pod's addresses may outlive its change. They do not ("none") where a pod comes whose addresses

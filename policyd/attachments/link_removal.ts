@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Reply } from "../../kernel/netlink/socket.ts";
 import type { Request } from "../../kernel/netlink/message.ts";

@@ -1,4 +1,4 @@
-import { HOST_INTERFACE_PREFIX } from "../../cni/names_and_macs.ts";
+import { HOST_INTERFACE_PREFIX } from "../../attachment/names_and_macs.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { linkIdentity } from "../../kernel/route/link.ts";
 import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";

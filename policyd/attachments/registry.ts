@@ -1,6 +1,6 @@
-import { type AttachmentRecord, listAttachments, recordedNetworks } from "../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments, recordedNetworks } from "../../attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 
 /** The place of the attachment records, and the boot that they must be of. */
 export interface RecordPlace {

@@ -1,7 +1,7 @@
 import { ClaimIndex } from "../../cni/node_rules/claim_index.ts";
 import { type HostPortClaim, claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -6,7 +6,7 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 /** The fields of a link that show whether it is a port of a bridge, and of which. */
 export type PortLink = Pick<Link, "index" | "name" | "master">;
 
-/** The plugin's names for pods' host ends (cni/names_and_macs.ts). */
+/** The plugin's names for pods' host ends (attachment/names_and_macs.ts). */
 const HOST_END = /^dbv[0-9a-f]{12}$/;
 
 /**

@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { readObjects } from "../objects/directory/documents.ts";
+import { readObjects } from "../../objects/yaml/documents.ts";
 import { API_VERSION, KIND, configurationSchema, entries, membersOf } from "./schema.ts";
 import { suggestionFor } from "./suggestion.ts";
 

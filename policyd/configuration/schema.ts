@@ -6,9 +6,9 @@ import { type Cidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
 import { ENCAPSULATIONS } from "../routes/pod_mtu.ts";
-import { tryUrl } from "../objects/api/connection/api_address.ts";
+import { tryUrl } from "../sources/api/connection/api_address.ts";
 import { CONFIGURATION_FILE, CONFIGURATION_NAME } from "../installation/network_configuration.ts";
-import { PROTOCOLS } from "../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../objects/gate/protocol.ts";
 import { chain, isPluginName } from "./chain.ts";
 import { parseDuration } from "./duration.ts";
 

@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { REPORTER } from "../api_write/http_api_writer.ts";
-import { printable } from "../log/line.ts";
-import { RESOURCES } from "../objects/api/resources.ts";
+import { printable } from "../../objects/printable.ts";
+import { RESOURCES } from "../sources/api/resources.ts";
 import type { Notice, Reason, Regarding } from "./notice.ts";
 
 /** An Event as sent to the API server. */

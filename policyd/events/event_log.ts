@@ -4,7 +4,7 @@ import type { Logger } from "../log/logger.ts";
 import { type ClusterEvent, eventOf } from "./event.ts";
 import { FairQueue } from "../lib/fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
-import { namespaceOf } from "../objects/namespace_of.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
 import { Recent } from "../lib/recent.ts";
 import { type Rate, RateLimiter } from "../lib/rate_limiter.ts";
 import type { EventWriter, Outcome } from "./writer.ts";

@@ -1,6 +1,6 @@
 import { HttpApiWriter } from "../api_write/http_api_writer.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { Credentials } from "../objects/api/connection/kubeconfig.ts";
+import type { Credentials } from "../sources/api/connection/kubeconfig.ts";
 import type { ClusterEvent } from "./event.ts";
 import { type EventWriter, type Outcome, outcomeOf } from "./writer.ts";
 

@@ -1,4 +1,4 @@
-import type { Kind } from "../objects/model.ts";
+import type { Kind } from "../../objects/model.ts";
 
 /** A fact about an object of the cluster for the people responsible for it. */
 export interface Notice {

@@ -2,7 +2,7 @@ import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Logger } from "../log/logger.ts";
-import { apiCredentials } from "../objects/open.ts";
+import { apiCredentials } from "../sources/open.ts";
 import { type EventCounts, EventLog } from "./event_log.ts";
 import { HttpEventWriter } from "./http_writer.ts";
 import type { NoticeSink } from "./notice.ts";

@@ -1,7 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
-import type { Pod } from "../objects/model.ts";
-import { workloadText } from "../objects/workload_name.ts";
+import type { Pod } from "../../objects/model.ts";
+import { workloadText } from "../../objects/workload_name.ts";
 import type { AddressHolder } from "../policies/live/index/member_index.ts";
 import type { RowEnd, FlowRow } from "./row.ts";
 

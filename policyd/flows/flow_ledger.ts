@@ -7,7 +7,7 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Lifecycle } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
-import { printableUpTo } from "../log/line.ts";
+import { printableUpTo } from "../../objects/printable.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LoggedFlow } from "../policies/drop_log/logged_flow.ts";
 import { inTurns } from "../lib/sliced_work.ts";

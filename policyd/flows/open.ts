@@ -1,4 +1,4 @@
-import { giveBack, type OriginalSettingsPlace, rememberingSysctl } from "../../cni/attachment/original_settings.ts";
+import { giveBack, type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";

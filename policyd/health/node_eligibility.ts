@@ -1,5 +1,5 @@
 import type { ObjectConsumer } from "../component.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
+import type { ObjectChange } from "../../objects/model.ts";
 
 /**
  * Decides whether this node should get new connections, as kube-proxy does (ProxyHealthServer.SyncNode): not if its

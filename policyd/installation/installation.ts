@@ -1,12 +1,11 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Node } from "../objects/model.ts";
+import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Condition } from "../health/answers.ts";
 import type { Logger } from "../log/logger.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
 import { CONFIGURATION_FILE, type NetworkParts, ownPart } from "./network_configuration.ts";

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { isObject } from "../../cni/configuration/json.ts";
+import { isObject } from "../../cni/json.ts";
 
 /** A JSON object as `JSON.parse` returns it. */
 export type JsonObject = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { PLUGIN } from "../../cni/executables.ts";
-import { isObject } from "../../cni/configuration/json.ts";
+import { isObject } from "../../cni/json.ts";
 import { type JsonObject, type ListEntry, type NetworkList, rawOf } from "./list_text.ts";
 
 /** The part of a network configuration list that is ours. */

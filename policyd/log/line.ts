@@ -1,11 +1,9 @@
+import { printable } from "../../objects/printable.ts";
 import type { Fields, Level } from "./logger.ts";
 
 export const LOG_FORMATS = ["text", "json"] as const;
 
 export type LogFormat = (typeof LOG_FORMATS)[number];
-
-/** Longer values are truncated: if a log reader truncated the line instead, it might end inside quotes. */
-const LONGEST_VALUE = 2000;
 
 /** The content of a log line. */
 export interface Line {
@@ -32,27 +30,6 @@ export function jsonLine({ time, level, message, fields }: Line): string {
   ]);
   const reserved = { ts: time.toISOString(), level, msg: printable(message) };
   return JSON.stringify({ ...reserved, ...Object.fromEntries(shown), ...reserved });
-}
-
-/**
- * Returns a text, truncated where it is long, with everything that could end a line, move a cursor or reorder text
- * written as `\u{…}`: object names and kernel messages in a log are not ours.
- */
-export function printable(text: string): string {
-  return printableUpTo(text, LONGEST_VALUE);
-}
-
-/** Does the same with a given maximum length. */
-export function printableUpTo(text: string, longest: number): string {
-  const cut = text.length <= longest ? text : `${text.slice(0, longest)}…`;
-  // Control, format (including bidirectional marks), surrogate and private characters, line and paragraph separators.
-  return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
-}
-
-/** Lists the first items in words, and how many more there are: `a, b and 3 more`. */
-export function shortList<T>(all: readonly T[], most: number, textOf: (one: T) => string = String): string {
-  const more = all.length - most;
-  return `${all.slice(0, most).map(textOf).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function textValue(value: string | number | boolean): string {

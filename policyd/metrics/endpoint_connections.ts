@@ -1,4 +1,4 @@
-import type { Service, ServicePort } from "../objects/model.ts";
+import type { Service, ServicePort } from "../../objects/model.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
 import { listOf, type OneOrMore, putList } from "../lib/one_or_more.ts";
 

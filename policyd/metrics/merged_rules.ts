@@ -2,7 +2,7 @@ import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
 import { type Address, addressFromValue } from "../../kernel/ip/address.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../objects/model.ts";
+import type { Protocol } from "../../objects/model.ts";
 import { groupHasPod } from "../policies/compile/peer_groups.ts";
 import { type FlowView, type PolicedFlow, evaluateProfile } from "../policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";

@@ -1,6 +1,6 @@
 import process from "node:process";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { PolicydStatus } from "../../cni/attachment/policyd_messages.ts";
+import type { PolicydStatus } from "../../attachment/policyd_messages.ts";
 import type { FailureSeconds } from "../attachments/failures.ts";
 import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { EventCounts } from "../events/event_log.ts";

@@ -1,4 +1,4 @@
-import type { Service } from "../objects/model.ts";
+import type { Service } from "../../objects/model.ts";
 import type { CompiledService, TrafficPolicy } from "../services/elements/compile_service.ts";
 import type { ServiceObserver } from "../services/service_observer.ts";
 import { countedPorts } from "./counted_ports.ts";

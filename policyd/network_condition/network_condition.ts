@@ -4,7 +4,7 @@ import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
+import type { ObjectChange } from "../../objects/model.ts";
 import {
   attempted,
   type Attempts,

@@ -6,7 +6,7 @@ import type { NoticeSink } from "../events/notice.ts";
 import type { Health } from "../health/open.ts";
 import type { Logger } from "../log/logger.ts";
 import type { RouteReconciler } from "../routes/route_reconciler.ts";
-import { apiCredentials } from "../objects/open.ts";
+import { apiCredentials } from "../sources/open.ts";
 import { NetworkCondition } from "./network_condition.ts";
 
 /** The parts of the machine that {@link openNetworkCondition} needs. */

@@ -1,6 +1,6 @@
 import { hostPortElements } from "../../cni/node_rules/host_ports.ts";
 import { masqueradeElements } from "../../cni/node_rules/masquerade.ts";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { type Address, addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
 import { type MacAddress, macToBytes } from "../../kernel/ip/mac.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";

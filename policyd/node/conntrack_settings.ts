@@ -1,5 +1,5 @@
 import { cpus, totalmem } from "node:os";
-import { type OriginalSettingsPlace, rememberingSysctl } from "../../cni/attachment/original_settings.ts";
+import { type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";

@@ -1,5 +1,5 @@
 import { forgetFlowsOf } from "../../cni/node_rules/stale_flows.ts";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";

@@ -1,10 +1,9 @@
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
-import type { Node } from "../objects/model.ts";
+import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import { isReserved } from "../objects/nodes/node_claims.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
+import { isReserved } from "../../objects/nodes/node_claims.ts";
 import { hasTunnel, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
 /** Claims the ends of the tunnel as Node objects change (GUARD-09, GUARD-17). The ruleset's owner starts and stops it. */

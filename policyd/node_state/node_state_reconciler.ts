@@ -8,8 +8,8 @@ import {
 } from "../../cni/node_state/observed.ts";
 import { type Problem, problemsOf } from "../../cni/node_state/problems.ts";
 import { settle } from "../../cni/node_state/settle.ts";
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";

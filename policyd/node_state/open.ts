@@ -1,6 +1,6 @@
 import { netlinkNodeState } from "../../cni/node_state/netlink_kernel.ts";
 import type { StepMachine } from "../../cni/node_state/carry_out.ts";
-import { type OriginalSettingsPlace, rememberingSysctl } from "../../cni/attachment/original_settings.ts";
+import { type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";

@@ -11,7 +11,7 @@ import { type FlowLedgerMachine, openFlowLedger } from "../flows/open.ts";
 import { v8CollectionPace } from "../lib/collection_pace.ts";
 import type { Logger } from "../log/logger.ts";
 import { policyOptions } from "../node/tables/rule_options.ts";
-import type { NodeJudge } from "../objects/nodes/node_judge.ts";
+import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import type { EnforcedMark } from "./closing/enforced_mark.ts";

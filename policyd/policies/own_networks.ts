@@ -2,12 +2,11 @@ import { type Address, compareAddresses } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { type AddressRange, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import { JoinedNetworks, rangeText } from "../objects/nodes/joined_networks.ts";
-import type { Pod } from "../objects/model.ts";
-import type { NodeJudge, VerdictReader } from "../objects/nodes/node_judge.ts";
+import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.ts";
+import type { ObjectChange, Pod } from "../../objects/model.ts";
+import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer, PodGate } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
 import { ownRangeElement } from "./compile/table_elements.ts";
 
 const OWNER = "own pod networks";

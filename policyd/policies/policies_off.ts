@@ -1,4 +1,4 @@
-import { isOfDaemon } from "../../cni/node_rules/our_tables.ts";
+import { isOfDaemon } from "../../attachment/our_tables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";

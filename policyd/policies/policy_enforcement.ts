@@ -1,5 +1,5 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
@@ -10,7 +10,7 @@ import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { CollectionPace } from "../lib/collection_pace.ts";
 import { workFor } from "../lib/sliced_work.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
+import type { ObjectChange } from "../../objects/model.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import { affectedBy } from "./live/pods/affected_addresses.ts";
 import { type FlowEvaluator, flowEvaluator } from "./live/flow_evaluator.ts";

@@ -1,9 +1,8 @@
-import type { Kind, NetworkPolicy } from "../objects/model.ts";
-import { isShadow, shadowProblem } from "../objects/shadow_annotation.ts";
+import type { Kind, NetworkPolicy, ObjectChange } from "../../objects/model.ts";
+import { isShadow, shadowProblem } from "../../objects/shadow_annotation.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
 import { policyProblems } from "./compile/compile_rules.ts";
 import { MOST_PROFILE_PAIRS } from "./policy_size.ts";
 

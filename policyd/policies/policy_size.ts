@@ -1,4 +1,4 @@
-import type { NetworkPolicy } from "../objects/model.ts";
+import type { NetworkPolicy } from "../../objects/model.ts";
 
 /**
  * The most pairs of a peer or exception and a port that a NetworkPolicy may have in one direction. It bounds sets,

@@ -1,7 +1,7 @@
 import { type Address, tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { hostOf, portOf } from "./configured_sockets.ts";
-import { API_SERVER, type ProtectedSocket } from "./socket_refusal.ts";
+import { API_SERVER, type ProtectedSocket } from "../../objects/socket_refusal.ts";
 
 /** The sources of API servers' addresses, and their consumer. */
 export interface ApiServersParts {

@@ -2,14 +2,12 @@ import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { HEALTH_BESIDE_OTHERS } from "../node/tables/own_ports.ts";
 import { TUNNEL } from "../routes/tunnel.ts";
-import { API_SERVER, type ProtectedPort, type ProtectedSocket } from "./socket_refusal.ts";
-
-/** Ports and sockets that the configuration protects, independent of objects. */
-export interface ConfiguredSockets {
-  /** Protected on all addresses of nodes. */
-  readonly ports: readonly ProtectedPort[];
-  readonly sockets: readonly ProtectedSocket[];
-}
+import {
+  API_SERVER,
+  type ConfiguredSockets,
+  type ProtectedPort,
+  type ProtectedSocket,
+} from "../../objects/socket_refusal.ts";
 
 type Fields =
   | "apiServer"

@@ -3,7 +3,7 @@ import type { Element, Table, TableReference } from "../../kernel/nftables/model
 import { type Nftables, removalOf } from "../../kernel/nftables/socket.ts";
 import { ownComment } from "../ruleset/own_comment.ts";
 import { keptChains, keptElement, keptSets } from "./nat_exemption.ts";
-import type { ProtectedSocket } from "./socket_refusal.ts";
+import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 
 /** The table that protects the API server's address before any other table is written. */
 export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-kept" });

@@ -1,9 +1,9 @@
-import type { AttachmentRecord, PortMapping } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord, PortMapping } from "../../attachment/attachment.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { portKey, type ProtectedPort } from "./socket_refusal.ts";
+import { portKey, type ProtectedPort } from "../../objects/socket_refusal.ts";
 
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 

@@ -5,7 +5,7 @@ import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts
 import { type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../ruleset/table_part.ts";
-import type { ProtectedSocket } from "./socket_refusal.ts";
+import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 
 const FAMILIES = [4, 6] as const;
 const NFT_PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const;

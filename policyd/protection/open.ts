@@ -6,12 +6,12 @@ import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { NodeJudge } from "../objects/nodes/node_judge.ts";
+import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { kubeletServer } from "../objects/open.ts";
+import { kubeletServer } from "../sources/open.ts";
 import { ApiServers } from "./api_servers.ts";
 import { configuredSockets } from "./configured_sockets.ts";
 import { EarlyTable } from "./early_table.ts";

@@ -1,4 +1,4 @@
-import type { Service } from "../objects/model.ts";
+import type { Service } from "../../objects/model.ts";
 import type { CompileContext } from "../services/rules/context.ts";
 import { type RefusedFrontend, refusedFrontends, virtualAddresses } from "../services/elements/frontends.ts";
 import type { ServiceIndex } from "../services/elements/service_index.ts";

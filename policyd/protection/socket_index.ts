@@ -1,21 +1,20 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
-import type { EndpointSlice, Node, Protocol, Service } from "../objects/model.ts";
-import { isReserved } from "../objects/nodes/node_claims.ts";
-import type { NodeJudge } from "../objects/nodes/node_judge.ts";
-import { PrefixIndex } from "../objects/nodes/prefix_index.ts";
+import type { EndpointSlice, Node, ObjectChange, Protocol, Service } from "../../objects/model.ts";
+import { isReserved } from "../../objects/nodes/node_claims.ts";
+import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
+import { PrefixIndex } from "../../objects/nodes/prefix_index.ts";
 import type { Frontend } from "../services/elements/frontends.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
-import type { ConfiguredSockets } from "./configured_sockets.ts";
 import {
   API_SERVER,
   CLUSTER_OWNERS,
+  type ConfiguredSockets,
   KUBERNETES_SERVICE,
   METADATA_ADDRESSES,
   portKey,
   type ProtectedSocket,
   type Refusal,
-} from "./socket_refusal.ts";
+} from "../../objects/socket_refusal.ts";
 
 /** Decides which addresses and ports Services do not get. */
 export interface FrontendRefusals {

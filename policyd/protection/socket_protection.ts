@@ -6,10 +6,10 @@ import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
-import type { ObjectChange } from "../objects/object_source.ts";
+import type { ObjectChange } from "../../objects/model.ts";
 import type { EarlyTable } from "./early_table.ts";
 import { keptChains, keptElement } from "./nat_exemption.ts";
-import type { ProtectedPort, ProtectedSocket } from "./socket_refusal.ts";
+import type { ProtectedPort, ProtectedSocket } from "../../objects/socket_refusal.ts";
 import type { ProtectedSocketIndex } from "./socket_index.ts";
 import type { TranslatedFlows } from "./translated_flows.ts";
 

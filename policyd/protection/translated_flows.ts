@@ -5,10 +5,10 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../kernel/ip/protocol.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Protocol } from "../objects/model.ts";
+import type { Protocol } from "../../objects/model.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Flows } from "../services/stale_flows/stale_flows.ts";
-import type { ProtectedPort, ProtectedSocket } from "./socket_refusal.ts";
+import type { ProtectedPort, ProtectedSocket } from "../../objects/socket_refusal.ts";
 
 /** Protected sockets that flows are checked against. */
 export interface JudgedSockets {

@@ -3,7 +3,7 @@ import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../..
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
-import { problemsIn } from "../objects/nodes/node_verdict.ts";
+import { problemsIn } from "../../objects/nodes/node_verdict.ts";
 import { linkLocalAddress } from "../node/attachment_elements.ts";
 import { atOnce, each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";

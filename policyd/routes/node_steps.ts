@@ -1,5 +1,5 @@
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
-import type { JudgedNode } from "../objects/nodes/node_verdict.ts";
+import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 import { atOnce } from "../lib/sliced_work.ts";
 import type { DesiredEntries } from "./desired.ts";
 import { type EntryState, entrySteps } from "./difference.ts";

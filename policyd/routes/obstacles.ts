@@ -1,7 +1,7 @@
 import { type Address, bitsOf, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { type FoundRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
-import { shortList } from "../log/line.ts";
+import { shortList } from "../../objects/printable.ts";
 
 /** RTPROT_KERNEL: a route that the kernel adds with an address of a link. */
 const PROTOCOL_KERNEL = 2;

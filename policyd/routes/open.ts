@@ -2,7 +2,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { NodeJudge } from "../objects/nodes/node_judge.ts";
+import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";

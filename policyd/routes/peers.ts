@@ -1,6 +1,6 @@
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { type JudgedNode, type JudgedNodes, problemsIn } from "../objects/nodes/node_verdict.ts";
+import { type JudgedNode, type JudgedNodes, problemsIn } from "../../objects/nodes/node_verdict.ts";
 
 /** The part of a Node that routes to it depend on. */
 export interface Peer {

@@ -1,5 +1,5 @@
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import { type JudgedNodes, problemsIn } from "../objects/nodes/node_verdict.ts";
+import { type JudgedNodes, problemsIn } from "../../objects/nodes/node_verdict.ts";
 import type { Frame } from "./desired.ts";
 import { tunnelProblems } from "./difference.ts";
 import type { KernelState } from "./route_kernel/kernel_state.ts";

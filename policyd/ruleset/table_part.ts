@@ -1,4 +1,4 @@
-import { BRIDGE_TABLE, INET_TABLE } from "../../cni/node_rules/our_tables.ts";
+import { BRIDGE_TABLE, INET_TABLE } from "../../attachment/our_tables.ts";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { accept, anyFlag, type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 

@@ -1,10 +1,10 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { NodeJudge } from "../objects/nodes/node_judge.ts";
+import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";

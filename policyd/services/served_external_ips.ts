@@ -1,10 +1,10 @@
-import { namespaceOf } from "../objects/namespace_of.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { familiesOf } from "./elements/frontends.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { ServiceObserver } from "./service_observer.ts";
-import { shortList } from "../log/line.ts";
+import { shortList } from "../../objects/printable.ts";
 
 const MOST_SHOWN = 5;
 

@@ -1,4 +1,4 @@
-import type { EndpointSlice, Service } from "../objects/model.ts";
+import type { EndpointSlice, Service } from "../../objects/model.ts";
 import type { Commit } from "../ruleset/commit.ts";
 import type { FrontendHolders } from "./elements/arbitration.ts";
 import type { CompileContext } from "./rules/context.ts";

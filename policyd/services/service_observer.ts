@@ -1,4 +1,4 @@
-import type { Service } from "../objects/model.ts";
+import type { Service } from "../../objects/model.ts";
 import type { CompiledService } from "./elements/compile_service.ts";
 
 /** Is notified of compiled Services. It must not throw. */

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import { FrameReader, frame } from "../../cni/attachment/message_frame.ts";
-import { parseRequest, type PolicydReply, replyToJson } from "../../cni/attachment/policyd_messages.ts";
+import { FrameReader, frame } from "../../attachment/message_frame.ts";
+import { parseRequest, type PolicydReply, replyToJson } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Logger } from "../log/logger.ts";
 import { answer, refusal, type RequestHandlers } from "./handlers.ts";

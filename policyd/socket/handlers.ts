@@ -1,11 +1,11 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import {
   type AttachmentName,
   type PolicydReply,
   type PolicydRequest,
   type PolicydStatus,
   refusalCode,
-} from "../../cni/attachment/policyd_messages.ts";
+} from "../../attachment/policyd_messages.ts";
 import type { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReportPage } from "../policies/status/policy_report.ts";
 

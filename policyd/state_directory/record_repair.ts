@@ -1,4 +1,4 @@
-import { type AttachmentRecord, listAttachmentNames, writeAttachment } from "../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachmentNames, writeAttachment } from "../../attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";

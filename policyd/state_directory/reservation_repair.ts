@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { AddressStore } from "../../ipam/store.ts";
 import type { FileSight } from "../../kernel/file.ts";

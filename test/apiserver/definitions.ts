@@ -1,4 +1,4 @@
-import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "../../policyd/objects/api/resources.ts";
+import { CLUSTER_POLICY_DEFINITION, RESOURCES, versionsOf } from "../../policyd/sources/api/resources.ts";
 import type { RawObject } from "./storage.ts";
 
 /** The CRD of ClusterNetworkPolicies as an administrator made it. */

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import type { Cancel, Clock } from "../../policyd/lib/clock.ts";
-import type { AnswerHandler, ApiConnection } from "../../policyd/objects/api/connection/connection.ts";
+import type { AnswerHandler, ApiConnection } from "../../policyd/sources/api/connection/connection.ts";
 import type { Api } from "./api.ts";
 import type { Answer } from "./watch.ts";
 

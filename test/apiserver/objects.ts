@@ -1,4 +1,4 @@
-import type { Kind } from "../../policyd/objects/model.ts";
+import type { Kind } from "../../objects/model.ts";
 import type { RawObject } from "./storage.ts";
 
 /** Returns an object of a kind as on an API server; another `variant` of it differs in something Drawbridge reads. */

@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import type { ClusterObject } from "../../policyd/objects/model.ts";
-import { judge } from "../../policyd/objects/gate/gate.ts";
-import { RESOURCES } from "../../policyd/objects/api/resources.ts";
+import type { ClusterObject } from "../../objects/model.ts";
+import { judge } from "../../objects/gate/gate.ts";
+import { RESOURCES } from "../../policyd/sources/api/resources.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { selectorOf } from "./api.ts";
 import type { Command, Envelope, Reply } from "./command.ts";

@@ -1,4 +1,4 @@
-import { RESOURCES } from "../../policyd/objects/api/resources.ts";
+import { RESOURCES } from "../../policyd/sources/api/resources.ts";
 import type { PlannedFault, WatchFault } from "./faults.ts";
 import { sample } from "./objects.ts";
 import type { RawObject } from "./storage.ts";

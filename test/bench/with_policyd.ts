@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import process from "node:process";
-import { askPolicyd } from "../../cni/attachment/policyd_client.ts";
+import { askPolicyd } from "../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Lab } from "../lab/lab.ts";
 import { BUNDLE } from "../support/daemon/policyd.ts";

@@ -11,7 +11,7 @@ import { tunnelEndElements } from "../../policyd/node/tables/tunnel_guard.ts";
 import { nodeTables } from "../../policyd/node/tables/tables.ts";
 import { attachmentElements } from "../../policyd/node/attachment_elements.ts";
 import { keptElement } from "../../policyd/protection/nat_exemption.ts";
-import type { ProtectedSocket } from "../../policyd/protection/socket_refusal.ts";
+import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 import { createLab } from "../lab/lab.ts";
 import { NODE_CONFIGURATION } from "../support/guard/guarded_node.ts";
 import { attachmentRecord } from "../support/cni/attachment_record.ts";

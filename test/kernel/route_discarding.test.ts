@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../support/fake_clock.ts";
-import { NodeJudge } from "../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
 import { netlinkRouteKernel } from "../../policyd/routes/route_kernel/netlink_kernel.ts";

@@ -30,7 +30,7 @@ const mutantSchema = v.strictObject({
   breaks: text,
   file: v.pipe(
     v.string(),
-    v.regex(/^((cli|cni|ipam|kernel|policyd)\/[a-z0-9_/]+\.ts|manifests\/[a-z_/]+\.(yaml|json))$/),
+    v.regex(/^((attachment|cli|cni|ipam|kernel|objects|policyd)\/[a-z0-9_/]+\.ts|manifests\/[a-z_/]+\.(yaml|json))$/),
   ),
   line: text,
   replacement: v.string(),

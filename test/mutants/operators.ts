@@ -20,7 +20,7 @@ export interface OperatorOptions {
 
 /** Folders whose code decides and translates without an effect, so that unit tests judge all of it. */
 export const PURE: readonly string[] =
-  "cli/policy cni/configuration ipam kernel/ip kernel/netlink kernel/nftables policyd/objects policyd/policies/compile policyd/semantics policyd/services".split(
+  "cli/policy cni/configuration ipam kernel/ip kernel/netlink kernel/nftables objects policyd/policies/compile policyd/sources policyd/services".split(
     " ",
   );
 

@@ -32,7 +32,7 @@ const PLUGIN = "drawbridge";
 /** Outside the output, since a node gets everything in dist/cni. */
 const STAMP = "dist/.cni-inputs";
 const BUILDERS = ["test/setup/engine.mjs", "test/setup/plugin_modules.mjs"];
-const SOURCES = ["cni", "ipam", "kernel", ...BUILDERS];
+const SOURCES = ["cni", "attachment", "ipam", "kernel", ...BUILDERS];
 
 /** The plugin answers by the name it is called by; the container runtime calls `loopback` for every sandbox. */
 const OTHER_NAMES = ["drawbridge-ipam", "loopback"];

@@ -12,7 +12,7 @@ const PROGRAM = "drawbridge.js";
 const PLUGIN_NAMES = ["kubectl-drawbridge", "kubectl_complete-drawbridge"];
 const STAMP = "dist/.cli-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/build_daemon.mjs"];
-const SOURCES = ["cli", "policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS];
+const SOURCES = ["cli", "policyd", "cni", "attachment", "objects", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
  * Makes dist/cli, a directory that runs wherever it is copied to, unless it was made from exactly these sources. It is

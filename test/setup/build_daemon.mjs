@@ -12,7 +12,7 @@ const ENTRY = "policyd/main.ts";
 /** Outside the output, since a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs"];
-const SOURCES = ["policyd", "cni", "ipam", "kernel", "package.json", ...BUNDLERS];
+const SOURCES = ["policyd", "cni", "attachment", "objects", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
  * Makes dist/policyd, a directory that runs wherever it is copied to, unless it was made from exactly these sources. It

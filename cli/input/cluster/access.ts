@@ -1,4 +1,4 @@
-import type { KubeconfigChoice } from "../../../policyd/objects/api/connection/kubeconfig.ts";
+import type { KubeconfigChoice } from "../../../policyd/sources/api/connection/kubeconfig.ts";
 
 /** The choice of cluster and user, and the time limit of one request. */
 export interface ClusterAccess extends KubeconfigChoice {

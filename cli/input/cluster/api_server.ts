@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
-import { apiRequest, baseOf, isOfCertificates } from "../../../policyd/objects/api/connection/http_request.ts";
-import { credentialsOf } from "../../../policyd/objects/api/connection/kubeconfig.ts";
+import { apiRequest, baseOf, isOfCertificates } from "../../../policyd/sources/api/connection/http_request.ts";
+import { credentialsOf } from "../../../policyd/sources/api/connection/kubeconfig.ts";
 import type { ClusterAccess } from "./access.ts";
 import { type ApiResponse, type ApiServer, NoAnswer } from "./object_input.ts";
 

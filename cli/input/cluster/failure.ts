@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import type { ApiResponse } from "./object_input.ts";
 import type { Resource } from "./resources.ts";
 

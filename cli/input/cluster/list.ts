@@ -1,4 +1,4 @@
-import { versionsOf } from "../../../policyd/objects/api/resources.ts";
+import { versionsOf } from "../../../policyd/sources/api/resources.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { listFailure, refusal } from "./failure.ts";
 import { type ApiResponse, type ApiServer, NoAnswer } from "./object_input.ts";

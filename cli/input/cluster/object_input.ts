@@ -1,4 +1,4 @@
-import type { KubeconfigChoice } from "../../../policyd/objects/api/connection/kubeconfig.ts";
+import type { KubeconfigChoice } from "../../../policyd/sources/api/connection/kubeconfig.ts";
 import type { ClusterAccess } from "./access.ts";
 
 /** Reads running clusters. */

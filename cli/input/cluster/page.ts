@@ -1,4 +1,4 @@
-import { type PageEnd, PageReader } from "../../../policyd/objects/api/page.ts";
+import { type PageEnd, PageReader } from "../../../policyd/sources/api/page.ts";
 import type { Resource } from "./resources.ts";
 
 /** One page of a list. */

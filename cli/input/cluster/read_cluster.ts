@@ -1,4 +1,4 @@
-import { judge } from "../../../policyd/objects/gate/gate.ts";
+import { judge } from "../../../objects/gate/gate.ts";
 import type { Manifest, ManifestProblem, Manifests } from "../manifests.ts";
 import { isExperimental, KEPT, NO_WAY_IN, withHostPorts } from "../objects/take.ts";
 import { CLUSTER } from "../place.ts";

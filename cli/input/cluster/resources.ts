@@ -1,4 +1,4 @@
-import { listOf, RESOURCES as API_RESOURCES, type VersionedKind } from "../../../policyd/objects/api/resources.ts";
+import { listOf, RESOURCES as API_RESOURCES, type VersionedKind } from "../../../policyd/sources/api/resources.ts";
 
 /** A kind of objects that the command line asks the API server for. */
 export interface Resource extends VersionedKind {

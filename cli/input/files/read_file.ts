@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import path from "node:path";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { BrokenObject, LocatedObject } from "../../../policyd/objects/directory/documents.ts";
+import type { BrokenObject, LocatedObject } from "../../../objects/yaml/documents.ts";
 import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";

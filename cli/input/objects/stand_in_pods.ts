@@ -1,6 +1,6 @@
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
-import { workloadKeyOf } from "../../../policyd/objects/workload_name.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import type { ClusterObject } from "../../../objects/model.ts";
+import { workloadKeyOf } from "../../../objects/workload_name.ts";
 import type { Manifest } from "../manifests.ts";
 import { renamedPod, standInName } from "../workload.ts";
 

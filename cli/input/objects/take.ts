@@ -1,6 +1,6 @@
-import { judge, nameOf } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
-import type { FieldPath, LocatedObject } from "../../../policyd/objects/directory/documents.ts";
+import { judge, nameOf } from "../../../objects/gate/gate.ts";
+import type { ClusterObject } from "../../../objects/model.ts";
+import type { FieldPath, LocatedObject } from "../../../objects/yaml/documents.ts";
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import { fieldPathOf, withPathInTemplate } from "../field_path.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";

@@ -1,4 +1,4 @@
-import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
+import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { listAt, membersAt, textAt } from "../raw.ts";
 

@@ -1,4 +1,4 @@
-import { groupOf } from "../../../policyd/objects/gate/gate.ts";
+import { groupOf } from "../../../objects/gate/gate.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { workloadVersions } from "../workload.ts";
 

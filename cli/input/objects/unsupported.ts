@@ -1,4 +1,4 @@
-import { groupOf, isForeignPolicy } from "../../../policyd/objects/gate/gate.ts";
+import { groupOf, isForeignPolicy } from "../../../objects/gate/gate.ts";
 
 /**
  * Kinds, with their groups, by which connections differ from what NetworkPolicies and Services say: they bring pods

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 
 /** Runs programs of the user's machine, such as those that print manifests. */
 export interface Programs {

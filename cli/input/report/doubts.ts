@@ -1,15 +1,9 @@
-import type {
-  ClusterNetworkPolicy,
-  Labels,
-  NamespacedPods,
-  NetworkPolicy,
-  Pod,
-} from "../../../policyd/objects/model.ts";
-import { selects } from "../../../policyd/semantics/policies/selector.ts";
+import type { ClusterNetworkPolicy, Labels, NamespacedPods, NetworkPolicy, Pod } from "../../../objects/model.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { Manifest } from "../manifests.ts";
 import { locationText } from "../place.ts";
-import { shortList } from "../../../policyd/log/line.ts";
-import { nameLabel } from "../../../policyd/objects/name.ts";
+import { shortList } from "../../../objects/printable.ts";
+import { nameLabel } from "../../../objects/name.ts";
 
 /** The most names in a line. */
 const MOST_NAMED = 5;

@@ -1,4 +1,4 @@
-import { printable, shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../objects/printable.ts";
 import type { SkippedFile } from "../files/not_manifest.ts";
 import type { ReadingReport } from "../manifests.ts";
 import { CLUSTER } from "../place.ts";

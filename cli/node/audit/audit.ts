@@ -1,5 +1,5 @@
-import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../cni/names_and_macs.ts";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../attachment/names_and_macs.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { delayDevices, hostLinks, sha256 } from "../cleanup/attached.ts";

@@ -1,4 +1,4 @@
-import type { AttachmentRecord, UnreadableAttachment } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord, UnreadableAttachment } from "../../../attachment/attachment.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import type { NodeLink, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
@@ -7,7 +7,7 @@ import type { NodePlace } from "../place.ts";
 export interface AuditedRecord {
   readonly record: AttachmentRecord;
   readonly hasEnded: boolean;
-  /** Whether the daemon or the plugin has marked it as ended (cni/attachment/ended.ts). */
+  /** Whether the daemon or the plugin has marked it as ended (attachment/ended.ts). */
   readonly isMarked: boolean;
 }
 

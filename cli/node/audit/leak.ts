@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { delayDeviceMac, hostMac } from "../../../cni/names_and_macs.ts";
+import { delayDeviceMac, hostMac } from "../../../attachment/names_and_macs.ts";
 import { isDelayDevice } from "../../../kernel/traffic_control/delay_device.ts";
 import type { NodeLink } from "../doctor/facts.ts";
 import type { Inventory } from "./inventory.ts";

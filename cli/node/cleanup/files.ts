@@ -1,4 +1,4 @@
-import { ORIGINAL_SETTINGS } from "../../../cni/attachment/original_settings.ts";
+import { ORIGINAL_SETTINGS } from "../../../attachment/original_settings.ts";
 import { isLedgerFile } from "../../../policyd/flows/ledger_files.ts";
 import { detachConfiguration } from "../../../policyd/installation/network_configuration.ts";
 import { configurationPath, detachPath } from "../place.ts";

@@ -1,6 +1,6 @@
 import type { OwnProgram } from "../../../kernel/bpf/own_program.ts";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
-import type { FoundOriginal } from "../../../cni/attachment/original_settings.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import type { FoundOriginal } from "../../../attachment/original_settings.ts";
 import type { TableOverview } from "../../../kernel/nftables/decode/overview.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";

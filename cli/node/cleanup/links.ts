@@ -1,4 +1,4 @@
-import { bridgeMac } from "../../../cni/names_and_macs.ts";
+import { bridgeMac } from "../../../attachment/names_and_macs.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";

@@ -6,7 +6,7 @@ import type { Inventory } from "./inventory.ts";
 import { links } from "./links.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
 import { settings } from "./settings.ts";
-import { shortList } from "../../../policyd/log/line.ts";
+import { shortList } from "../../../objects/printable.ts";
 
 /** A plan with notes for people. */
 export interface CleanupPlan extends Plan {

@@ -1,4 +1,4 @@
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
 import type { Outcome } from "./carry_out.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";

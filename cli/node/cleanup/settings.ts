@@ -1,4 +1,4 @@
-import type { OriginalSetting } from "../../../cni/attachment/original_settings.ts";
+import type { OriginalSetting } from "../../../attachment/original_settings.ts";
 import type { ChangedSetting, Inventory } from "./inventory.ts";
 import { dotted, type Kept, type Plan, type Removal } from "./removal.ts";
 

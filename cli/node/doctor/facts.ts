@@ -1,7 +1,7 @@
-import type { AttachmentRecord, UnreadableAttachment } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord, UnreadableAttachment } from "../../../attachment/attachment.ts";
 import type { DesiredBridge } from "../../../cni/node_state/desired.ts";
 import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
-import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
+import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import type { RangeSet } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import type { Address } from "../../../kernel/ip/address.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { isWanted } from "../../flows/filter.ts";
 import { mergedRows } from "../../flows/merge.ts";

@@ -1,10 +1,10 @@
-import { HOST_INTERFACE_PREFIX } from "../../../cni/names_and_macs.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
 import { readdirSync, readFileSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";
 import { machine, type PluginMachine } from "../../../cni/host.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
-import { endedSince } from "../../../cni/attachment/ended.ts";
+import { endedSince } from "../../../attachment/ended.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { parseReservation } from "../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";

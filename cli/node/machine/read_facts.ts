@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import os from "node:os";
-import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
-import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
+import { askPolicyd } from "../../../attachment/policyd_client.ts";
+import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";

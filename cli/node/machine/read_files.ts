@@ -5,7 +5,7 @@ import {
   listAttachments,
   recordedNetworks,
   type UnreadableAttachment,
-} from "../../../cni/attachment/attachment.ts";
+} from "../../../attachment/attachment.ts";
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";

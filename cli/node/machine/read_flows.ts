@@ -1,4 +1,4 @@
-import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
+import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";

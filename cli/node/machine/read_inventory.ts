@@ -1,9 +1,9 @@
 import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
 import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../../cni/executables.ts";
-import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
+import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { listOriginals } from "../../../cni/attachment/original_settings.ts";
+import { listOriginals } from "../../../attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { type ForeignTable, readForeignTables } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";

@@ -1,4 +1,4 @@
-import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
+import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 

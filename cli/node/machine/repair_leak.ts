@@ -1,14 +1,14 @@
 import { del } from "../../../cni/del/del.ts";
 import { hasEnded, linksOf } from "../../../cni/gc/proof.ts";
-import { hostInterfaceName } from "../../../cni/names_and_macs.ts";
+import { hostInterfaceName } from "../../../attachment/names_and_macs.ts";
 import { type PluginMachine, openStore } from "../../../cni/host.ts";
 import {
   type AttachmentRecord,
   listAttachmentNames,
   readAttachment,
   recordedNetworks,
-} from "../../../cni/attachment/attachment.ts";
-import { endedSince } from "../../../cni/attachment/ended.ts";
+} from "../../../attachment/attachment.ts";
+import { endedSince } from "../../../attachment/ended.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { currentNamespace } from "../../../kernel/network_namespace.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";

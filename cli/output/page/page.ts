@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import type { Graph } from "../graph.ts";
 import { markupText } from "../markup.ts";

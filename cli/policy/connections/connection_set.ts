@@ -1,6 +1,6 @@
-import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
-import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 
 /** The protocols with ports, in the order of the output. */
 

@@ -6,11 +6,11 @@ import {
   isNodeLocalDNS,
   profileOf,
   type Question,
-} from "../../../policyd/semantics/policies/decide.ts";
-import type { Direction, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
-import type { IndexedClusterPolicy } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import { type ResolvedFlow, resolveFlow } from "../../../policyd/semantics/policies/party.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+} from "../../../objects/semantics/policies/decide.ts";
+import type { Direction, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
+import type { IndexedClusterPolicy } from "../../../objects/semantics/policies/indexed_policy.ts";
+import { type ResolvedFlow, resolveFlow } from "../../../objects/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { ConnectionAlgebra } from "./algebra.ts";
 import { type ConnectionSet, EVERYTHING, NOTHING, ofPorts } from "./connection_set.ts";
 import { RuleConnections } from "./rule_connections.ts";

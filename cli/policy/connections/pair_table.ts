@@ -1,5 +1,5 @@
-import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 
 /** A pod with its class: policies do not distinguish pods of one class. */
 export interface ClassifiedPod {

@@ -1,5 +1,5 @@
-import type { FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { FlowEnds } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";
 import { type ClassifiedPod, PairTable } from "./pair_table.ts";

@@ -4,8 +4,8 @@ import {
   type ResolvedEnd,
   type ResolvedFlow,
   resolveFlow,
-} from "../../../policyd/semantics/policies/party.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+} from "../../../objects/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 
 /** A pod in each family in which it can send; the key is undefined without an address, when it may get any. */
 type EndsByFamily = ReadonlyMap<Family | undefined, ResolvedEnd>;

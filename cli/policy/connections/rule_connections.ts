@@ -1,9 +1,9 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
-import type { Pod, Protocol } from "../../../policyd/objects/model.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import type { IndexedRule, PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
-import type { ResolvedEnd, ResolvedFlow } from "../../../policyd/semantics/policies/party.ts";
+import type { Pod, Protocol } from "../../../objects/model.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { IndexedRule, PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
+import { fitsPeer } from "../../../objects/semantics/policies/match.ts";
+import type { ResolvedEnd, ResolvedFlow } from "../../../objects/semantics/policies/party.ts";
 import type { ConnectionAlgebra } from "./algebra.ts";
 import { type ConnectionSet, EVERYTHING, FIRST_PORT, LAST_PORT, merged, NOTHING, ofPorts } from "./connection_set.ts";
 

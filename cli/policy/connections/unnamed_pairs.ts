@@ -1,9 +1,9 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import { numbersIn } from "../../../policyd/semantics/policies/peer_selection.ts";
-import type { DirectionProfile } from "../../../policyd/semantics/policies/profile.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { IndexedRule } from "../../../objects/semantics/policies/indexed_policy.ts";
+import { numbersIn } from "../../../objects/semantics/policies/peer_selection.ts";
+import type { DirectionProfile } from "../../../objects/semantics/policies/profile.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
 import { type ClassifiedPod, isOwn } from "./pair_table.ts";
 

@@ -1,7 +1,7 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/objects/model.ts";
-import type { Direction, FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { DirectionProfile } from "../../../policyd/semantics/policies/profile.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
+import type { Direction, FlowEnd } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { DirectionProfile } from "../../../objects/semantics/policies/profile.ts";
 import type { EndClass, Sides } from "./end_class.ts";
 
 /** The parts of a class that differ between the two sides. */

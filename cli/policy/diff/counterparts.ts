@@ -1,5 +1,5 @@
-import type { Pod } from "../../../policyd/objects/model.ts";
-import { workloadKeyOf } from "../../../policyd/objects/workload_name.ts";
+import type { Pod } from "../../../objects/model.ts";
+import { workloadKeyOf } from "../../../objects/workload_name.ts";
 
 /** A pod by its key on each side; undefined where its workload is absent. */
 export interface Counterparts {

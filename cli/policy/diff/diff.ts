@@ -1,4 +1,4 @@
-import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
+import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { classChanges } from "./class_change.ts";
 import { type End, type EndClass, type EndGroup, type Ends, endsOf, type Sides } from "./end_class.ts";

@@ -1,9 +1,9 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
-import type { Node, Pod } from "../../../policyd/objects/model.ts";
-import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import type { FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Node, Pod } from "../../../objects/model.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type Grouping, groupName } from "../../cluster/group.ts";
 import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { type Counterparts, counterparts } from "./counterparts.ts";

@@ -3,7 +3,7 @@ import { summaryOf } from "./page.ts";
 import { changeLines, type ReportedChange, type DiffReport } from "./print.ts";
 import type { WayChange } from "./ways/change.ts";
 import { effectText, toText, wayLines } from "./ways/print.ts";
-import { shortList } from "../../../policyd/log/line.ts";
+import { shortList } from "../../../objects/printable.ts";
 import type { Words } from "./words.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */

@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import type { FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
-import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
+import type { FlowEnd, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
+import { familiesOf } from "../../../objects/semantics/policies/party.ts";
 import { ConnectionAlgebra } from "../connections/algebra.ts";
 import { type ConnectionSet, connectionText, isEmpty, NOTHING } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -14,7 +14,7 @@ import { formatPage } from "../../output/page/page.ts";
 import { formatSvg } from "../../output/svg.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";

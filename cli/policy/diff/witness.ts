@@ -1,19 +1,19 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
-import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
-import { failureText } from "../../../policyd/semantics/policies/failure_text.ts";
-import type { Direction, Flow, FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../policyd/semantics/policies/verdict.ts";
-import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
+import { failureText } from "../../../objects/semantics/policies/failure_text.ts";
+import type { Direction, Flow, FlowEnd, Traffic } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../objects/semantics/policies/verdict.ts";
+import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
-import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
 import { type ConnectionSet, FIRST_PORT, includes } from "../connections/connection_set.ts";
 import type { Sides } from "./end_class.ts";
 import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";
-import { shortList } from "../../../policyd/log/line.ts";
+import { shortList } from "../../../objects/printable.ts";
 
 /** One connection that changed, with the reason on each side. */
 export interface Witness {

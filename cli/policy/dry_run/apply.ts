@@ -1,9 +1,9 @@
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject, Node, Pod } from "../../../policyd/objects/model.ts";
-import { frozenLabels } from "../../../policyd/objects/name.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import type { ClusterObject, Node, Pod } from "../../../objects/model.ts";
+import { frozenLabels } from "../../../objects/name.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
-import { workloadKeyOf } from "../../../policyd/objects/workload_name.ts";
+import { workloadKeyOf } from "../../../objects/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 
 /** The effect of a change on one object. */

@@ -1,4 +1,4 @@
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
 import { type PlacedWayObject, wayObjectName } from "../../ways_in/way_object.ts";

@@ -1,7 +1,7 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/objects/model.ts";
-import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
 import { GroupNames } from "../diff/group_names.ts";

@@ -1,7 +1,7 @@
-import type { Service } from "../../../policyd/objects/model.ts";
-import type { Direction, Flow, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import type { EvaluatedFlow } from "../../../policyd/semantics/policies/verdict.ts";
+import type { Service } from "../../../objects/model.ts";
+import type { Direction, Flow, Traffic } from "../../../objects/semantics/policies/flow.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import type { EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";

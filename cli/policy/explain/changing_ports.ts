@@ -1,8 +1,8 @@
-import type { Protocol } from "../../../policyd/objects/model.ts";
-import { DNS_PORT } from "../../../policyd/semantics/policies/decide.ts";
-import type { Direction, FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
-import type { PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Protocol } from "../../../objects/model.ts";
+import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import type { Direction, FlowEnd, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
+import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
+import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 
 /**
  * Returns the ports at which the verdict about two ends, or its reason, may change. Between two of them nothing

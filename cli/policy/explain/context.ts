@@ -1,6 +1,6 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
-import type { Pod } from "../../../policyd/objects/model.ts";
-import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
+import type { Pod } from "../../../objects/model.ts";
+import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import { type Cluster, nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";

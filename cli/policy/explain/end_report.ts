@@ -1,5 +1,5 @@
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import { failureText } from "../../../policyd/semantics/policies/failure_text.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import { failureText } from "../../../objects/semantics/policies/failure_text.ts";
 import type {
   ClusterRuleMatch,
   Decision,
@@ -8,8 +8,8 @@ import type {
   NearMiss,
   RuleMatch,
   ShadowVerdict,
-} from "../../../policyd/semantics/policies/verdict.ts";
-import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
+} from "../../../objects/semantics/policies/verdict.ts";
+import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type {
   DecisionReport,

@@ -1,6 +1,6 @@
 import type { Family } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
-import type { ImpossibleFlow, EvaluatedFlow } from "../../../policyd/semantics/policies/verdict.ts";
+import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
+import type { ImpossibleFlow, EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import { type Cluster, UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { type SourceReport, sourceReport } from "../../service/report.ts";
 import { hostName } from "../../cluster/find_end.ts";

@@ -1,4 +1,4 @@
-import type { Exemption } from "../../../policyd/semantics/policies/verdict.ts";
+import type { Exemption } from "../../../objects/semantics/policies/verdict.ts";
 import type { ServiceReport, SourceReport } from "../../service/report.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { printable, shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
 import { serviceTexts } from "../../service/print.ts";

@@ -1,4 +1,4 @@
-import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 
 /** A connection in question; without traffic, everything between its ends. */

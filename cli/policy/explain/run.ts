@@ -13,7 +13,7 @@ import { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import { trafficTo } from "./port_name.ts";
 import { explainWaysIn } from "./ways_in.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { explanationText } from "./print.ts";
 

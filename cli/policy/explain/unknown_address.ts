@@ -1,8 +1,8 @@
-import type { Direction, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import type { IndexedRule } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import { fitsPort } from "../../../policyd/semantics/policies/match.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { Decision, EvaluatedFlow, Party } from "../../../policyd/semantics/policies/verdict.ts";
+import type { Direction, Traffic } from "../../../objects/semantics/policies/flow.ts";
+import type { IndexedRule } from "../../../objects/semantics/policies/indexed_policy.ts";
+import { fitsPort } from "../../../objects/semantics/policies/match.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { Decision, EvaluatedFlow, Party } from "../../../objects/semantics/policies/verdict.ts";
 
 /** A rule about addresses that was evaluated for a pod or a node without an address in the input. */
 export interface UnknownAddress {

@@ -1,10 +1,10 @@
-import type { Pod } from "../../../policyd/objects/model.ts";
-import type { Traffic } from "../../../policyd/semantics/policies/flow.ts";
+import type { Pod } from "../../../objects/model.ts";
+import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
 import { doorsOf } from "../../ways_in/doors.ts";
 import type { WayBackend, WayIn } from "../../ways_in/ways_in.ts";
-import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
 import type { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import type { Explanation, WayInReport } from "./explanation.ts";

@@ -1,8 +1,8 @@
-import { judge } from "../../../policyd/objects/gate/gate.ts";
-import type { Pod, PodPeer } from "../../../policyd/objects/model.ts";
-import { nameLabel } from "../../../policyd/objects/name.ts";
-import { DNS_PORT } from "../../../policyd/semantics/policies/decide.ts";
-import { selects } from "../../../policyd/semantics/policies/selector.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import type { Pod, PodPeer } from "../../../objects/model.ts";
+import { nameLabel } from "../../../objects/name.ts";
+import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 
 /** A pod of the cluster's DNS, and the port on which it listens. */
 export interface DnsServer {

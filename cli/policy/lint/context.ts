@@ -10,22 +10,22 @@ import type {
   Pod,
   PolicyRule,
   Service,
-} from "../../../policyd/objects/model.ts";
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
-import { nameLabel } from "../../../policyd/objects/name.ts";
-import type { ClusterStore } from "../../../policyd/objects/store.ts";
-import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
+} from "../../../objects/model.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import { nameLabel } from "../../../objects/name.ts";
+import type { ClusterStore } from "../../../objects/store.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type {
   IndexedClusterPolicy,
   IndexedNetworkPolicy,
   IndexedPeer,
   IndexedRule,
-} from "../../../policyd/semantics/policies/indexed_policy.ts";
-import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
-import { type Members, numbersIn } from "../../../policyd/semantics/policies/peer_selection.ts";
-import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { FieldPath } from "../../../policyd/objects/directory/documents.ts";
+} from "../../../objects/semantics/policies/indexed_policy.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import { type Members, numbersIn } from "../../../objects/semantics/policies/peer_selection.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";

@@ -9,9 +9,9 @@ import type {
   PodPeer,
   PolicyPeer,
   PolicyRule,
-} from "../../../policyd/objects/model.ts";
-import type { PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
-import { selects } from "../../../policyd/semantics/policies/selector.ts";
+} from "../../../objects/model.ts";
+import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 
 // The functions here use only the text of the objects, so their results stay true for any pods. A "no" may be wrong,
 // but a "yes" never is: something that only several together cover counts as not covered.

@@ -1,5 +1,5 @@
-import type { LabelSelector } from "../../../policyd/objects/model.ts";
-import { NAMESPACE_NAME } from "../../../policyd/objects/name.ts";
+import type { LabelSelector } from "../../../objects/model.ts";
+import { NAMESPACE_NAME } from "../../../objects/name.ts";
 import type { LintContext } from "./context.ts";
 import { requirementsOf } from "./coverage.ts";
 import type { Suggestion } from "./nearest_label.ts";

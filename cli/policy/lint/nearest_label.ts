@@ -1,6 +1,6 @@
-import type { Labels, LabelSelector } from "../../../policyd/objects/model.ts";
-import { requirementText } from "../../../policyd/semantics/policies/failure_text.ts";
-import { unmet } from "../../../policyd/semantics/policies/selector.ts";
+import type { Labels, LabelSelector } from "../../../objects/model.ts";
+import { requirementText } from "../../../objects/semantics/policies/failure_text.ts";
+import { unmet } from "../../../objects/semantics/policies/selector.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 
 /** A label that was probably meant. */

@@ -1,4 +1,4 @@
-import type { ClusterPolicyPeer, Pod, PodPeer, PolicyPeer } from "../../../policyd/objects/model.ts";
+import type { ClusterPolicyPeer, Pod, PodPeer, PolicyPeer } from "../../../objects/model.ts";
 import type { LintContext } from "./context.ts";
 import { requirementsOf } from "./coverage.ts";
 

@@ -6,10 +6,10 @@ import type {
   Pod,
   PodPeer,
   PolicyPeer,
-} from "../../../policyd/objects/model.ts";
-import { fitsPeer } from "../../../policyd/semantics/policies/match.ts";
-import type { ResolvedEnd } from "../../../policyd/semantics/policies/party.ts";
-import { selects } from "../../../policyd/semantics/policies/selector.ts";
+} from "../../../objects/model.ts";
+import { fitsPeer } from "../../../objects/semantics/policies/match.ts";
+import type { ResolvedEnd } from "../../../objects/semantics/policies/party.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
 import { isOpenEnded, namespaceByName } from "./namespace_name.ts";
 import { nearestLabel, type Suggestion } from "./nearest_label.ts";

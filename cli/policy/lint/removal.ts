@@ -1,9 +1,9 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../policyd/objects/model.ts";
-import type { FlowEnd, FlowEnds } from "../../../policyd/semantics/policies/flow.ts";
-import { familiesOf } from "../../../policyd/semantics/policies/party.ts";
-import { podClasses } from "../../../policyd/semantics/policies/pod_class.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { DirectionProfile, Profile } from "../../../policyd/semantics/policies/profile.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
+import type { FlowEnd, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
+import { familiesOf } from "../../../objects/semantics/policies/party.ts";
+import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
+import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { DirectionProfile, Profile } from "../../../objects/semantics/policies/profile.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
 import { outsideRegions } from "../outside_region.ts";

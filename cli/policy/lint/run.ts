@@ -12,7 +12,7 @@ import { type Finding, isAtLeast, type LintRule, SEVERITIES } from "./finding.ts
 import { IgnoreComments } from "./ignore_comments.ts";
 import { lintIn } from "./lint.ts";
 import { lintContext } from "./context.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
 import { RULES } from "./rules.ts";

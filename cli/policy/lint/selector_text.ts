@@ -1,10 +1,10 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../../../policyd/objects/model.ts";
+import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../../../objects/model.ts";
 import { isEmptySelector } from "../../../policyd/policies/compile/selector.ts";
-import { requirementText } from "../../../policyd/semantics/policies/failure_text.ts";
-import type { PortPattern } from "../../../policyd/semantics/policies/indexed_policy.ts";
+import { requirementText } from "../../../objects/semantics/policies/failure_text.ts";
+import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import { requirementsOf } from "./coverage.ts";
-import { shortList } from "../../../policyd/log/line.ts";
+import { shortList } from "../../../objects/printable.ts";
 
 /** Returns a selector in kubectl's form, with matchLabels as requirements: `app=web,tier in (a, b)`. */
 export function selectorText(selector: LabelSelector): string {

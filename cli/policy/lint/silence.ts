@@ -1,4 +1,4 @@
-import { nameOf } from "../../../policyd/objects/gate/gate.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { textAt } from "../../input/raw.ts";
 import type { Manifests } from "../../input/manifests.ts";

@@ -1,7 +1,7 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { Protocol } from "../../../policyd/objects/model.ts";
-import type { Flow } from "../../../policyd/semantics/policies/flow.ts";
+import type { Protocol } from "../../../objects/model.ts";
+import type { Flow } from "../../../objects/semantics/policies/flow.ts";
 
 /** A connection from a node's table of connections. */
 export interface Connection {

@@ -1,8 +1,8 @@
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy, isAllowed } from "../../../policyd/semantics/policies/evaluate.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { EndVerdict } from "../../../policyd/semantics/policies/verdict.ts";
+import { evaluatePolicy, isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { EndVerdict } from "../../../objects/semantics/policies/verdict.ts";
 import { groupName } from "../../cluster/group.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { type Connection, flowOf, remembered } from "./connection.ts";

@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { Cut, Denial } from "./forecast.ts";
 import { entryAt, podPeer, rangeAt, rangePeer } from "./peer.ts";
 

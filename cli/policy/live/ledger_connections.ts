@@ -1,8 +1,8 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
-import { workloadText } from "../../../policyd/objects/workload_name.ts";
+import { workloadText } from "../../../objects/workload_name.ts";
 import type { RowEnd, FlowRow } from "../../../policyd/flows/row.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { Connection } from "./connection.ts";
 
 /** The connections that represent the rows of a ledger. */

@@ -1,8 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr, hostCidr } from "../../../kernel/ip/cidr.ts";
-import type { Labels, Pod } from "../../../policyd/objects/model.ts";
-import { NAMESPACE_NAME } from "../../../policyd/objects/name.ts";
-import type { PodEntry, PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Labels, Pod } from "../../../objects/model.ts";
+import { NAMESPACE_NAME } from "../../../objects/name.ts";
+import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { Connection } from "./connection.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 

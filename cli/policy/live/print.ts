@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { printable, shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../objects/printable.ts";
 import { foldLine } from "../../output/fold.ts";
 import { formatTable } from "../../output/table.ts";
 import { trafficText } from "../../output/text.ts";

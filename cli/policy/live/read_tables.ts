@@ -1,6 +1,6 @@
 import type { FlowRow } from "../../../policyd/flows/row.ts";
-import { shortList } from "../../../policyd/log/line.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { shortList } from "../../../objects/printable.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { mergedRows } from "../../flows/merge.ts";
 import { readFlowFile } from "../../flows/read_file.ts";
 import type { KubectlAccess } from "../../input/programs/daemons.ts";

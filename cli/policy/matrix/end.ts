@@ -1,4 +1,4 @@
-import type { Pod } from "../../../policyd/objects/model.ts";
+import type { Pod } from "../../../objects/model.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type OutsideRegion, regionText } from "../outside_region.ts";
 import type { WayInGroup } from "./way_in_end.ts";

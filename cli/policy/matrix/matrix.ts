@@ -1,5 +1,5 @@
-import type { Protocol } from "../../../policyd/objects/model.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Protocol } from "../../../objects/model.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type Grouping, groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";
 import { type Connections, PodConnections } from "../connections/pod_connections.ts";

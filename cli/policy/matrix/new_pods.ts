@@ -1,4 +1,4 @@
-import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../../policyd/objects/name.ts";
+import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../../objects/name.ts";
 import type {
   ClusterObject,
   Labels,
@@ -7,9 +7,9 @@ import type {
   NetworkPolicy,
   Pod,
   PodPeer,
-} from "../../../policyd/objects/model.ts";
-import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import { selects } from "../../../policyd/semantics/policies/selector.ts";
+} from "../../../objects/model.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 
 /** Pods that do not exist and that policies would distinguish from existing ones. */
 export interface NewPods {

@@ -1,5 +1,5 @@
-import type { Pod } from "../../../policyd/objects/model.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import type { Pod } from "../../../objects/model.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
 import { type OutsideRegion, outsideRegions } from "../outside_region.ts";

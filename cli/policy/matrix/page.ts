@@ -3,8 +3,8 @@ import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts
 import type { ServiceSettings } from "../../cluster/service_world.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import type { Manifest } from "../../input/manifests.ts";
-import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
-import { inForce } from "../../../policyd/objects/shadow_annotation.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import { inForce } from "../../../objects/shadow_annotation.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { styleOf } from "../../style.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";

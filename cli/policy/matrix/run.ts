@@ -1,8 +1,8 @@
 import * as v from "valibot";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import { isFinished } from "../../../policyd/semantics/policies/address_owner.ts";
-import type { ClusterObject, Pod } from "../../../policyd/objects/model.ts";
-import { inForce, isShadow } from "../../../policyd/objects/shadow_annotation.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import type { ClusterObject, Pod } from "../../../objects/model.ts";
+import { inForce, isShadow } from "../../../objects/shadow_annotation.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -11,7 +11,7 @@ import { configurationEntries, inputEntries } from "../../input/input_schema.ts"
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import type { Manifest } from "../../input/manifests.ts";
-import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import { controllerEntries, type GivenController, givenControllers } from "../../ways_in/controller_option.ts";
@@ -34,7 +34,7 @@ import { type NewPods, newPodsFor } from "./new_pods.ts";
 import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
-import { printable, shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../objects/printable.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,

@@ -1,4 +1,4 @@
-import type { Pod } from "../../../policyd/objects/model.ts";
+import type { Pod } from "../../../objects/model.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { ServiceObjects } from "../../cluster/service_objects.ts";
 import { type Doors, doorsOf } from "../../ways_in/doors.ts";

@@ -1,4 +1,4 @@
-import { printable, shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import { timeText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";

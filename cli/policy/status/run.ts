@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { printable } from "../../../objects/printable.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { parseReportLine } from "../../../policyd/policies/status/policy_report.ts";
 import { nearestNames } from "../../cluster/nearest_names.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";

@@ -1,4 +1,4 @@
-import { isShadow } from "../../../policyd/objects/shadow_annotation.ts";
+import { isShadow } from "../../../objects/shadow_annotation.ts";
 import type { ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
 import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
 

@@ -1,8 +1,8 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { EVERY_ADDRESS } from "../../../kernel/ip/special.ts";
-import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
-import type { Pod, Protocol, Service } from "../../../policyd/objects/model.ts";
-import { shortList } from "../../../policyd/log/line.ts";
+import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import type { Pod, Protocol, Service } from "../../../objects/model.ts";
+import { shortList } from "../../../objects/printable.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { ServiceObjects } from "../../cluster/service_objects.ts";
 import { endpointsAt } from "../../ways_in/backend_pods.ts";

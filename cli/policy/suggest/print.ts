@@ -1,5 +1,5 @@
 import { Document, isNode } from "yaml";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import type { Suggestion } from "./suggest.ts";
 
 const PEERS = { ingress: "from", egress: "to" } as const;

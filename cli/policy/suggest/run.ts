@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import { printable } from "../../../policyd/log/line.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { printable } from "../../../objects/printable.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";

@@ -1,9 +1,9 @@
-import type { Labels, Pod } from "../../../policyd/objects/model.ts";
-import { NAMESPACE_NAME } from "../../../policyd/objects/name.ts";
-import { DNS_PORT } from "../../../policyd/semantics/policies/decide.ts";
-import type { Direction } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import { selects } from "../../../policyd/semantics/policies/selector.ts";
+import type { Labels, Pod } from "../../../objects/model.ts";
+import { NAMESPACE_NAME } from "../../../objects/name.ts";
+import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { Connection } from "../live/connection.ts";
 import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
 import type { AskedConnection } from "./asked.ts";

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";

@@ -8,7 +8,7 @@ import { expectOneReading, loadManifests, namespaceFor } from "../../input/load.
 import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
-import { printable, shortList } from "../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../objects/printable.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { ExplainContext } from "../explain/context.ts";
 import { TEST_FORMATS } from "./command.ts";

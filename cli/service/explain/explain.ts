@@ -1,8 +1,8 @@
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Protocol, Service } from "../../../policyd/objects/model.ts";
-import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
-import type { Entry } from "../../../policyd/semantics/services/packet.ts";
+import type { Protocol, Service } from "../../../objects/model.ts";
+import { evaluate } from "../../../objects/semantics/services/evaluate.ts";
+import type { Entry } from "../../../objects/semantics/services/packet.ts";
 import { type End, type Host, hostName, type HostsEnd, nodeOf } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { hasAddress } from "../../policy/explain/paths/entry_nodes.ts";

@@ -1,4 +1,4 @@
-import { printable } from "../../../policyd/log/line.ts";
+import { printable } from "../../../objects/printable.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../style.ts";
 import { serviceTexts } from "../print.ts";

@@ -1,6 +1,6 @@
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
-import type { Protocol } from "../../../policyd/objects/model.ts";
+import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import { type EndName, parseEndName } from "../../cluster/end_name.ts";
 
 /** The destination of a packet. */

@@ -1,13 +1,13 @@
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
-import { rangeText } from "../../objects/nodes/joined_networks.ts";
-import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
+import { rangeText } from "../../../objects/nodes/joined_networks.ts";
+import type { NodeJudge, VerdictReader } from "../../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../component.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { NETWORK_NAME } from "../../installation/network_configuration.ts";
-import type { ObjectChange } from "../../objects/object_source.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
 import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
 import { UnmasqueradedNetworks } from "./unmasqueraded_networks.ts";
 

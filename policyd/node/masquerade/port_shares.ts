@@ -1,5 +1,5 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { PodGate } from "../../component.ts";

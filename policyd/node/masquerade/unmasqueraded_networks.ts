@@ -1,7 +1,7 @@
 import { type Cidr, cidrFamily, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, EVERY_ADDRESS, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
-import { JoinedNetworks, type RangeDifference } from "../../objects/nodes/joined_networks.ts";
-import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
+import { JoinedNetworks, type RangeDifference } from "../../../objects/nodes/joined_networks.ts";
+import type { JudgedNode } from "../../../objects/nodes/node_verdict.ts";
 
 /** Link-local addresses, which are on the link itself, and multicast. */
 const NEVER_HIDDEN = bothFamilies(LINK_LOCAL, MULTICAST);

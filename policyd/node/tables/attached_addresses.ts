@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { dropping, equals, inSet, not } from "../../../kernel/nftables/model/statement.ts";

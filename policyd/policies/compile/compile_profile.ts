@@ -1,5 +1,5 @@
-import type { ClusterNetworkPolicy, ClusterPolicyTier, NetworkPolicy } from "../../objects/model.ts";
-import { isShadow } from "../../objects/shadow_annotation.ts";
+import type { ClusterNetworkPolicy, ClusterPolicyTier, NetworkPolicy } from "../../../objects/model.ts";
+import { isShadow } from "../../../objects/shadow_annotation.ts";
 import {
   clusterPolicyRules,
   type CompiledRules,

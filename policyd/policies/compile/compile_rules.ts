@@ -7,8 +7,8 @@ import type {
   PolicyPeer,
   PolicyPort,
   PolicyRule,
-} from "../../objects/model.ts";
-import { LINK_DESTINATIONS } from "../../objects/nodes/node_addresses.ts";
+} from "../../../objects/model.ts";
+import { LINK_DESTINATIONS } from "../../../objects/nodes/node_addresses.ts";
 import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";

@@ -1,5 +1,5 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
-import type { Protocol } from "../../objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import type { PortGroup } from "./profile.ts";
 
 export interface PortNumber {

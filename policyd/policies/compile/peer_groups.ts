@@ -1,6 +1,6 @@
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
-import type { ClusterNetworkPolicy, Labels, LabelSelector, NetworkPolicy } from "../../objects/model.ts";
+import type { ClusterNetworkPolicy, Labels, LabelSelector, NetworkPolicy } from "../../../objects/model.ts";
 import { digest } from "./digest.ts";
 import type { NodeGroup, PodGroup, RangeGroup } from "./profile.ts";
 import { isEmptySelector, isSelected, selectorIdentity } from "./selector.ts";

@@ -22,7 +22,7 @@ import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Direction } from "./profile.ts";
 import { FAMILIES } from "./port_fields.ts";
-import { POLICY_TABLE } from "../../../cni/node_rules/our_tables.ts";
+import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
 
 export { POLICY_TABLE };
 

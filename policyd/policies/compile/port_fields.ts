@@ -1,7 +1,7 @@
 import type { Family } from "../../../kernel/ip/address.ts";
 import type { Selector } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
-import type { Protocol } from "../../objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import type { Direction } from "./profile.ts";
 
 export const FAMILIES: readonly Family[] = [4, 6];

@@ -1,5 +1,5 @@
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
-import type { LabelSelector, Protocol } from "../../objects/model.ts";
+import type { LabelSelector, Protocol } from "../../../objects/model.ts";
 
 /** The direction in which a pod is evaluated: packets it sends, or packets it receives. */
 export type Direction = "egress" | "ingress";

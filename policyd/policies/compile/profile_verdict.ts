@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isInRanges } from "../../../kernel/ip/ranges.ts";
-import type { Protocol } from "../../objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import { DNS_PORT, type PolicyOptions } from "./options.ts";
 import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 

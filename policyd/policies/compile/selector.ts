@@ -1,4 +1,4 @@
-import type { LabelRequirement, Labels, LabelSelector } from "../../objects/model.ts";
+import type { LabelRequirement, Labels, LabelSelector } from "../../../objects/model.ts";
 
 /** Returns whether labels meet all requirements of a selector; a missing key meets NotIn and DoesNotExist (POL-10). */
 export function isSelected(selector: LabelSelector, labels: Labels): boolean {

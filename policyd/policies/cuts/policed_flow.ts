@@ -1,6 +1,6 @@
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
-import type { Protocol } from "../../objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import type { PolicedFlow } from "../compile/profile_verdict.ts";
 
 const protocols: ReadonlyMap<IpProtocol, Protocol> = new Map([

@@ -1,4 +1,4 @@
-import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
+import { isOfDaemon } from "../../../attachment/our_tables.ts";
 import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";

@@ -1,9 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Labels, Namespace, NetworkPolicy, Node, NodeAddress } from "../../objects/model.ts";
-import { isShadow } from "../../objects/shadow_annotation.ts";
-import type { Direction } from "../../semantics/policies/flow.ts";
-import type { PolicyObjects } from "../../semantics/policies/objects.ts";
-import { selects } from "../../semantics/policies/selector.ts";
+import type { Labels, Namespace, NetworkPolicy, Node, NodeAddress } from "../../../objects/model.ts";
+import { isShadow } from "../../../objects/shadow_annotation.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyObjects } from "../../../objects/semantics/policies/objects.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { AddressHolder } from "../live/index/member_index.ts";
 import type { PolicyView } from "../live/policy_view.ts";
 import { sharesOf } from "../policy_size.ts";

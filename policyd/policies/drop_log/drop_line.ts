@@ -1,15 +1,15 @@
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Fields } from "../../log/logger.ts";
-import { evaluatePolicy } from "../../semantics/policies/evaluate.ts";
-import type { Direction } from "../../semantics/policies/flow.ts";
-import type { PolicyOptions } from "../../semantics/policies/objects.ts";
-import { buildPolicyIndex } from "../../semantics/policies/policy_index.ts";
-import { clusterRuleText, nearMissText } from "../../semantics/policies/print.ts";
-import type { EndVerdict } from "../../semantics/policies/verdict.ts";
+import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { clusterRuleText, nearMissText } from "../../../objects/semantics/policies/print.ts";
+import type { EndVerdict } from "../../../objects/semantics/policies/verdict.ts";
 import type { AddressHolder } from "../live/index/member_index.ts";
 import { type ClusterView, reducedCluster } from "./cluster_view.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
-import { shortList } from "../../log/line.ts";
+import { shortList } from "../../../objects/printable.ts";
 
 /** The most policies that a line names; the others are counted. */
 const MOST_POLICIES = 5;

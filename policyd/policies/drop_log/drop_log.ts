@@ -7,7 +7,7 @@ import type { Cancel, Clock } from "../../lib/clock.ts";
 import { FairQueue } from "../../lib/fair_queue.ts";
 import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
-import type { PolicyOptions } from "../../semantics/policies/objects.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import type { ClusterView } from "./cluster_view.ts";
 import { dropFields, reasonIn } from "./drop_line.ts";

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { protocolText } from "../../../kernel/ip/protocol.ts";
 import type { LoggedPacket } from "../../../kernel/nflog/packet.ts";
 import { type LogOrigin, parseLogPrefix } from "../compile/log_prefix.ts";
-import type { Traffic } from "../../semantics/policies/flow.ts";
+import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 
 /** The content of a packet that a profile's chain has logged. */
 export interface LoggedFlow {

@@ -1,8 +1,7 @@
-import type { AttachmentName } from "../../../cni/attachment/policyd_messages.ts";
+import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
 import { attachmentKey } from "../../attachments/registry.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy } from "../../objects/model.ts";
-import type { ObjectChange } from "../../objects/object_source.ts";
+import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
 import type { ProfilesByDirection } from "../compile/profile.ts";
 import type { PolicyOptions } from "../compile/options.ts";

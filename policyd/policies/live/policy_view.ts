@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../objects/model.ts";
+import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../../objects/model.ts";
 import type { Profile } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";
 import type { AddressHolder } from "./index/member_index.ts";

@@ -1,6 +1,6 @@
 import { deflateRawSync, inflateRawSync } from "node:zlib";
-import { judge } from "../../objects/gate/gate.ts";
-import type { NetworkPolicy } from "../../objects/model.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import type { NetworkPolicy } from "../../../objects/model.ts";
 import { policyManifest } from "./policy_manifest.ts";
 
 /** A policy with fewer peers and ports takes a kilobyte or two: packing a few of these is not worth the work. */

@@ -1,5 +1,5 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import type { Indexed, LabelSelector, NetworkPolicy, PolicyPeer, PolicyRule } from "../../objects/model.ts";
+import type { Indexed, LabelSelector, NetworkPolicy, PolicyPeer, PolicyRule } from "../../../objects/model.ts";
 
 /** The gate omits an element that is not an object, in any list. */
 const OMITTED = "omitted";

@@ -1,8 +1,8 @@
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { NetworkPolicy } from "../../objects/model.ts";
-import { judge } from "../../objects/gate/gate.ts";
-import { Reader } from "../../objects/gate/reader.ts";
+import type { NetworkPolicy } from "../../../objects/model.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import { Reader } from "../../../objects/gate/reader.ts";
 import type { Logger } from "../../log/logger.ts";
 import { policyManifest } from "./policy_manifest.ts";
 

@@ -1,7 +1,6 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../objects/model.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { ObjectConsumer } from "../../component.ts";
-import type { ObjectChange } from "../../objects/object_source.ts";
 
 /** The progress of a policy on this node. */
 export interface Progress {

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { parseJsonLine } from "../../lib/json_line.ts";
-import { printableUpTo } from "../../log/line.ts";
+import { printableUpTo } from "../../../objects/printable.ts";
 import type { PolicyRuleSeries } from "../../metrics/policy_sums.ts";
 import type { PolicyNotices, PolicyState } from "../policy_notices.ts";
 import type { PolicyProgress, Progress } from "./policy_progress.ts";

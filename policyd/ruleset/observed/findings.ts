@@ -1,4 +1,4 @@
-import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
+import { isOfDaemon } from "../../../attachment/our_tables.ts";
 import type { Logger } from "../../log/logger.ts";
 import { tableKey } from "../desired/desired_element.ts";
 import type { TableFindings } from "./table_reading.ts";

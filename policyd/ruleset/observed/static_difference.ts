@@ -1,4 +1,4 @@
-import { isOfDaemon } from "../../../cni/node_rules/our_tables.ts";
+import { isOfDaemon } from "../../../attachment/our_tables.ts";
 import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { chainLayout, setLayout } from "../../../kernel/nftables/encode/message.ts";
 import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";

@@ -1,7 +1,7 @@
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { timeoutRules } from "../rules/affinity_part.ts";
-import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "./timeout_choice.ts";
+import { keptTimeouts, MOST_TIMEOUTS, timeoutFor } from "../../../objects/timeout_choice.ts";
 
 /** How long the clients of a Service stay with their endpoints, and which rules implement it. */
 export interface AffinityTimeout {

@@ -1,5 +1,5 @@
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
-import type { Service } from "../../objects/model.ts";
+import type { Service } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { keptMap, knownMap } from "../rules/affinity_part.ts";
 import { claim } from "./frontend_element.ts";

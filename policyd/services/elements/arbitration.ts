@@ -1,4 +1,4 @@
-import type { Protocol, Service } from "../../objects/model.ts";
+import type { Protocol, Service } from "../../../objects/model.ts";
 import { keyOf } from "./frontend_element.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";

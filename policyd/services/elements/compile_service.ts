@@ -1,10 +1,10 @@
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
-import type { EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
-import { ProblemList } from "../../objects/problem_list.ts";
+import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
+import { ProblemList } from "../../../objects/problem_list.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import { MOST_TIMEOUTS, usedTimeout } from "../affinity/timeout_choice.ts";
-import { KUBERNETES_SERVICE, refusalText } from "../../protection/socket_refusal.ts";
+import { MOST_TIMEOUTS, usedTimeout } from "../../../objects/timeout_choice.ts";
+import { KUBERNETES_SERVICE, refusalText } from "../../../objects/socket_refusal.ts";
 import { type AffinityTimeout, NO_AFFINITY, type TimeoutClasses } from "../affinity/timeout_numbers.ts";
 import { affinityElements } from "./affinity_elements.ts";
 import { type FrontendHolders, frontendId } from "./arbitration.ts";

@@ -1,7 +1,7 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
-import type { Endpoint, EndpointSlice, Protocol, Service, ServicePort } from "../../objects/model.ts";
+import type { Endpoint, EndpointSlice, Protocol, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
 import { type SocketAddress, type SocketKey, socketKey } from "./socket_address.ts";

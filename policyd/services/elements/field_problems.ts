@@ -1,5 +1,5 @@
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
-import type { Service } from "../../objects/model.ts";
+import type { Service } from "../../../objects/model.ts";
 import { isSpecial } from "./endpoints.ts";
 import { familiesOf } from "./frontends.ts";
 

@@ -1,7 +1,7 @@
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../../objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
 import type { Frontend } from "./frontends.ts";

@@ -1,6 +1,6 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
-import type { Protocol, Service, ServicePort } from "../../objects/model.ts";
-import type { Refusal } from "../../protection/socket_refusal.ts";
+import type { Protocol, Service, ServicePort } from "../../../objects/model.ts";
+import type { Refusal } from "../../../objects/socket_refusal.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { isSpecial } from "./endpoints.ts";
 import { FAMILIES, type RuleFamily } from "../rules/frontend_kind.ts";

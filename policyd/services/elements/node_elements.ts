@@ -1,7 +1,7 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import type { ProtectedSocket } from "../../protection/socket_refusal.ts";
+import type { ProtectedSocket } from "../../../objects/socket_refusal.ts";
 import { claim, keyOf } from "./frontend_element.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
 import { ADDRESS_SETS, PROTECTED_SOCKETS } from "../rules/frontend_sets.ts";

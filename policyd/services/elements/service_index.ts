@@ -1,6 +1,5 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
-import type { ClusterObject, EndpointSlice, Node, Service } from "../../objects/model.ts";
-import type { ObjectChange } from "../../objects/object_source.ts";
+import type { ClusterObject, EndpointSlice, Node, ObjectChange, Service } from "../../../objects/model.ts";
 import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";

@@ -1,5 +1,5 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
-import type { EndpointSlice, Service, ServicePort } from "../../objects/model.ts";
+import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { type SlicePorts, slicePorts } from "./endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";

@@ -1,6 +1,6 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
-import { ENFORCE_SOURCE_RANGES, type Service } from "../../objects/model.ts";
+import { ENFORCE_SOURCE_RANGES, type Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
 import { type Frontend, virtualAddresses } from "./frontends.ts";

@@ -1,4 +1,4 @@
-import type { EndpointSlice, Service } from "../../objects/model.ts";
+import type { EndpointSlice, Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { portEndpoints, slicePorts } from "../elements/endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";

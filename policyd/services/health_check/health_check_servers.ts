@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import { namespaceOf } from "../../objects/namespace_of.ts";
+import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { CheckHolders } from "./check_holders.ts";
 import { type HealthAnswer, healthAnswer } from "./health_answer.ts";

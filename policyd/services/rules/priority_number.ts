@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { JenkinsHash } from "../../../kernel/nftables/model/expression.ts";
-import type { ServicePort } from "../../objects/model.ts";
-import { MOST_TIMEOUTS } from "../affinity/timeout_choice.ts";
+import type { ServicePort } from "../../../objects/model.ts";
+import { MOST_TIMEOUTS } from "../../../objects/timeout_choice.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
 import { type SocketAddress, socketBytes } from "../elements/socket_address.ts";
 

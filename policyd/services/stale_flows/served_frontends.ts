@@ -1,4 +1,4 @@
-import type { ServicePort } from "../../objects/model.ts";
+import type { ServicePort } from "../../../objects/model.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { portEndpoints } from "../elements/endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";

@@ -5,7 +5,7 @@ import { openSync, readFileSync } from "node:fs";
 import https from "node:https";
 import { setTimeout as pause } from "node:timers/promises";
 import { text } from "node:stream/consumers";
-import { member } from "../../../policyd/objects/api/json_member.ts";
+import { member } from "../../../policyd/sources/api/json_member.ts";
 import type { Certificate } from "../../support/certificate.ts";
 import { ADMINISTRATOR_TOKEN, apiServerArguments, writeApiServerFiles } from "./standalone.ts";
 

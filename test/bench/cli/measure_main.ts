@@ -5,7 +5,7 @@ import type { Io } from "../../../cli/io.ts";
 import { matrixOf } from "../../../cli/policy/matrix/matrix.ts";
 import { processIo } from "../../../cli/process_io.ts";
 import { runCommandLine } from "../../../cli/program.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 
 /** The costs of one step, in a process that does nothing else. */
 export interface Measurement {

@@ -1,9 +1,8 @@
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { judge } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
-import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 
 /** The numbers of objects in a cluster of the benchmark. */

@@ -1,7 +1,7 @@
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Family } from "../../../kernel/ip/address.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
+import type { ClusterObject } from "../../../objects/model.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../../lab/topology.ts";

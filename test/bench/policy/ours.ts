@@ -1,6 +1,6 @@
 import process from "node:process";
 import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
@@ -13,7 +13,7 @@ import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/option
 import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
 import { PolicyEnforcement } from "../../../policyd/policies/policy_enforcement.ts";
 import { NO_RETAINED_FILES } from "../../../policyd/policies/retained/retained_files.ts";
-import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ObservedSocket } from "../observed_socket.ts";
 import { NODE } from "./cluster.ts";

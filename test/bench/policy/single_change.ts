@@ -1,4 +1,4 @@
-import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { type Halves, measured, onePairInTurn, type Row } from "../row.ts";
 import { type BenchPod, changeTo, pertinentPod, podManifest, relabelled, removalOf, sizeText } from "./cluster.ts";

@@ -1,6 +1,6 @@
 import path from "node:path";
 import process from "node:process";
-import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";

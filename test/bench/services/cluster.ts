@@ -1,7 +1,6 @@
 import { familyOf, type Ipv4Address, parseAddress } from "../../../kernel/ip/address.ts";
-import { judge } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
-import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 
 /** The networks of the benchmark's Services and pods. */
 export const SERVICE_CIDR = "10.96.0.0/12";

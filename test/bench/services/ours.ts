@@ -1,5 +1,5 @@
 import process from "node:process";
-import { NodeJudge } from "../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
@@ -7,7 +7,7 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
-import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ObservedSocket } from "../observed_socket.ts";
 import { POD_CIDR } from "./cluster.ts";

@@ -5,11 +5,13 @@ import { CACHE, PROJECT } from "../place.ts";
 import { run } from "../run.ts";
 
 const SOURCES = [
+  "attachment",
   "cli",
   "cni",
   "ipam",
   "kernel",
   "manifests",
+  "objects",
   "policyd",
   "test/setup",
   "package.json",

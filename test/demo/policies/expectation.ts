@@ -1,6 +1,6 @@
-import { isAllowed } from "../../../policyd/semantics/policies/evaluate.ts";
-import type { FlowEnd, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
+import type { FlowEnd, Traffic } from "../../../objects/semantics/policies/flow.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
 import type { Expected } from "../matrix.ts";
 import { type DemoPod, type NodeName, NODES, PORT, type World } from "../world.ts";

@@ -3,7 +3,7 @@ import { conntrackLine } from "../../../cli/node/connections/conntrack_line.ts";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import { readConntrack } from "../../../cli/policy/live/conntrack_text.ts";
 import { endName, forecast } from "../../../cli/policy/live/forecast.ts";
-import { buildPolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { parseReportLine } from "../../../policyd/policies/status/policy_report.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { storeOf } from "../../support/evaluate/store.ts";

@@ -1,8 +1,8 @@
 import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import { evaluate } from "../../../policyd/semantics/services/evaluate.ts";
-import type { Entry, Packet } from "../../../policyd/semantics/services/packet.ts";
-import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
-import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
+import { evaluate } from "../../../objects/semantics/services/evaluate.ts";
+import type { Entry, Packet } from "../../../objects/semantics/services/packet.ts";
+import type { Verdict } from "../../../objects/semantics/services/verdict.ts";
+import type { ServiceWorld } from "../../../objects/semantics/services/world.ts";
 import { storeOf } from "../../support/evaluate/store.ts";
 import { type NodeName, NODES } from "../world.ts";
 import { type Answer, answerKey, type ExpectedCell } from "./cells.ts";

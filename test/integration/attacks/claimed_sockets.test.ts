@@ -1,4 +1,4 @@
-import type { ProtectedSocket } from "../../../policyd/protection/socket_refusal.ts";
+import type { ProtectedSocket } from "../../../objects/socket_refusal.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Flow } from "../../lab/probe/prober.ts";

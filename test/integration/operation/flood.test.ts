@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Kind } from "../../../policyd/objects/model.ts";
+import type { Kind } from "../../../objects/model.ts";
 import { sample } from "../../apiserver/objects.ts";
 import { add, del } from "../../lab/cni.ts";
 import { createLab } from "../../lab/lab.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
+import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { VERSION } from "../../../policyd/version.ts";

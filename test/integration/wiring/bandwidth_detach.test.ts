@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
-import { delayDeviceName } from "../../../cni/names_and_macs.ts";
+import { delayDeviceName } from "../../../attachment/names_and_macs.ts";
 import { add, type CallOptions, type Configuration, del } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";

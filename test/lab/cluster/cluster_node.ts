@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
-import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
+import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { type Address, addressPlus, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { networkAddress, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";

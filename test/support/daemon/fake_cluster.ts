@@ -3,8 +3,8 @@ import { readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
 import type { ApiResponse, ApiServer, ObjectInput } from "../../../cli/input/cluster/object_input.ts";
 import { RESOURCES, WAY_RESOURCES } from "../../../cli/input/cluster/resources.ts";
-import { versionsOf } from "../../../policyd/objects/api/resources.ts";
-import { readObjects } from "../../../policyd/objects/directory/documents.ts";
+import { versionsOf } from "../../../policyd/sources/api/resources.ts";
+import { readObjects } from "../../../objects/yaml/documents.ts";
 
 /** A Kubernetes object as the API server stores it. */
 export type RawObject = Readonly<Record<string, unknown>>;

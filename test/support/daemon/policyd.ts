@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
-import type { PolicydStatus } from "../../../cni/attachment/policyd_messages.ts";
+import { askPolicyd } from "../../../attachment/policyd_client.ts";
+import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 

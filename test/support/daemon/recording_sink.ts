@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { ObjectChange, ObjectSink } from "../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
+import type { ObjectSink } from "../../../policyd/sources/object_source.ts";
 
 /** A sink that records its calls, and the objects in force. */
 export class RecordingSink implements ObjectSink {

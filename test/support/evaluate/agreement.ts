@@ -1,8 +1,8 @@
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { primaryAddresses } from "../../../policyd/semantics/services/node_port.ts";
-import type { Packet } from "../../../policyd/semantics/services/packet.ts";
-import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
-import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
+import { primaryAddresses } from "../../../objects/semantics/services/node_port.ts";
+import type { Packet } from "../../../objects/semantics/services/packet.ts";
+import type { Verdict } from "../../../objects/semantics/services/verdict.ts";
+import type { ServiceWorld } from "../../../objects/semantics/services/world.ts";
 import type { Device, WalkedPacket } from "../nftables/interpreter/packet.ts";
 import type { Surroundings } from "../nftables/interpreter/surroundings.ts";
 import { type Machine, walkThrough } from "../nftables/interpreter/walk.ts";

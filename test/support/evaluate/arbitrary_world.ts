@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { Packet } from "../../../policyd/semantics/services/packet.ts";
-import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
+import type { Packet } from "../../../objects/semantics/services/packet.ts";
+import type { ServiceWorld } from "../../../objects/semantics/services/world.ts";
 import {
   clusterManifests,
   NODE_PORTS,

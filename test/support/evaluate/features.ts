@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Verdict } from "../../../policyd/semantics/services/verdict.ts";
+import type { Verdict } from "../../../objects/semantics/services/verdict.ts";
 
 /** The features that a generator of clusters and packets has to produce. */
 const FEATURES = (

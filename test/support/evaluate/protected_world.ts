@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { hostCidr } from "../../../kernel/ip/cidr.ts";
-import type { EndpointSlice, Service } from "../../../policyd/objects/model.ts";
-import type { ProtectedSocket } from "../../../policyd/protection/socket_refusal.ts";
+import type { EndpointSlice, Service } from "../../../objects/model.ts";
+import type { ProtectedSocket } from "../../../objects/socket_refusal.ts";
 import { isSpecial } from "../../../policyd/services/elements/endpoints.ts";
-import type { ServiceWorld } from "../../../policyd/semantics/services/world.ts";
+import type { ServiceWorld } from "../../../objects/semantics/services/world.ts";
 import { type ServiceCase, serviceCases } from "./arbitrary_world.ts";
 
 /** The protected sockets of a world, as numbers that choose among its frontends. */

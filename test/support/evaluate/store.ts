@@ -1,5 +1,5 @@
-import { judge } from "../../../policyd/objects/gate/gate.ts";
-import { ClusterStore } from "../../../policyd/objects/store.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import { ClusterStore } from "../../../objects/store.ts";
 
 /** Returns a store of the objects in manifests, read through the gate. @throws Error when the gate refuses one */
 export function storeOf(manifests: readonly object[]): ClusterStore {

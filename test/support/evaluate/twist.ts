@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
-import type { Endpoint, Service } from "../../../policyd/objects/model.ts";
-import { primaryAddresses } from "../../../policyd/semantics/services/node_port.ts";
+import type { Endpoint, Service } from "../../../objects/model.ts";
+import { primaryAddresses } from "../../../objects/semantics/services/node_port.ts";
 import { type ServiceCase, serviceCases } from "./arbitrary_world.ts";
 
 /** A node port of Services in the random worlds. */

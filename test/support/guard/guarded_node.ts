@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AttachmentRecord, listAttachments } from "../../../cni/attachment/attachment.ts";
+import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { type Address, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";

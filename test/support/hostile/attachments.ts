@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
 import { attachmentRecord } from "../cni/attachment_record.ts";

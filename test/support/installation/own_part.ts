@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mergeList, type OwnPart } from "../../../policyd/installation/merged_list.ts";
-import { isObject } from "../../../cni/configuration/json.ts";
+import { isObject } from "../../../cni/json.ts";
 import type { JsonObject } from "../../../policyd/installation/list_text.ts";
 
 /** Returns our part of a list, small, with further members of our entry. */

@@ -30,7 +30,18 @@ const FILE_SYSTEM_WRITES = (
   .split(" ")
   .flatMap((name) => [name, `${name}Sync`]);
 
-const PRODUCTION = ["cli/", "cni/", "ipam/", "kernel/", "policyd/"];
+/** The places of our own code that each top-level folder may import besides itself; test/ may import all. */
+export const LAYERS: Readonly<Record<string, readonly string[]>> = {
+  kernel: [],
+  ipam: ["kernel/"],
+  objects: ["kernel/error.ts", "kernel/ip/"],
+  attachment: ["ipam/", "kernel/"],
+  cni: ["attachment/", "ipam/", "kernel/"],
+  policyd: ["attachment/", "cni/", "ipam/", "kernel/", "objects/"],
+  cli: ["attachment/", "cni/", "ipam/", "kernel/", "objects/", "policyd/"],
+};
+
+const PRODUCTION = Object.keys(LAYERS).map((folder) => `${folder}/`);
 
 export const BOUNDARIES: readonly Boundary[] = [
   {
@@ -47,7 +58,7 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     // The unit tests of kernel/ip/ hold our parser against it; the evaluator of Services takes its classes of addresses.
-    except: ["kernel/ip/", "policyd/semantics/services/address_class.ts", "test/unit/kernel/"],
+    except: ["kernel/ip/", "objects/semantics/services/address_class.ts", "test/unit/kernel/"],
     forbids: ["ipaddr.js"],
     instead: "it reads 010.0.0.1 as 8.0.0.1: use kernel/ip/address.ts for addresses and kernel/ip/cidr.ts for prefixes",
   },
@@ -63,21 +74,21 @@ export const BOUNDARIES: readonly Boundary[] = [
     instead: "make system calls through the interface of kernel/syscall/syscalls.ts",
   },
   {
-    within: ["cni/", "ipam/", "kernel/"],
+    within: ["attachment/", "cni/", "ipam/", "kernel/"],
     except: ["kernel/syscall/koffi.ts"],
     forbids: ["koffi", "winston", "@kubernetes/client-node", "commander", "valibot", "yaml"],
     instead:
       "the plugin starts again for every pod and must not load it: keep it in policyd/ or kernel/syscall/koffi.ts",
   },
   {
-    except: ["policyd/objects/api/connection/kubeconfig_library.ts", "test/"],
+    except: ["policyd/sources/api/connection/kubeconfig_library.ts", "test/"],
     forbids: ["@kubernetes/client-node"],
     instead:
       "its informers stop at the first failed list, and it takes half a second to load: kubeconfig and authentication " +
-      "are read only in policyd/objects/api/connection/kubeconfig.ts, when a command asks for a cluster by one",
+      "are read only in policyd/sources/api/connection/kubeconfig.ts, when a command asks for a cluster by one",
   },
   {
-    within: ["cni/", "ipam/"],
+    within: ["attachment/", "cni/", "ipam/"],
     forbids: ["kernel/notifications/", "kernel/syscall/koffi.ts"],
     instead: "the plugin runs in its own engine for some milliseconds: only the daemon waits for events",
   },
@@ -88,76 +99,19 @@ export const BOUNDARIES: readonly Boundary[] = [
       "a worker is a second JavaScript engine, 10 MB of each daemon: what waits for the kernel subscribes to kernel/notifications/notifications.ts",
   },
   {
-    within: ["kernel/"],
-    forbids: ["ipam/", "cni/", "policyd/"],
-    instead: "kernel/ is the lowest layer: pass what it needs as an argument",
+    within: ["policyd/services/", "policyd/policies/compile/"],
+    forbids: ["objects/semantics/"],
+    instead: "the evaluator checks the compiler: share only types of objects/ and kernel/ip/",
   },
   {
-    within: ["ipam/"],
-    forbids: ["cni/", "policyd/"],
-    instead: "ipam/ stands only on kernel/: pass what it needs as an argument",
+    within: ["objects/semantics/"],
+    forbids: ["fs", "fs/promises", "net", "process"],
+    instead: "policies and Services are evaluated from the objects only",
   },
   {
-    within: ["cni/"],
-    forbids: ["policyd/"],
-    instead: "the plugin works without the daemon: what both need lives in kernel/ or ipam/",
-  },
-  {
-    within: ["policyd/services/"],
-    forbids: ["policyd/semantics/"],
-    instead:
-      "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
-  },
-  {
-    within: ["policyd/policies/compile/"],
-    forbids: ["policyd/semantics/"],
-    instead:
-      "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
-  },
-  {
-    within: ["policyd/semantics/policies/"],
-    forbids: [
-      "policyd/policies/",
-      "policyd/semantics/services/",
-      "cni/",
-      "ipam/",
-      "cli/",
-      "policyd/attachments/",
-      "policyd/configuration/",
-      "policyd/log/",
-      "policyd/node/",
-      "policyd/objects/api/",
-      "policyd/objects/directory/",
-      "policyd/ruleset/",
-      "policyd/services/",
-      "policyd/socket/",
-      "kernel/nftables/",
-      "kernel/netlink/",
-      "kernel/syscall/",
-      "fs",
-      "fs/promises",
-      "net",
-      "process",
-    ],
-    instead:
-      "policies are evaluated from the objects only: import policyd/objects/, kernel/ip/ and kernel/error.ts only",
-  },
-  {
-    within: ["policyd/semantics/services/"],
-    forbids: [
-      "policyd/services/elements/",
-      "policyd/services/rules/",
-      "policyd/node/",
-      "policyd/ruleset/",
-      "kernel/nftables/",
-    ],
-    instead:
-      "the evaluator checks the compiler from the objects only: share types of policyd/objects/ and kernel/ip/ only",
-  },
-  {
-    within: ["cni/", "ipam/", "kernel/", "policyd/"],
-    forbids: ["cli/"],
-    instead: "the command line is a reader of what the daemon knows: what both need lives in policyd/",
+    within: ["objects/semantics/policies/"],
+    forbids: ["objects/semantics/services/"],
+    instead: "policies are evaluated from the objects only, without Services",
   },
   {
     within: ["cli/"],
@@ -195,11 +149,6 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     within: PRODUCTION,
-    forbids: ["test/"],
-    instead: "what production code and tests share lives in production code",
-  },
-  {
-    within: PRODUCTION,
     except: ["cli/main.ts", "cni/main.ts", "policyd/main.ts"],
     forbids: ["process"],
     names: ["exit", "abort", "reallyExit"],
@@ -216,11 +165,24 @@ export const BOUNDARIES: readonly Boundary[] = [
  */
 export function brokenBoundaries(file: string, specifier: string, names: readonly string[]): readonly string[] {
   const target = importedModule(file, specifier);
-  return BOUNDARIES.filter(({ within, except, forbids, names: forbiddenNames }) => {
+  const broken = BOUNDARIES.filter(({ within, except, forbids, names: forbiddenNames }) => {
     const holds = (within === undefined || covers(within, file)) && !covers(except ?? [], file);
     const isNamed = forbiddenNames === undefined || names.some((name) => forbiddenNames.includes(name));
     return holds && covers(forbids, target) && isNamed;
-  }).map(({ instead }) => `"${specifier}" must not be imported here: ${instead}.`);
+  }).map(({ instead }) => instead);
+  const layer = specifier.startsWith(".") ? brokenLayer(file, target) : [];
+  return [...layer, ...broken].map((instead) => `"${specifier}" must not be imported here: ${instead}.`);
+}
+
+/** Returns what to do in place of an import of our own code that {@link LAYERS} does not allow; empty where it does. */
+function brokenLayer(file: string, target: string): readonly string[] {
+  const folder = file.split("/")[0] ?? "";
+  const layers = LAYERS[folder];
+  if (layers === undefined || !target.includes("/") || covers([`${folder}/`, ...layers], target)) return [];
+  const allowed = layers.length === 0 ? "nothing of our other folders" : `only ${layers.join(", ")}`;
+  return [
+    `${folder}/ may import ${allowed}; pass what it needs as an argument, or move what both need to one of these`,
+  ];
 }
 
 /** Returns the project's own file for a relative import, otherwise the name of the module. */

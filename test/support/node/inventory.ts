@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
 import { type Removal, removalText } from "../../../cli/node/cleanup/removal.ts";
-import { bridgeMac, hostMac } from "../../../cni/names_and_macs.ts";
+import { bridgeMac, hostMac } from "../../../attachment/names_and_macs.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { attachmentRecord } from "../cni/attachment_record.ts";

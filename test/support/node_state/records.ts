@@ -1,4 +1,4 @@
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { attachmentRecord } from "../cni/attachment_record.ts";

@@ -1,14 +1,7 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
-import type {
-  ClusterNetworkPolicy,
-  Labels,
-  Namespace,
-  NetworkPolicy,
-  Node,
-  Pod,
-} from "../../../policyd/objects/model.ts";
+import type { ClusterNetworkPolicy, Labels, Namespace, NetworkPolicy, Node, Pod } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { compileProfile } from "../../../policyd/policies/compile/compile_profile.ts";
 import {

@@ -3,7 +3,7 @@ import { formatElement } from "../../../kernel/nftables/text/element_text.ts";
 import { formatRule } from "../../../kernel/nftables/text/rule_text.ts";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
-import { readObjects } from "../../../policyd/objects/directory/documents.ts";
+import { readObjects } from "../../../objects/yaml/documents.ts";
 import { storeOf } from "../evaluate/store.ts";
 import { CompiledCluster, type CompiledNode } from "./compiled_cluster.ts";
 

@@ -3,7 +3,7 @@ import type {
   EndVerdict,
   PolicyVerdict,
   RuleMatch,
-} from "../../../policyd/semantics/policies/verdict.ts";
+} from "../../../objects/semantics/policies/verdict.ts";
 import type { RawCluster, RawClusterRule, RawFlow, RawPort, RawRule } from "./raw_cluster.ts";
 
 /**

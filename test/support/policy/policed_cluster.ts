@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import type { Direction } from "../../../policyd/policies/compile/profile.ts";
-import type { Flow } from "../../../policyd/semantics/policies/flow.ts";
+import type { Flow } from "../../../objects/semantics/policies/flow.ts";
 import type { CompiledCluster, Owner } from "./compiled_cluster.ts";
 import { echoProtocol, PolicedNode, type PolicedPacket } from "./policed_node.ts";
 

@@ -1,11 +1,11 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { evaluatePolicy } from "../../../policyd/semantics/policies/evaluate.ts";
-import { PROTOCOLS } from "../../../policyd/objects/gate/protocol.ts";
-import { DNS_PORT } from "../../../policyd/semantics/policies/decide.ts";
-import type { Flow, FlowEnd, FlowEnds, Traffic } from "../../../policyd/semantics/policies/flow.ts";
-import type { PolicyOptions } from "../../../policyd/semantics/policies/objects.ts";
-import { buildPolicyIndex, type PolicyIndex } from "../../../policyd/semantics/policies/policy_index.ts";
-import type { PolicyVerdict } from "../../../policyd/semantics/policies/verdict.ts";
+import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
+import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import type { Flow, FlowEnd, FlowEnds, Traffic } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { PolicyVerdict } from "../../../objects/semantics/policies/verdict.ts";
 import { storeOf } from "../evaluate/store.ts";
 
 /** Returns an index of manifests. */

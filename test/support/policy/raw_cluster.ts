@@ -1,5 +1,5 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import type { Flow, FlowEnd } from "../../../policyd/semantics/policies/flow.ts";
+import type { Flow, FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 
 /** Objects as they stand in a file, which {@link secondReading} reads without the gate. */
 export interface RawCluster {

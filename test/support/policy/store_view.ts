@@ -1,6 +1,6 @@
-import type { ClusterStore } from "../../../policyd/objects/store.ts";
+import type { ClusterStore } from "../../../objects/store.ts";
 import type { ClusterView } from "../../../policyd/policies/drop_log/cluster_view.ts";
-import { addressOwners } from "../../../policyd/semantics/policies/address_owner.ts";
+import { addressOwners } from "../../../objects/semantics/policies/address_owner.ts";
 
 /** Returns a cluster's objects in the form that the drop log reads. */
 export function storeView(store: ClusterStore): ClusterView {

@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 
 /** Upstream's model: pods a, b and c in each of the namespaces x, y and z, which serve 80 and 81 in every protocol. */
 export const NAMESPACES = ["x", "y", "z"] as const;

@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../policyd/objects/model.ts";
+import type { Protocol } from "../../../objects/model.ts";
 import type { LabelChanges } from "./three_by_three.ts";
 
 /** One of the tests of kubernetes/test/e2e/network/netpol: its objects, step by step, and the truth table. */

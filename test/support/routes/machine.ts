@@ -1,8 +1,8 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { type Cidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
-import { judge } from "../../../policyd/objects/gate/gate.ts";
-import type { Node } from "../../../policyd/objects/model.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import type { Node } from "../../../objects/model.ts";
 import type { KernelState } from "../../../policyd/routes/route_kernel/kernel_state.ts";
 
 export const UPLINK = 2;

@@ -1,9 +1,8 @@
 import * as fc from "fast-check";
-import type { AttachmentRecord } from "../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
-import type { ClusterObject } from "../../../policyd/objects/model.ts";
-import type { ObjectChange } from "../../../policyd/objects/object_source.ts";
+import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 import { attachmentRecord } from "../cni/attachment_record.ts";
 import { randomClusters, serviceManifests } from "../evaluate/arbitrary_cluster.ts";
 import { PLACES } from "../evaluate/arbitrary_world.ts";

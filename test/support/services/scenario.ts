@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
-import { judge } from "../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject, EndpointSlice, Service } from "../../../policyd/objects/model.ts";
+import { judge } from "../../../objects/gate/gate.ts";
+import type { ClusterObject, EndpointSlice, Service } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { NO_AFFINITY } from "../../../policyd/services/affinity/timeout_numbers.ts";
@@ -11,7 +11,7 @@ import { type CompiledService, compileService } from "../../../policyd/services/
 import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
 import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
 import { services } from "../../../policyd/services/rules/services_part.ts";
-import { readObjects } from "../../../policyd/objects/directory/documents.ts";
+import { readObjects } from "../../../objects/yaml/documents.ts";
 
 export const SERVICE_RULES: ServiceRules = { masqueradeBit: 0x1000_0000, tcpReset: false, dropInvalid: true };
 

@@ -4,7 +4,7 @@ import path from "node:path";
 
 const BEHAVIOURS = "docs/behaviours.md";
 /** The document of a folder of the sources. */
-const FOLDERS = globSync("{cli,cni,ipam,kernel,policyd,test}/**/README.md").sort();
+const FOLDERS = globSync("{attachment,cli,cni,ipam,kernel,objects,policyd,test}/**/README.md").sort();
 const DOCUMENTS = [
   "README.md",
   "CONTRIBUTING.md",
@@ -15,7 +15,7 @@ const DOCUMENTS = [
 ];
 
 /** Matches a file or folder of the sources between backticks. */
-const PATH = /`((?:\.ci|cli|cni|docs|ipam|kernel|manifests|policyd|test)\/[\w./-]*)`/g;
+const PATH = /`((?:\.ci|attachment|cli|cni|docs|ipam|kernel|manifests|objects|policyd|test)\/[\w./-]*)`/g;
 /** Matches a source file between backticks, by a path that may begin in the document's folder. */
 const SOURCE = /`([\w./-]+\.(?:ts|mjs|yaml|sh))`/g;
 /** Matches a behaviour's ID in texts, except the few with one letter, which also mean other things. */

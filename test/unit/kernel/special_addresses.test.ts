@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type Address, addressFromBytes, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
-import { specialClass } from "../../../policyd/semantics/services/address_class.ts";
+import { specialClass } from "../../../objects/semantics/services/address_class.ts";
 
 const PREFIXES: readonly (readonly [string, readonly Cidr[]])[] = [
   ["loopback", bothFamilies(LOOPBACK)],

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { frame } from "../../../cni/attachment/message_frame.ts";
-import { replyToJson } from "../../../cni/attachment/policyd_messages.ts";
+import { frame } from "../../../attachment/message_frame.ts";
+import { replyToJson } from "../../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../support/fake_clock.ts";
-import { judge } from "../../../policyd/objects/gate/gate.ts";
+import { judge } from "../../../objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
-import type { ClusterObject, Kind } from "../../../policyd/objects/model.ts";
+import type { ClusterObject, Kind, ObjectChange } from "../../../objects/model.ts";
 import type { Forgetter, Lifecycle, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import type { ObjectChange, ObjectSink, ObjectSource } from "../../../policyd/objects/object_source.ts";
+import type { ObjectSink, ObjectSource } from "../../../policyd/sources/object_source.ts";
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
-import { manifest } from "./objects/gate/objects.ts";
+import { manifest } from "../objects/gate/objects.ts";
 
 /** A source that reports what the test says. */
 class ScriptedSource implements ObjectSource {

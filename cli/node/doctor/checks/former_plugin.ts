@@ -13,7 +13,7 @@ import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
 import type { Check, Remark } from "../finding.ts";
-import { shortList } from "../../../../policyd/log/line.ts";
+import { shortList } from "../../../../objects/printable.ts";
 
 /** The most routes in a finding. */
 const MOST_NAMED = 3;

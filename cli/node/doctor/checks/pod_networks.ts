@@ -1,7 +1,7 @@
 import { type Cidr, cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
 import { bitsOf } from "../../../../kernel/ip/address.ts";
 import { type FoundRoute, MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
-import { doOverlap } from "../../../../policyd/objects/nodes/node_claims.ts";
+import { doOverlap } from "../../../../objects/nodes/node_claims.ts";
 import { isOurs } from "../../../../policyd/routes/numbers.ts";
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { obstacleWords, ownObstacles, peerObstacles, RouteContainment } from "../../../../policyd/routes/obstacles.ts";

@@ -1,4 +1,4 @@
-import { HOST_INTERFACE_PREFIX } from "../../../../cni/names_and_macs.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../../attachment/names_and_macs.ts";
 import { type Address, addressPlus, type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, networkAddress } from "../../../../kernel/ip/cidr.ts";
 import type { SampleLink } from "../../../../kernel/nftables/foreign/sample_packet.ts";

@@ -1,4 +1,4 @@
-import { printable, shortList } from "../../../../policyd/log/line.ts";
+import { printable, shortList } from "../../../../objects/printable.ts";
 import { csvLine } from "../../../output/csv.ts";
 import { foldLine } from "../../../output/fold.ts";
 import type { Edge } from "../../../output/graph.ts";

@@ -1,7 +1,7 @@
-import type { Pod } from "../../../../policyd/objects/model.ts";
-import { isFinished } from "../../../../policyd/semantics/policies/address_owner.ts";
-import type { PolicyOptions } from "../../../../policyd/semantics/policies/objects.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import type { Pod } from "../../../../objects/model.ts";
+import { isFinished } from "../../../../objects/semantics/policies/address_owner.ts";
+import type { PolicyOptions } from "../../../../objects/semantics/policies/objects.ts";
+import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import { clusterOf } from "../../../cluster/cluster.ts";
 import { serviceObjects } from "../../../cluster/service_objects.ts";
 import type { Manifest } from "../../../input/manifests.ts";

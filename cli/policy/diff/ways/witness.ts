@@ -1,10 +1,10 @@
-import type { Pod } from "../../../../policyd/objects/model.ts";
-import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
-import type { FlowEnd, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
-import { familiesOf } from "../../../../policyd/semantics/policies/party.ts";
-import { podClasses } from "../../../../policyd/semantics/policies/pod_class.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
-import type { PolicyVerdict } from "../../../../policyd/semantics/policies/verdict.ts";
+import type { Pod } from "../../../../objects/model.ts";
+import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
+import type { FlowEnd, Traffic } from "../../../../objects/semantics/policies/flow.ts";
+import { familiesOf } from "../../../../objects/semantics/policies/party.ts";
+import { podClasses } from "../../../../objects/semantics/policies/pod_class.ts";
+import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
+import type { PolicyVerdict } from "../../../../objects/semantics/policies/verdict.ts";
 import { type ConnectionSet, FIRST_PORT, includes, isEmpty } from "../../connections/connection_set.ts";
 import type { ChangeType } from "../pair_change.ts";
 import { changedEnds, endText, type Locations, oneSidedEnds, type Witness } from "../witness.ts";

@@ -1,9 +1,9 @@
 import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../../policyd/objects/model.ts";
-import type { Flow, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
-import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
-import type { Packet } from "../../../../policyd/semantics/services/packet.ts";
-import type { Candidate, Masquerade, Translate, Verdict } from "../../../../policyd/semantics/services/verdict.ts";
+import type { Protocol } from "../../../../objects/model.ts";
+import type { Flow, Traffic } from "../../../../objects/semantics/policies/flow.ts";
+import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
+import type { Packet } from "../../../../objects/semantics/services/packet.ts";
+import type { Candidate, Masquerade, Translate, Verdict } from "../../../../objects/semantics/services/verdict.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
 import { flowEndOf, type Host, hostAt, hostName, nodeOf } from "../../../cluster/find_end.ts";
 import { entryNodes, hasAddress } from "./entry_nodes.ts";

@@ -1,5 +1,5 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
-import type { Service } from "../../../../policyd/objects/model.ts";
+import type { Service } from "../../../../objects/model.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
 import { type Host, nodeOf } from "../../../cluster/find_end.ts";
 import type { ExplainContext } from "../context.ts";

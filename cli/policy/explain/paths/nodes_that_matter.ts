@@ -1,4 +1,4 @@
-import type { Service } from "../../../../policyd/objects/model.ts";
+import type { Service } from "../../../../objects/model.ts";
 import { type End, type Host, hostAt, nodeOf } from "../../../cluster/find_end.ts";
 import type { ExplainContext, NodesThatMatter } from "../context.ts";
 

@@ -1,8 +1,8 @@
 import type { Address, Family } from "../../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { Protocol, Service } from "../../../../policyd/objects/model.ts";
-import type { FlowEnd, Traffic } from "../../../../policyd/semantics/policies/flow.ts";
-import { familiesOf } from "../../../../policyd/semantics/policies/party.ts";
+import type { Protocol, Service } from "../../../../objects/model.ts";
+import type { FlowEnd, Traffic } from "../../../../objects/semantics/policies/flow.ts";
+import { familiesOf } from "../../../../objects/semantics/policies/party.ts";
 import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
 import type { ExplainContext } from "../context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";

@@ -1,4 +1,4 @@
-import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS } from "../../../../policyd/objects/gate/gate.ts";
+import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS } from "../../../../objects/gate/gate.ts";
 import type { LintRule } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
 

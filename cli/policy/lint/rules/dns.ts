@@ -1,8 +1,8 @@
-import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../policyd/objects/model.ts";
-import { DNS_PORT } from "../../../../policyd/semantics/policies/decide.ts";
-import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
-import { buildPolicyIndex, type PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
-import type { DirectionProfile } from "../../../../policyd/semantics/policies/profile.ts";
+import type { ClusterObject, NetworkPolicy, Pod, PolicyPort } from "../../../../objects/model.ts";
+import { DNS_PORT } from "../../../../objects/semantics/policies/decide.ts";
+import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
+import type { DirectionProfile } from "../../../../objects/semantics/policies/profile.ts";
 import { storeOf } from "../../../cluster/policy_objects.ts";
 import { type DnsServer, STAND_INS } from "../cluster_dns.ts";
 import { isolates, type LintContext, remark } from "../context.ts";

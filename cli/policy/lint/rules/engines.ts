@@ -1,5 +1,5 @@
 import { cidrContains, cidrFamily, formatCidr } from "../../../../kernel/ip/cidr.ts";
-import type { FieldPath } from "../../../../policyd/objects/directory/documents.ts";
+import type { FieldPath } from "../../../../objects/yaml/documents.ts";
 import { cidrCovers } from "../coverage.ts";
 import { type LintContext, type NetworkSite, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";

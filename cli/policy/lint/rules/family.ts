@@ -1,6 +1,6 @@
 import { type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
-import type { Pod } from "../../../../policyd/objects/model.ts";
+import type { Pod } from "../../../../objects/model.ts";
 import { DIRECTIONS, isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 

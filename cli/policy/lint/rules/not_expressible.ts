@@ -1,5 +1,5 @@
 import { type Cidr, cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { NetworkPolicy } from "../../../../policyd/objects/model.ts";
+import type { NetworkPolicy } from "../../../../objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
 import { DIRECTIONS, type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";

@@ -1,4 +1,4 @@
-import type { ClusterPolicyPeer, PodPeer, PolicyPeer } from "../../../../policyd/objects/model.ts";
+import type { ClusterPolicyPeer, PodPeer, PolicyPeer } from "../../../../objects/model.ts";
 import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark, type RuleSite } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";

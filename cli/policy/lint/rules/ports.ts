@@ -1,5 +1,5 @@
-import type { Pod, ServicePort } from "../../../../policyd/objects/model.ts";
-import type { PortPattern } from "../../../../policyd/semantics/policies/indexed_policy.ts";
+import type { Pod, ServicePort } from "../../../../objects/model.ts";
+import type { PortPattern } from "../../../../objects/semantics/policies/indexed_policy.ts";
 import { type LintContext, remark, type RuleSite } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { podsOfBlocks } from "../peer_state.ts";

@@ -1,5 +1,5 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../policyd/objects/model.ts";
-import { isShadow } from "../../../../policyd/objects/shadow_annotation.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../objects/model.ts";
+import { isShadow } from "../../../../objects/shadow_annotation.ts";
 import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";

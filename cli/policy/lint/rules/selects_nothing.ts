@@ -1,6 +1,6 @@
-import type { LabelSelector } from "../../../../policyd/objects/model.ts";
+import type { LabelSelector } from "../../../../objects/model.ts";
 import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
-import { NAMESPACE_NAME } from "../../../../policyd/objects/name.ts";
+import { NAMESPACE_NAME } from "../../../../objects/name.ts";
 import { isForClusterDns } from "../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
 import { requirementsOf } from "../coverage.ts";

@@ -1,6 +1,6 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
-import { ENFORCE_SOURCE_RANGES, type Service } from "../../../../policyd/objects/model.ts";
+import { ENFORCE_SOURCE_RANGES, type Service } from "../../../../objects/model.ts";
 import { type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { at } from "../../../input/raw.ts";

@@ -1,4 +1,4 @@
-import { isShadow, SHADOW_ANNOTATION, shadowProblem } from "../../../../policyd/objects/shadow_annotation.ts";
+import { isShadow, SHADOW_ANNOTATION, shadowProblem } from "../../../../objects/shadow_annotation.ts";
 import { remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";

@@ -1,4 +1,4 @@
-import type { ClusterNetworkPolicy } from "../../../../policyd/objects/model.ts";
+import type { ClusterNetworkPolicy } from "../../../../objects/model.ts";
 import {
   type ClusterSite,
   type LintContext,
@@ -8,7 +8,7 @@ import {
   type RuleSite,
 } from "../context.ts";
 import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
-import { isShadow } from "../../../../policyd/objects/shadow_annotation.ts";
+import { isShadow } from "../../../../objects/shadow_annotation.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 
 export const shadowed: LintRule = {

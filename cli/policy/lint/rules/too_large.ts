@@ -1,6 +1,6 @@
 import { oversizes } from "../../size.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Service } from "../../../../policyd/objects/model.ts";
+import type { Service } from "../../../../objects/model.ts";
 import { oversizedServices } from "../../../cluster/service_size.ts";
 import { type LintContext, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";

@@ -1,6 +1,6 @@
-import { nameOf } from "../../../../policyd/objects/gate/gate.ts";
-import type { Pod } from "../../../../policyd/objects/model.ts";
-import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
+import { nameOf } from "../../../../objects/gate/gate.ts";
+import type { Pod } from "../../../../objects/model.ts";
+import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
 import { groupName } from "../../../cluster/group.ts";
 import { locationText } from "../../../input/place.ts";
 import type { EndpointOf } from "../../../ways_in/backend_pods.ts";

@@ -1,6 +1,6 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
 import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
-import type { ContainerPort } from "../../../objects/model.ts";
+import type { ContainerPort } from "../../../../objects/model.ts";
 import type { MemberSource } from "./member_set.ts";
 
 /**

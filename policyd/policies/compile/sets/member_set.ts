@@ -1,5 +1,5 @@
 import type { Chain, Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../../../objects/model.ts";
+import type { Protocol } from "../../../../objects/model.ts";
 import type { NodeGroup, PodGroup, Profile } from "../profile.ts";
 
 /**

@@ -3,7 +3,7 @@ import type { AddressRange } from "../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
 import type { Element, FieldType, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../../../objects/model.ts";
+import type { Protocol } from "../../../../objects/model.ts";
 import { digest } from "../digest.ts";
 import type { FixedSet, MemberSet, MemberSource } from "./member_set.ts";
 import type { PortNumber, ProtocolPortRange } from "../numbered_ports.ts";

@@ -1,5 +1,5 @@
-import type { Labels, LabelSelector } from "../../../objects/model.ts";
-import { nameLabel } from "../../../objects/name.ts";
+import type { Labels, LabelSelector } from "../../../../objects/model.ts";
+import { nameLabel } from "../../../../objects/name.ts";
 import { isSelected } from "../../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
 import { LabelIndex } from "./label_index.ts";

@@ -1,4 +1,4 @@
-import type { Labels, LabelSelector } from "../../../objects/model.ts";
+import type { Labels, LabelSelector } from "../../../../objects/model.ts";
 
 /**
  * Items that select by labels, indexed by one label that each selector demands. So the items that may select given

@@ -1,7 +1,7 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
-import type { Labels, Namespace, Node, Pod } from "../../../objects/model.ts";
-import { addressesOfNode } from "../../../objects/nodes/node_addresses.ts";
-import { frozenLabels } from "../../../objects/name.ts";
+import type { Labels, Namespace, Node, Pod } from "../../../../objects/model.ts";
+import { addressesOfNode } from "../../../../objects/nodes/node_addresses.ts";
+import { frozenLabels } from "../../../../objects/name.ts";
 import { AddressOwners, AddressRight } from "./address_owners.ts";
 import { GroupIndex, type Identity } from "./group_index.ts";
 import type { Member } from "../sets/member_sets.ts";

@@ -1,4 +1,4 @@
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../objects/model.ts";
 import { type SelectablePod, subjectSelects } from "../../compile/peer_groups.ts";
 import { isEmptySelector } from "../../compile/selector.ts";
 import type { NamespaceLife } from "./retained_policies.ts";

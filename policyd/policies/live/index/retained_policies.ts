@@ -1,5 +1,5 @@
 import type { Clock } from "../../../lib/clock.ts";
-import type { Namespace, NetworkPolicy } from "../../../objects/model.ts";
+import type { Namespace, NetworkPolicy } from "../../../../objects/model.ts";
 import { packedNamespace, type PackedPolicy, packPolicy, unpackPolicy } from "../../retained/packed_policy.ts";
 import type { RetainedStore } from "../../retained/retained_files.ts";
 

@@ -1,4 +1,4 @@
-import type { Pod } from "../../../objects/model.ts";
+import type { Pod } from "../../../../objects/model.ts";
 import type { ProfiledPod, LocalPod } from "./local_pods.ts";
 
 /**

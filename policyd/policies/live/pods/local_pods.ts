@@ -1,7 +1,7 @@
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { attachmentKey } from "../../../attachments/registry.ts";
-import type { Pod } from "../../../objects/model.ts";
+import type { Pod } from "../../../../objects/model.ts";
 import type { ActiveProfile } from "../sets/active_profiles.ts";
 import type { NamespaceLife } from "../index/retained_policies.ts";
 

@@ -1,4 +1,4 @@
-import type { Pod } from "../../../objects/model.ts";
+import type { Pod } from "../../../../objects/model.ts";
 import type { Slices } from "../../../lib/sliced_work.ts";
 import { compileProfile, compileProfileAhead } from "../../compile/compile_profile.ts";
 import type { SelectablePod } from "../../compile/peer_groups.ts";

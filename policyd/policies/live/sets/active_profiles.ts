@@ -3,7 +3,7 @@ import { omittedOf, omittedProblem } from "../../compile/compile_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
-import { shortList } from "../../../log/line.ts";
+import { shortList } from "../../../../objects/printable.ts";
 import type { Slices } from "../../../lib/sliced_work.ts";
 import { CLOSED_POLICY, policiesThatAsk } from "../closed_policies.ts";
 import { FixedSets } from "./fixed_sets.ts";

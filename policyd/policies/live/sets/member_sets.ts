@@ -1,6 +1,6 @@
 import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
-import type { ContainerPort } from "../../../objects/model.ts";
+import type { ContainerPort } from "../../../../objects/model.ts";
 import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
 import { memberKeys } from "../../compile/sets/member_elements.ts";
 import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";

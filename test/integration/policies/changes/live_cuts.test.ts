@@ -7,8 +7,8 @@ import { type Connection, flowOf } from "../../../../cli/policy/live/connection.
 import { forecast } from "../../../../cli/policy/live/forecast.ts";
 import { suggest } from "../../../../cli/policy/suggest/suggest.ts";
 import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
-import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
-import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import { isAllowed } from "../../../../objects/semantics/policies/evaluate.ts";
+import { buildPolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 import { networkPolicies } from "../../../support/policy/arbitrary_network_policy.ts";
 import { PushFlow } from "../../../support/policy/cuts/push_flow.ts";

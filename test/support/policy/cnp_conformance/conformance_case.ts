@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../../policyd/objects/model.ts";
+import type { Protocol } from "../../../../objects/model.ts";
 import { type House, HOUSES, pairOf, type PodName } from "./hogwarts.ts";
 
 /** One of the tests in conformance/tests of kubernetes-sigs/network-policy-api, by its ShortName there. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
-import { type AttachmentRecord, listAttachments } from "../../../../cni/attachment/attachment.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
+import { type AttachmentRecord, listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
 import { ConntrackSockets } from "../../../../kernel/conntrack/sockets.ts";
@@ -9,7 +9,7 @@ import { type Address, type Family, familyOf } from "../../../../kernel/ip/addre
 import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
 import { localAddresses } from "../../../../cni/node_rules/stale_flows.ts";
 import { realClock } from "../../../../policyd/lib/clock.ts";
-import type { ClusterObject } from "../../../../policyd/objects/model.ts";
+import type { ClusterObject } from "../../../../objects/model.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { PolicyOptions } from "../../../../policyd/semantics/policies/objects.ts";
+import type { PolicyOptions } from "../../../../objects/semantics/policies/objects.ts";
 import { indexOf } from "../question.ts";
 import type { PolicyLab } from "./policy_lab.ts";
 import { type Answer, askEvaluator, askLab, type Question, questionText } from "./question.ts";

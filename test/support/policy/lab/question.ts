@@ -1,8 +1,8 @@
 import { type Address, type Family, familyOf, parseAddress, tryParseAddress } from "../../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../../policyd/objects/model.ts";
-import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
-import type { Flow, FlowEnd } from "../../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import type { Protocol } from "../../../../objects/model.ts";
+import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
+import type { Flow, FlowEnd } from "../../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import type { PolicyLab } from "./policy_lab.ts";
 import { FAMILIES } from "./place.ts";
 import type { Fate, Shot } from "./shooter.ts";

@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../../policyd/objects/model.ts";
+import type { Protocol } from "../../../../objects/model.ts";
 import { type Place, textsOf } from "./place.ts";
 
 /** The fields of a Service's spec other than its addresses and ports. */

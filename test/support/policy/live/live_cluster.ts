@@ -1,9 +1,9 @@
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../nftables/fake/fake_nftables.ts";
-import type { ClusterObject, Pod } from "../../../../policyd/objects/model.ts";
-import type { ClusterStore } from "../../../../policyd/objects/store.ts";
+import type { ClusterObject, Pod } from "../../../../objects/model.ts";
+import type { ClusterStore } from "../../../../objects/store.ts";
 import type { PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
 import { attachmentRecord } from "../../cni/attachment_record.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
+import type { AttachmentName } from "../../../../attachment/policyd_messages.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";
 import type { RemainingFlows } from "../../../../policyd/attachments/follower.ts";
-import type { ClusterObject } from "../../../../policyd/objects/model.ts";
+import type { ClusterObject, ObjectChange } from "../../../../objects/model.ts";
 import { rulesText } from "../../../../policyd/ruleset/observed/known_rules.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
@@ -16,7 +16,6 @@ import { POLICY_TABLE, policyTable } from "../../../../policyd/policies/compile/
 import { PolicyEnforcement } from "../../../../policyd/policies/policy_enforcement.ts";
 import type { RoomBounds } from "../../../../policyd/policies/live/sets/set_room.ts";
 import { NO_RETAINED_FILES } from "../../../../policyd/policies/retained/retained_files.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import type { TickingClock } from "./ticking_clock.ts";
 
 /** An event for a node's policies. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
-import type { ClusterObject, Kind } from "../../../../policyd/objects/model.ts";
+import { judge } from "../../../../objects/gate/gate.ts";
+import type { ClusterObject, Kind } from "../../../../objects/model.ts";
 
 type ObjectOf<K extends Kind> = Extract<ClusterObject, { readonly kind: K }>;
 

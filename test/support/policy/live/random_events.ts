@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { ClusterObject, Pod } from "../../../../policyd/objects/model.ts";
+import type { ClusterObject, Pod } from "../../../../objects/model.ts";
 import { attachmentRecord } from "../../cni/attachment_record.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { policyCases } from "../arbitrary_cluster.ts";

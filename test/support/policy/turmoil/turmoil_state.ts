@@ -1,9 +1,9 @@
 import { type Family, parseAddress } from "../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { profileChainName } from "../../../../policyd/policies/compile/profile_chain.ts";
-import { evaluatePolicy } from "../../../../policyd/semantics/policies/evaluate.ts";
-import type { Direction, FlowEnd } from "../../../../policyd/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
+import type { Direction, FlowEnd } from "../../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
 import { type Neighbour, podObject } from "../first_packet/coming_pod.ts";

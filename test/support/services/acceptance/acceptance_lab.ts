@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { listAttachments } from "../../../../cni/attachment/attachment.ts";
+import { listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { type Address, familyOf, formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";

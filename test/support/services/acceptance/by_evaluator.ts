@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { Family } from "../../../../kernel/ip/address.ts";
-import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
-import type { Packet } from "../../../../policyd/semantics/services/packet.ts";
-import type { Verdict } from "../../../../policyd/semantics/services/verdict.ts";
-import type { ServiceWorld } from "../../../../policyd/semantics/services/world.ts";
+import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
+import type { Packet } from "../../../../objects/semantics/services/packet.ts";
+import type { Verdict } from "../../../../objects/semantics/services/verdict.ts";
+import type { ServiceWorld } from "../../../../objects/semantics/services/world.ts";
 import { allowedOutcomes } from "../../evaluate/agreement.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { CompiledNode } from "../compiled_world.ts";

@@ -5,7 +5,7 @@ import YAML from "yaml";
 import { type Address, type Family, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { ipv6Twin } from "../../evaluate/family_twin.ts";
 import { manifestsOf, type ManifestText } from "../../evaluate/manifest.ts";
-import type { SocketAddress } from "../../../../policyd/semantics/services/packet.ts";
+import type { SocketAddress } from "../../../../objects/semantics/services/packet.ts";
 import { isPlace, type Place, PLACES } from "./places.ts";
 
 interface WorldText extends Required<ManifestText> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { storeOf } from "../../../../cli/cluster/policy_objects.ts";
-import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
-import { buildPolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import { isAllowed } from "../../../../objects/semantics/policies/evaluate.ts";
+import { buildPolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import {
   admits,
   baseManifests,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import { judge } from "../../../../objects/gate/gate.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 

@@ -8,7 +8,7 @@ import { type Removal, removalText } from "../../../../cli/node/cleanup/removal.
 import type { NodePlace } from "../../../../cli/node/place.ts";
 import { remove } from "../../../../cli/node/machine/remove.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { bridgeMac, delayDeviceMac } from "../../../../cni/names_and_macs.ts";
+import { bridgeMac, delayDeviceMac } from "../../../../attachment/names_and_macs.ts";
 import { CHECKSUM_PROGRAM } from "../../../../kernel/bpf/checksum_filter.ts";
 import { PORT_PROGRAM } from "../../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";

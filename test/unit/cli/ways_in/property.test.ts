@@ -4,12 +4,12 @@ import { includes, isEmpty, ofPorts } from "../../../../cli/policy/connections/c
 import { matrixOf } from "../../../../cli/policy/matrix/matrix.ts";
 import type { MatrixEnd } from "../../../../cli/policy/matrix/end.ts";
 import { regionsFor } from "../../../../cli/policy/matrix/outside.ts";
-import type { Pod } from "../../../../policyd/objects/model.ts";
-import { isFinished } from "../../../../policyd/semantics/policies/address_owner.ts";
-import { isAllowed } from "../../../../policyd/semantics/policies/evaluate.ts";
-import type { FlowEnd } from "../../../../policyd/semantics/policies/flow.ts";
-import { familiesOf, resolveFlow } from "../../../../policyd/semantics/policies/party.ts";
-import type { PolicyIndex } from "../../../../policyd/semantics/policies/policy_index.ts";
+import type { Pod } from "../../../../objects/model.ts";
+import { isFinished } from "../../../../objects/semantics/policies/address_owner.ts";
+import { isAllowed } from "../../../../objects/semantics/policies/evaluate.ts";
+import type { FlowEnd } from "../../../../objects/semantics/policies/flow.ts";
+import { familiesOf, resolveFlow } from "../../../../objects/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";

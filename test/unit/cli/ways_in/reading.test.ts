@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli, runCliWhole } from "../../../support/cli/cli.ts";
 import { FakeCluster, statusOf } from "../../../support/daemon/fake_cluster.ts";
-import { readObjects } from "../../../../policyd/objects/directory/documents.ts";
+import { readObjects } from "../../../../objects/yaml/documents.ts";
 import { ask, ingress, NGINX, object, pathTo, waysInOf, WEB } from "../../../support/cli/ways_in.ts";
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { toCniError } from "../../../../cni/error.ts";
-import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../cni/names_and_macs.ts";
+import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
 import { decideShaping, shapingSteps } from "../../../../cni/add/shaping.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { attachment, sha256 } from "../../../support/cni/cni.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { showValue } from "../../../../cni/error.ts";
-import { decode, isNestedDeeper } from "../../../../cni/configuration/json.ts";
+import { decode, isNestedDeeper } from "../../../../cni/json.ts";
 import { assertRefusal, configurationOf, ipamInput } from "../../../support/cni/cni.ts";
 
 const shape = {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type HostPortClaim, claimsOf } from "../../../../cni/node_rules/host_port_claim.ts";
 import { type Conflict, findConflict, hostPortElements } from "../../../../cni/node_rules/host_ports.ts";
 import { portMappingsOf } from "../../../../cni/configuration/port_mappings.ts";
-import type { PortMapping } from "../../../../cni/attachment/attachment.ts";
+import type { PortMapping } from "../../../../attachment/attachment.ts";
 import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";

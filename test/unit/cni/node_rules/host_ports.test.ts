@@ -4,7 +4,7 @@ import { claimsOf } from "../../../../cni/node_rules/host_port_claim.ts";
 import { findConflict, hostPortElements } from "../../../../cni/node_rules/host_ports.ts";
 import { outermost } from "../../../../cni/node_rules/set_elements.ts";
 import { flowsOf, flowsTo, questions } from "../../../../cni/node_rules/stale_flows.ts";
-import type { PortMapping } from "../../../../cni/attachment/attachment.ts";
+import type { PortMapping } from "../../../../attachment/attachment.ts";
 import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
 import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import {

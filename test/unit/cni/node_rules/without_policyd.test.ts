@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { PluginMachine } from "../../../../cni/host.ts";
-import { DAEMON_MARK } from "../../../../cni/node_rules/our_tables.ts";
+import { DAEMON_MARK } from "../../../../attachment/our_tables.ts";
 import {
   CLOSED_TABLES,
   forgetAddresses,

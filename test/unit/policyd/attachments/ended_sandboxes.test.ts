@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
-import type { AttachmentName } from "../../../../cni/attachment/policyd_messages.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
+import type { AttachmentName } from "../../../../attachment/policyd_messages.ts";
 import { EndedSandboxes } from "../../../../policyd/attachments/ended_sandboxes.ts";
 import { AttachmentRegistry, attachmentKey } from "../../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import type { Pod } from "../../../../policyd/objects/model.ts";
+import type { Pod } from "../../../../objects/model.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { RuleHolders, supersededBy } from "../../../../policyd/attachments/rule_holders.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
-import { KINDS } from "../../../../policyd/objects/model.ts";
+import { KINDS } from "../../../../objects/model.ts";
 import { eventOf } from "../../../../policyd/events/event.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
 import { eventProblems } from "../../../apiserver/events.ts";

@@ -12,7 +12,7 @@ import { openHealth } from "../../../../policyd/health/open.ts";
 import { askEventThread, Liveness } from "../../../../policyd/health/liveness.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import { judge } from "../../../../objects/gate/gate.ts";
 
 const NOW = Date.UTC(2026, 10, 22, 4, 30, 19, 120);
 

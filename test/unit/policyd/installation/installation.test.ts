@@ -18,7 +18,7 @@ import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installation, type InstallationParts } from "../../../../policyd/installation/installation.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../../objects/model.ts";
 import { listValues } from "../../../support/installation/own_part.ts";
 import { PLACE } from "../../../support/node/node_facts.ts";
 import { readScenario } from "../../../support/services/scenario.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { Node } from "../../../../policyd/objects/model.ts";
+import type { Node } from "../../../../objects/model.ts";
 import { podRanges, textOf } from "../../../../policyd/installation/pod_ranges.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 

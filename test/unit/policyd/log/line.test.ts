@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { jsonLine, printable, textLine } from "../../../../policyd/log/line.ts";
+import { printable } from "../../../../objects/printable.ts";
+import { jsonLine, textLine } from "../../../../policyd/log/line.ts";
 
 const time = new Date("2026-05-04T03:02:01.000Z");
 

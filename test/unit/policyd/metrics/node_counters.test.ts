@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { FakeApiWriter } from "../../../support/daemon/fake_api_writer.ts";
 import type { Answer } from "../../../../policyd/api_write/refusal.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
+import { judge } from "../../../../objects/gate/gate.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import {
@@ -14,7 +14,7 @@ import {
   UNSEEN_MILLISECONDS,
 } from "../../../../policyd/network_condition/decision.ts";
 import { NetworkCondition } from "../../../../policyd/network_condition/network_condition.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../../objects/model.ts";
 
 function answer(status: number, words = ""): Answer {
   return { type: "answered", status, words, retryAfter: undefined };

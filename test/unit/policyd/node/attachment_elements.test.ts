@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { macFromBytes, parseMac } from "../../../../kernel/ip/mac.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { heldDaemon, podRecord } from "../../../support/node/held_daemon.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { hostInterfaceName } from "../../../../cni/names_and_macs.ts";
+import { hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
 import { requestsOf, tableChanges } from "../../../../kernel/nftables/encode/change.ts";
 import { formatTable } from "../../../../kernel/nftables/text/text.ts";
 import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "../../../../policyd/node/tables/configuration.ts";

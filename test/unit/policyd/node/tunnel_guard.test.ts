@@ -4,7 +4,7 @@ import { formatKey } from "../../../../kernel/nftables/text/element_text.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { tunnelGuard, tunnelNodes } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { openTunnelGuard } from "../../../../policyd/node/tunnel_guard.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../../objects/model.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const sets = [...tunnelNodes().sets, ...tunnelGuard("drawbridge0").sets];

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
-import type { Node } from "../../../../policyd/objects/model.ts";
+import { judge } from "../../../../objects/gate/gate.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
+import type { Node } from "../../../../objects/model.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
-import type { NetworkPolicy, Pod } from "../../../../policyd/objects/model.ts";
+import type { NetworkPolicy, Pod } from "../../../../objects/model.ts";
 import type { AffectedAddresses } from "../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";

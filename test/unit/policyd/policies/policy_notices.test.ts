@@ -4,7 +4,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
 import { CLOSED_POLICY } from "../../../../policyd/policies/live/closed_policies.ts";
 import { OMITTED, PolicyNotices, type Restriction } from "../../../../policyd/policies/policy_notices.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../../objects/model.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 
 function policy(name: string, spec: object = {}, shadow?: string): object {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";

@@ -3,14 +3,14 @@ import * as fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
 import { problemReport } from "../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
+import type { ObjectChange } from "../../../../objects/model.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const ADDRESSES = ["10.96.0.1", "192.0.2.1", "192.0.2.2", "10.244.1.7"];

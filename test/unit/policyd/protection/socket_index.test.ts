@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
 import { configuredSockets } from "../../../../policyd/protection/configured_sockets.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";

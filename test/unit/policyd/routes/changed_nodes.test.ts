@@ -7,8 +7,8 @@ import { setForwardingEntry } from "../../../../kernel/route/forwarding_entry.ts
 import { deleteNeighbour, setNeighbour } from "../../../../kernel/route/neighbour.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import type { Node } from "../../../../policyd/objects/model.ts";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
+import type { Node, ObjectChange } from "../../../../objects/model.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
@@ -19,7 +19,6 @@ import type { Encapsulation } from "../../../../policyd/routes/pod_mtu.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { machine, node } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
-import type { Node } from "../../../../policyd/objects/model.ts";
+import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
+import type { Node } from "../../../../objects/model.ts";
 import { type Desired, desiredRoutes, planRoutes } from "../../../../policyd/routes/desired.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr, networkAddress, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { FoundRoute } from "../../../../kernel/route/route.ts";
-import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
+import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { RouteContainment } from "../../../../policyd/routes/obstacles.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";

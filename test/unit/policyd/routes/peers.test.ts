@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
-import { judgeNodes } from "../../../../policyd/objects/nodes/judged_nodes.ts";
+import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { node } from "../../../support/routes/machine.ts";
 

@@ -6,15 +6,14 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { newRule } from "../../../../kernel/route/rule.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { judge } from "../../../../policyd/objects/gate/gate.ts";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
-import type { Node } from "../../../../policyd/objects/model.ts";
+import { judge } from "../../../../objects/gate/gate.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
+import type { Node, ObjectChange } from "../../../../objects/model.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
 import { isOurs } from "../../../../policyd/routes/numbers.ts";
 import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
-import type { ObjectChange } from "../../../../policyd/objects/object_source.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { evaluate } from "../../../../policyd/semantics/services/evaluate.ts";
-import { describeVerdict } from "../../../../policyd/semantics/services/print.ts";
+import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
+import { describeVerdict } from "../../../../objects/semantics/services/print.ts";
 import {
   checkScenario,
   readPacket,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import type { ClusterObject } from "../../../../policyd/objects/model.ts";
+import type { ClusterObject } from "../../../../objects/model.ts";
 import { randomFrom } from "../../../support/random.ts";
 import { runIncrementally } from "../../../support/services/incremental.ts";
 import { EventNode, TABLES, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";

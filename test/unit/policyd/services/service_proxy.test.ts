@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";

@@ -7,12 +7,12 @@ import type { Cause, PairChange } from "../../../../../cli/policy/diff/pair_chan
 import { includes } from "../../../../../cli/policy/connections/connection_set.ts";
 import { type Address, addressPlus, type Family, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import type { Pod } from "../../../../../policyd/objects/model.ts";
-import { isFinished } from "../../../../../policyd/semantics/policies/address_owner.ts";
-import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
-import type { Flow, FlowEnd, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
-import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
-import type { PolicyVerdict } from "../../../../../policyd/semantics/policies/verdict.ts";
+import type { Pod } from "../../../../../objects/model.ts";
+import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
+import { evaluatePolicy } from "../../../../../objects/semantics/policies/evaluate.ts";
+import type { Flow, FlowEnd, Traffic } from "../../../../../objects/semantics/policies/flow.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
+import type { PolicyVerdict } from "../../../../../objects/semantics/policies/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { show, trafficsIn } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";

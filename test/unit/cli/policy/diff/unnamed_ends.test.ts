@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { endsOf } from "../../../../../cli/policy/diff/end_class.ts";
 import { UnnamedEnds } from "../../../../../cli/policy/diff/unnamed_ends.ts";
-import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import type { PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { indexOf } from "../../../../support/policy/question.ts";
 
 const PODS = 20;

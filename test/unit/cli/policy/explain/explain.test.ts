@@ -7,8 +7,8 @@ import { readManifests } from "../../../../../cli/input/manifests.ts";
 import { ExplainContext } from "../../../../../cli/policy/explain/context.ts";
 import { explain } from "../../../../../cli/policy/explain/explain.ts";
 import type { Explanation } from "../../../../../cli/policy/explain/explanation.ts";
-import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
-import type { Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
+import { evaluatePolicy } from "../../../../../objects/semantics/policies/evaluate.ts";
+import type { Traffic } from "../../../../../objects/semantics/policies/flow.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
 

@@ -4,7 +4,7 @@ import type { Connection } from "../../../../../cli/policy/live/connection.ts";
 import { forecast } from "../../../../../cli/policy/live/forecast.ts";
 import { type KeepingRule, keepingRules } from "../../../../../cli/policy/live/keeping_rule.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { buildPolicyIndex, type PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { show } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";

@@ -5,7 +5,7 @@ import { FlowEndNames } from "../../../../../policyd/flows/flow_end_names.ts";
 import { rowLine } from "../../../../../policyd/flows/journal.ts";
 import { Ledger } from "../../../../../policyd/flows/ledger.ts";
 import type { FlowRow } from "../../../../../policyd/flows/row.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";

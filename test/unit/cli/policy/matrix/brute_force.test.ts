@@ -14,12 +14,12 @@ import type { Connections } from "../../../../../cli/policy/connections/pod_conn
 import { type Matrix, matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
 import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Pod } from "../../../../../policyd/objects/model.ts";
-import { isFinished } from "../../../../../policyd/semantics/policies/address_owner.ts";
-import { isAllowed } from "../../../../../policyd/semantics/policies/evaluate.ts";
-import type { FlowEnd, FlowEnds, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
-import { familiesOf } from "../../../../../policyd/semantics/policies/party.ts";
-import type { PolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import type { Pod } from "../../../../../objects/model.ts";
+import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
+import { isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
+import type { FlowEnd, FlowEnds, Traffic } from "../../../../../objects/semantics/policies/flow.ts";
+import { familiesOf } from "../../../../../objects/semantics/policies/party.ts";
+import type { PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { indexOf as indexByDefaults, show, trafficsIn } from "../../../../support/policy/question.ts";
 import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import * as v from "valibot";
 import { parse } from "yaml";
 import { asClusterNetworkPolicies } from "../../../../../cli/input/admin_policy.ts";
-import { readObjects } from "../../../../../policyd/objects/directory/documents.ts";
+import { readObjects } from "../../../../../objects/yaml/documents.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";

@@ -2,15 +2,10 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { newPodsFor } from "../../../../../cli/policy/matrix/new_pods.ts";
 import { storeOf } from "../../../../../cli/cluster/policy_objects.ts";
-import type {
-  ClusterObject,
-  ClusterPolicyPeer,
-  LabelSelector,
-  PolicyPeer,
-} from "../../../../../policyd/objects/model.ts";
-import { isFinished } from "../../../../../policyd/semantics/policies/address_owner.ts";
-import { selects } from "../../../../../policyd/semantics/policies/selector.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import type { ClusterObject, ClusterPolicyPeer, LabelSelector, PolicyPeer } from "../../../../../objects/model.ts";
+import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
+import { selects } from "../../../../../objects/semantics/policies/selector.ts";
+import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
 import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";

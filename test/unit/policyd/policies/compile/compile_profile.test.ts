@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../../policyd/objects/gate/gate.ts";
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import { judge } from "../../../../../objects/gate/gate.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../../objects/model.ts";
 import { compileProfile } from "../../../../../policyd/policies/compile/compile_profile.ts";
 import { policyProblems } from "../../../../../policyd/policies/compile/compile_rules.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";

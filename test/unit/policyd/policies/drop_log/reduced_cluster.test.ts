@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { evaluatePolicy } from "../../../../../policyd/semantics/policies/evaluate.ts";
-import type { FlowEnds, Traffic } from "../../../../../policyd/semantics/policies/flow.ts";
-import { buildPolicyIndex } from "../../../../../policyd/semantics/policies/policy_index.ts";
+import { evaluatePolicy } from "../../../../../objects/semantics/policies/evaluate.ts";
+import type { FlowEnds, Traffic } from "../../../../../objects/semantics/policies/flow.ts";
+import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { reducedCluster } from "../../../../../policyd/policies/drop_log/cluster_view.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
-import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import type { NetworkPolicy } from "../../../../../objects/model.ts";
 import { compileProfile } from "../../../../../policyd/policies/compile/compile_profile.ts";
 import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";

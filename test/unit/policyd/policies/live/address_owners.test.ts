@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Node, Pod } from "../../../../../policyd/objects/model.ts";
-import { ClusterStore } from "../../../../../policyd/objects/store.ts";
-import { addressOwners } from "../../../../../policyd/semantics/policies/address_owner.ts";
+import type { Node, Pod } from "../../../../../objects/model.ts";
+import { ClusterStore } from "../../../../../objects/store.ts";
+import { addressOwners } from "../../../../../objects/semantics/policies/address_owner.ts";
 import { AddressOwners, AddressRight } from "../../../../../policyd/policies/live/index/address_owners.ts";
 import { MemberIndex } from "../../../../../policyd/policies/live/index/member_index.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { MOST_EXPECTED } from "../../../../../policyd/policies/live/pods/expected_pods.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";

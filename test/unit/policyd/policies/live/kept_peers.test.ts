@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import type { ClusterNetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { ClusterNetworkPolicy, ObjectChange, Pod } from "../../../../../objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
-import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";

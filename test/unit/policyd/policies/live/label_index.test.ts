@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { LabelSelector } from "../../../../../policyd/objects/model.ts";
-import { frozenLabels } from "../../../../../policyd/objects/name.ts";
+import type { LabelSelector } from "../../../../../objects/model.ts";
+import { frozenLabels } from "../../../../../objects/name.ts";
 import { isSelected } from "../../../../../policyd/policies/compile/selector.ts";
 import { LabelIndex } from "../../../../../policyd/policies/live/index/label_index.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import type { NetworkPolicy } from "../../../../../objects/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
 import {
   NO_RETAINED_FILES,

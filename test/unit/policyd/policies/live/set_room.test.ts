@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";

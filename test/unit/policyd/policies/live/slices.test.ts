@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../cni/attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
-import type { NetworkPolicy, Pod } from "../../../../../policyd/objects/model.ts";
+import type { NetworkPolicy, ObjectChange, Pod } from "../../../../../objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_table.ts";
-import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { emptyTargets } from "../../../../support/ruleset/empty_targets.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import type { ClusterNetworkPolicy } from "../../../../../policyd/objects/model.ts";
-import type { ObjectChange } from "../../../../../policyd/objects/object_source.ts";
+import type { ClusterNetworkPolicy, ObjectChange } from "../../../../../objects/model.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";

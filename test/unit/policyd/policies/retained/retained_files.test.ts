@@ -11,8 +11,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import * as fc from "fast-check";
-import { judge } from "../../../../../policyd/objects/gate/gate.ts";
-import type { NetworkPolicy } from "../../../../../policyd/objects/model.ts";
+import { judge } from "../../../../../objects/gate/gate.ts";
+import type { NetworkPolicy } from "../../../../../objects/model.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
 import { retainedFiles } from "../../../../../policyd/policies/retained/retained_files.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
+import type { ClusterObject } from "../../../../../objects/model.ts";
 import { PolicyProgress } from "../../../../../policyd/policies/status/policy_progress.ts";
 import {
   packetsByPolicy,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";

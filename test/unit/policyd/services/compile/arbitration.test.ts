@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
-import type { Service } from "../../../../../policyd/objects/model.ts";
+import type { Service } from "../../../../../objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";

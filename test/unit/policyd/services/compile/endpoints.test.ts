@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { EndpointPort, EndpointSlice, Service } from "../../../../../policyd/objects/model.ts";
+import type { EndpointPort, EndpointSlice, Service } from "../../../../../objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { isSpecial, portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";

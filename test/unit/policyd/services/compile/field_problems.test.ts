@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { Packet } from "../../../../../policyd/semantics/services/packet.ts";
-import { evaluate } from "../../../../../policyd/semantics/services/evaluate.ts";
-import type { ServiceWorld } from "../../../../../policyd/semantics/services/world.ts";
+import type { Packet } from "../../../../../objects/semantics/services/packet.ts";
+import { evaluate } from "../../../../../objects/semantics/services/evaluate.ts";
+import type { ServiceWorld } from "../../../../../objects/semantics/services/world.ts";
 import { allowedOutcomes } from "../../../../support/evaluate/agreement.ts";
 import { CompiledNode } from "../../../../support/services/compiled_world.ts";
 import { compileAll, readScenario } from "../../../../support/services/scenario.ts";

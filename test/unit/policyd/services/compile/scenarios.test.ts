@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import type { ClusterObject } from "../../../../../policyd/objects/model.ts";
+import type { ClusterObject } from "../../../../../objects/model.ts";
 import { compileAll, formatClaims, readScenario } from "../../../../support/services/scenario.ts";
 
 /** Reads a file of the scenarios; its first line says what it is about. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ClusterObject, Kind } from "../../../../../policyd/objects/model.ts";
+import type { ClusterObject, Kind } from "../../../../../objects/model.ts";
 import { ServiceIndex } from "../../../../../policyd/services/elements/service_index.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 

@@ -1,10 +1,10 @@
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import { NodeJudge } from "../../../../../policyd/objects/nodes/node_judge.ts";
+import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { EndpointSlice, Service } from "../../../../../policyd/objects/model.ts";
-import { MOST_PROBLEMS } from "../../../../../policyd/objects/problem_list.ts";
+import type { EndpointSlice, Service } from "../../../../../objects/model.ts";
+import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/elements/service_size.ts";

@@ -1,0 +1,46 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
+
+/** The part of a Node object that is believed. */
+export interface JudgedNode {
+  readonly name: string;
+  /** The believed InternalIPs, in the Node's order; no two nodes share one. */
+  readonly addresses: readonly Address[];
+  /** The believed pod CIDRs; those of two nodes do not overlap. */
+  readonly podCidrs: readonly Cidr[];
+}
+
+export interface JudgedNodes {
+  /** The nodes by name; this node is missing if it has no Node object. */
+  readonly nodes: ReadonlyMap<string, JudgedNode>;
+  /** The unused parts of Node objects, in words, by their names; for this node also those of its configuration. */
+  readonly problemsOf: ReadonlyMap<string, readonly string[]>;
+}
+
+export interface JudgeOptions {
+  /** This node, whose own addresses and ranges no other node can take. */
+  readonly nodeName: string;
+  /** This node's pod CIDRs where its Node has none. */
+  readonly ownCidrs?: readonly Cidr[];
+  /** The ranges of Services; no node and no pod can have an address in them. */
+  readonly serviceCidrs?: readonly Cidr[];
+  /** The earlier verdict: what a node had in it stays its own, whichever node claims it since. */
+  readonly earlier?: Pick<JudgedNodes, "nodes"> | undefined;
+}
+
+/** Returns the problems of all Node objects, ordered by name. */
+export function problemsIn({ problemsOf }: Pick<JudgedNodes, "problemsOf">): readonly string[] {
+  return [...problemsOf].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
+}
+
+/** Believed values of each node, by its name. */
+export type ByNode<T> = ReadonlyMap<string, readonly T[]>;
+
+/** {@link JudgedNodes.problemsOf} while it is filled. */
+export type Problems = Map<string, string[]>;
+
+export function tell(problems: Problems, node: string, problem: string): void {
+  const reported = problems.get(node);
+  if (reported === undefined) problems.set(node, [problem]);
+  else reported.push(problem);
+}

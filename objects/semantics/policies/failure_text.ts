@@ -1,0 +1,59 @@
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { LabelRequirement } from "../../model.ts";
+import type { Failure } from "./verdict.ts";
+
+/** Describes the part of a rule that does not match, to follow "nearest: …, but". */
+export function failureText(failure: Failure): string {
+  switch (failure.type) {
+    case "pod labels":
+      return `the pod has not ${requirementText(failure.requirement)}`;
+    case "namespace labels":
+      return `its namespace has not ${requirementText(failure.requirement)}`;
+    case "namespace":
+      return `a podSelector alone is for namespace ${failure.expected}`;
+    case "no pod":
+      return "selectors are for pods with addresses of their own";
+    case "outside cidr":
+      return `the address is not within ${formatCidr(failure.cidr)}`;
+    case "except":
+      return `the address is within except ${formatCidr(failure.except)}`;
+    case "no address":
+      return "the address is not known";
+    case "no valid peer":
+      return "none of its peers is valid";
+    case "protocol":
+      return `it is for ${failure.expected}`;
+    case "port":
+      return `it is for ${portsText(failure.from, failure.to)}`;
+    case "named port":
+      return `the destination calls ${callsText(failure.found)} ${JSON.stringify(failure.name)}`;
+    case "named port of no pod":
+      return `the destination is not a pod, so it has no port called ${JSON.stringify(failure.name)}`;
+    case "ICMP has no ports":
+      return "rules with ports are for TCP, UDP and SCTP";
+    case "no valid port":
+      return "none of its ports is valid";
+  }
+}
+
+function portsText(from: number, to: number): string {
+  return from === to ? `port ${from}` : `ports ${from} to ${to}`;
+}
+
+function callsText(found: readonly number[]): string {
+  return found.length === 0 ? "no port" : `port ${found.join(", ")}`;
+}
+
+/** Returns a requirement as kubectl prints selectors: `app=web`, `tier in (a, b)`, `!canary`. */
+export function requirementText({ key, operator, values }: LabelRequirement): string {
+  switch (operator) {
+    case "In":
+      return values.length === 1 ? `${key}=${values.join("")}` : `${key} in (${values.join(", ")})`;
+    case "NotIn":
+      return values.length === 1 ? `${key}!=${values.join("")}` : `${key} notin (${values.join(", ")})`;
+    case "Exists":
+      return key;
+    case "DoesNotExist":
+      return `!${key}`;
+  }
+}

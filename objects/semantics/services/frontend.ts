@@ -1,0 +1,177 @@
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
+import type { Service, ServicePort } from "../../model.ts";
+import { specialClass } from "./address_class.ts";
+import { KUBERNETES_SERVICE } from "../../socket_refusal.ts";
+import { nodePortRefusal } from "./node_port.ts";
+import type { Packet } from "./packet.ts";
+import { type Claimed, isNodeAddress, isProtectedAddress, refusalOf } from "./refusal.ts";
+import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
+import type { ServiceWorld } from "./world.ts";
+
+/** A frontend a packet is sent to, with the objects it comes from. */
+export interface FoundFrontend {
+  readonly frontend: Frontend;
+  readonly service: Service;
+  readonly port: ServicePort;
+}
+
+/**
+ * Returns the frontend at the packet's destination; Services' own addresses take precedence over NodePorts (SVC-18).
+ *
+ * If several Services claim one address and port, the API server's cluster IPs come first, then load balancers'
+ * addresses, then externalIPs; at a node's address externalIPs come after the node port of another Service (CLAIM-05).
+ * Among equals the oldest Service has it, then the one whose `namespace/name` sorts first.
+ */
+export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend | undefined {
+  const found = byAge(world.services)
+    .filter((service) => notProxied(service, familyOf(packet.destination)) === undefined)
+    .flatMap((service) => frontendsOf(world, service, packet));
+  return (
+    found.find(({ frontend }) => frontend.type === "ClusterIP") ??
+    found.find(({ frontend }) => frontend.type === "LoadBalancer") ??
+    externalFrontend(world, found, packet) ??
+    found.find(({ frontend }) => frontend.type === "NodePort")
+  );
+}
+
+/** Returns the frontend by an externalIP, unless that is a node's address and its port another Service's node port. */
+function externalFrontend(
+  world: ServiceWorld,
+  found: readonly FoundFrontend[],
+  { destination, destinationPort, protocol }: Packet,
+): FoundFrontend | undefined {
+  const external = found.find(({ frontend }) => frontend.type === "externalIP");
+  if (external === undefined || !isNodeAddress(world, destination)) return external;
+  const claimed = { type: "NodePort", address: destination, protocol, port: destinationPort } as const;
+  const holder = byAge(world.services).find(
+    (service) =>
+      notProxied(service, familyOf(destination)) === undefined &&
+      service.ports.some((port) => port.protocol === protocol && port.nodePort === destinationPort) &&
+      refusalOf(world, service, claimed) === undefined,
+  );
+  return holder === undefined || holder.key === external.service.key ? external : undefined;
+}
+
+function frontendsOf(world: ServiceWorld, service: Service, packet: Packet): readonly FoundFrontend[] {
+  const { destination, destinationPort, protocol } = packet;
+  const found: FoundFrontend[] = [];
+  for (const port of service.ports) {
+    if (port.protocol !== protocol) continue;
+    for (const type of frontendTypes(world, service, port, packet)) {
+      const frontend: Frontend = Object.freeze({
+        type,
+        service: service.key,
+        portName: port.name,
+        protocol,
+        address: destination,
+        port: destinationPort,
+      });
+      found.push({ frontend, service, port });
+    }
+  }
+  return found;
+}
+
+function frontendTypes(
+  world: ServiceWorld,
+  service: Service,
+  port: ServicePort,
+  { destination, destinationPort }: Packet,
+): readonly Frontend["type"][] {
+  const types: Frontend["type"][] = [];
+  if (port.port === destinationPort && specialClass(destination) === undefined) {
+    if (clusterIpOf(service, familyOf(destination)) === destination) types.push("ClusterIP");
+    const isOwn = types.length > 0;
+    if (!world.configuration.refuseExternalIps && service.externalIps.includes(destination)) types.push("externalIP");
+    if (isVirtualAddress(service, destination)) types.push("LoadBalancer");
+    // The Service's own address is one frontend, however often it is named.
+    if (isOwn) types.splice(1);
+  }
+  if (port.nodePort === destinationPort && nodePortRefusal(world, destination) === undefined) types.push("NodePort");
+  return types.filter(
+    (type) =>
+      refusalOf(world, service, {
+        type,
+        address: destination,
+        protocol: port.protocol,
+        port: destinationPort,
+      }) === undefined,
+  );
+}
+
+export function clusterIpOf(service: Service, family: Family): Address | undefined {
+  return service.clusterIps.find((address) => familyOf(address) === family);
+}
+
+/** Returns whether a load balancer delivers packets with this destination for the Service (LB-12). */
+export function isVirtualAddress(service: Service, address: Address): boolean {
+  return service.loadBalancerIngress.some((ingress) => ingress.address === address && ingress.ipMode === "VIP");
+}
+
+/** Returns the proxied Service with this cluster IP; never one for a loopback or other special address. */
+export function ownerOfClusterIp(world: ServiceWorld, address: Address): Service | undefined {
+  if (specialClass(address) !== undefined) return undefined;
+  const family = familyOf(address);
+  const isOthers = isProtectedAddress(world, address);
+  return byKey(world.services).find(
+    (service) =>
+      notProxied(service, family) === undefined &&
+      clusterIpOf(service, family) === address &&
+      (!isOthers || service.key === KUBERNETES_SERVICE.key),
+  );
+}
+
+function byAge(services: readonly Service[]): readonly Service[] {
+  return byKey(services).toSorted((a, b) => (a.createdAt === b.createdAt ? 0 : a.createdAt - b.createdAt));
+}
+
+function byKey(services: readonly Service[]): readonly Service[] {
+  return services.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Returns why a Service is not proxied in a family; undefined if it is (HL-01, EN-01, DS-09). */
+export function notProxied(service: Service, family: Family): NotProxied | undefined {
+  if (service.proxyName !== undefined) return "another proxy";
+  if (service.hasHeadlessLabel) return "headless label";
+  if (service.type === "ExternalName") return "ExternalName";
+  if (service.isHeadless) return "headless";
+  return clusterIpOf(service, family) === undefined ? "no cluster IP" : undefined;
+}
+
+/** Returns the Services that nearly have a packet which no frontend has. */
+export function nearMisses(world: ServiceWorld, packet: Packet): readonly NearMiss[] {
+  return byKey(world.services).flatMap((service) =>
+    service.ports.flatMap((port) => nearMiss(world, service, port, packet)),
+  );
+}
+
+function nearMiss(world: ServiceWorld, service: Service, port: ServicePort, packet: Packet): readonly NearMiss[] {
+  const { destination, destinationPort, protocol } = packet;
+  if (port.protocol !== protocol) return [];
+  const isExternal = service.externalIps.includes(destination);
+  const ingress = service.loadBalancerIngress.find(({ address }) => address === destination);
+  const isOwn = isExternal || ingress !== undefined || service.clusterIps.includes(destination);
+  const because = notProxied(service, familyOf(destination));
+  if (port.port === destinationPort && isOwn && specialClass(destination) === undefined) {
+    if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
+    const refusal = refusalOf(world, service, claimedBy(service, packet));
+    if (refusal !== undefined) return [{ type: "refused", service: service.key, refusal }];
+    if (isExternal) return [{ type: "external IPs refused", service: service.key }];
+    return [{ type: "load balancer sends to nodes itself", service: service.key }];
+  }
+  if (port.nodePort !== destinationPort) return [];
+  if (because !== undefined) return [{ type: "service not proxied", service: service.key, because }];
+  const notServed = nodePortRefusal(world, destination);
+  if (notServed !== undefined) {
+    return [{ type: "node port not served here", service: service.key, because: notServed }];
+  }
+  const claimed = { type: "NodePort", address: destination, protocol, port: destinationPort } as const;
+  const refusal = refusalOf(world, service, claimed);
+  return refusal === undefined ? [] : [{ type: "refused", service: service.key, refusal }];
+}
+
+/** Returns the claim of a Service to one of its addresses. */
+function claimedBy({ clusterIps }: Service, { destination, destinationPort, protocol }: Packet): Claimed {
+  const type = clusterIps.includes(destination) ? "ClusterIP" : "LoadBalancer";
+  return { type, address: destination, protocol, port: destinationPort };
+}

@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import * as fc from "fast-check";
+import { tryParseAddress } from "../../../../../kernel/ip/address.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { evaluatePolicy, isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
+import { resolveFlow } from "../../../../../objects/semantics/policies/party.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
+import { featuresOf } from "../../../../support/policy/features.ts";
+import { type AddressedFlow, PolicedCluster } from "../../../../support/policy/policed_cluster.ts";
+import { flowOf, manifestsOf, type RawFlow } from "../../../../support/policy/raw_cluster.ts";
+import { secondReading, secondReadingOfShadow } from "../../../../support/policy/second_reading.ts";
+import { hasLongForm } from "../../../../support/long_form.ts";
+
+const isFull = hasLongForm("more random clusters");
+/** The number of clusters, with eight flows each, of which two thirds can be sent. */
+const CLUSTERS = isFull ? 8000 : 200;
+const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 6));
+
+/** The number of rules above which a profile is flattened: never, the daemon's default, always. */
+const FLATTEN_ABOVE = [Number.POSITIVE_INFINITY, undefined, 0] as const;
+
+const cases = fc.record({
+  random: policyCases,
+  own: fc.record({ policePodToOwnNode: fc.boolean(), policyReset: fc.boolean(), dropLog: fc.boolean() }),
+  flattenAbove: fc.constantFrom(...FLATTEN_ABOVE),
+});
+
+const ENDS = [
+  ["egress", "Egress"],
+  ["ingress", "Ingress"],
+] as const;
+
+/**
+ * Random clusters are read in three ways: by the evaluator, by a plain second implementation of Kubernetes' documents,
+ * and by the compiled tables of all nodes, which the interpreter of nftables walks.
+ */
+describe(`objects/semantics/policies: three readings of random clusters (seed ${seed})`, () => {
+  it("POL-03 POL-04 POL-06 POL-07 POL-10 POL-13 POL-25 POL-31 POL-70 POL-72 CNP-01 CNP-02 CNP-03 CNP-04 CNP-06 CNP-08: the evaluator, a plain reading and the compiled tables agree on every flow", function () {
+    this.timeout(20 * 60_000);
+    const seen = new Map<string, number>();
+    const count = (feature: string): void => void seen.set(feature, (seen.get(feature) ?? 0) + 1);
+    fc.assert(
+      fc.property(cases, ({ random: { cluster, flows }, own, flattenAbove }) => {
+        const store = storeOf(manifestsOf(cluster));
+        const addresses = flows.map(({ destination }) => destination).filter((one) => !one.includes(" "));
+        const nodeLocalDNS = addresses.map((text) => tryParseAddress(text)).filter((one) => one !== undefined);
+        const options = { ...DEFAULT_POLICY_OPTIONS, ...own, nodeLocalDNS };
+        const index = buildPolicyIndex(store, options);
+        const plain = { policePodToOwnNode: own.policePodToOwnNode, nodeLocalDNS: addresses };
+        const policed = new PolicedCluster(new CompiledCluster(store, options, flattenAbove));
+        for (const raw of flows) {
+          const text = JSON.stringify(raw);
+          const verdict = evaluatePolicy(index, flowOf(raw));
+          for (const feature of featuresOf(cluster, raw, verdict)) count(feature);
+          assert.equal(verdict.kind, secondReading(cluster, raw, plain), `plain: ${text}`);
+          assert.equal(isAllowed(index, flowOf(raw)), verdict.kind === "allowed", text);
+          if (verdict.kind === "impossible") continue;
+          for (const [direction, type] of ENDS) {
+            const isCounted: boolean = verdict[direction].shadow?.wouldDrop === true;
+            assert.equal(isCounted, secondReadingOfShadow(cluster, raw, type, plain), `shadow, ${direction}: ${text}`);
+          }
+          const addressed = sendable(index, raw);
+          if (addressed === undefined) continue;
+          count("sent");
+          const { isPassed, wouldDrop } = policed.send(addressed);
+          assert.equal(isPassed, verdict.kind === "allowed", `tables: ${text}`);
+          for (const [direction] of ENDS) {
+            if (direction === "ingress" && !verdict.egress.isAllowed) continue;
+            const isCounted: boolean = verdict[direction].shadow?.wouldDrop === true;
+            assert.equal(wouldDrop.has(direction), isCounted, `tables' shadow, ${direction}: ${text}`);
+          }
+        }
+      }),
+      { numRuns: CLUSTERS, seed },
+    );
+    const share = (feature: string): number => (seen.get(feature) ?? 0) / (8 * CLUSTERS);
+    const shares = JSON.stringify(Object.fromEntries([...seen.keys()].map((one) => [one, share(one)])), null, 1);
+    assert.deepEqual(
+      FEATURES.filter((feature) => share(feature) < 0.01),
+      [],
+      shares,
+    );
+    assert.ok(share("allowed") > 0.3 && share("allowed") < 0.7 && share("sent") > 0.6, shares);
+  });
+});
+
+/** The addresses of a flow of which a packet can be sent from one pod or node to another. */
+function sendable(index: PolicyIndex, raw: RawFlow): AddressedFlow | undefined {
+  const flow = flowOf(raw);
+  const ends = resolveFlow(index, flow);
+  if ("kind" in ends) return undefined;
+  const [source, destination] = [ends.source.address, ends.destination.address];
+  if (source === undefined || destination === undefined) return undefined;
+  // Such a packet stays within the pod.
+  if (source === destination && flow.isThroughService !== true) return undefined;
+  return { source, destination, protocol: flow.protocol, port: raw.port };
+}
+
+/** The features that random clusters have to produce often enough. */
+const FEATURES = [
+  "allowed",
+  "denied",
+  "impossible",
+  "TCP",
+  "UDP",
+  "SCTP",
+  "ICMP",
+  "ICMP error",
+  "IPv4",
+  "IPv6",
+  "pod",
+  "node",
+  "outside",
+  "no pod",
+  "own node",
+  "itself",
+  "default",
+  "isolated",
+  "rule",
+  "cluster rule",
+  "would drop",
+  "shadow allows",
+  "everyone",
+  "podSelector",
+  "namespaceSelector",
+  "namespaceSelector and podSelector",
+  "ipBlock",
+  "any port",
+  "protocol",
+  "port number",
+  "port string",
+  "range",
+  "Admin",
+  "Baseline",
+  "Accept",
+  "Deny",
+  "Pass",
+  "unreadable",
+  "cluster number",
+  "cluster name",
+  "peer namespaces",
+  "peer pods",
+  "peer nodes",
+  "peer networks",
+];

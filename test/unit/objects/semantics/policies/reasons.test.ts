@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { describePolicyVerdict } from "../../../../../objects/semantics/policies/print.ts";
+import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../../../../support/policy/manifest.ts";
+import { ask, indexOf } from "../../../../support/policy/question.ts";
+import { threeByThree } from "../../../../support/policy/three_by_three.ts";
+
+const A = labelled({ pod: "a" });
+
+/** The failed parts of the nearest rule when `from` connects to 80/TCP at x/a, with the places of peer and port. */
+function nearest(ingress: readonly object[], from = "y/b", traffic = "80/TCP"): unknown {
+  const verdict = ask(
+    indexOf([...threeByThree(), networkPolicy("x", { podSelector: A, ingress })]),
+    [from, "x/a"],
+    traffic,
+  );
+  assert.ok(verdict.kind === "denied");
+  const { rule, peer, port, failed } = verdict.ingress.nearest ?? { failed: [] };
+  return { place: [rule, peer, port], failed: structuredClone(failed) };
+}
+
+describe("objects/semantics/policies: reasons", () => {
+  it("POL-51: the nearest miss is the rule with the fewest failures, and of equal ones that whose peer matches", () => {
+    const wrongPod = { from: [{ podSelector: labelled({ pod: "z" }) }], ports: [{ port: 81 }] };
+    const wrongPort = {
+      from: [{ namespaceSelector: labelled({ ns: "z" }) }, { namespaceSelector: {} }],
+      ports: [{ port: 443 }, { protocol: "UDP" }],
+    };
+    assert.deepEqual(nearest([wrongPod, wrongPort]), {
+      place: [1, 1, 0],
+      failed: [{ type: "port", from: 443, to: 443 }],
+    });
+    const wrongPeer = { from: [{ podSelector: labelled({ pod: "b" }) }] };
+    assert.deepEqual(nearest([wrongPeer, wrongPort]), {
+      place: [1, 1, 0],
+      failed: [{ type: "port", from: 443, to: 443 }],
+    });
+    assert.deepEqual(nearest([wrongPeer]), {
+      place: [0, 0, undefined],
+      failed: [{ type: "namespace", expected: "x" }],
+    });
+    assert.deepEqual(nearest([]), { place: [undefined, undefined, undefined], failed: [] });
+  });
+
+  const failures: readonly (readonly [string, object, object, string?, string?])[] = [
+    [
+      "labels of a pod",
+      { from: [{ namespaceSelector: {}, podSelector: oneOf("pod", ["b"], "NotIn") }] },
+      { type: "pod labels", requirement: { key: "pod", operator: "NotIn", values: ["b"] } },
+    ],
+    [
+      "labels of a namespace",
+      { from: [{ namespaceSelector: labelled({ ns: "z" }) }] },
+      { type: "namespace labels", requirement: { key: "ns", operator: "In", values: ["z"] } },
+    ],
+    ["a peer that is not a pod", { from: [{ namespaceSelector: {} }] }, { type: "no pod" }, "192.0.2.1"],
+    ["a protocol", { ports: [{ protocol: "UDP" }] }, { type: "protocol", expected: "UDP" }],
+    ["a range", { ports: [{ port: 81, endPort: 90 }] }, { type: "port", from: 81, to: 90 }],
+    [
+      "a name with another number",
+      { ports: [{ port: "serve-81-tcp" }] },
+      { type: "named port", name: "serve-81-tcp", found: [81] },
+    ],
+    ["a name that no pod has", { ports: [{ port: "web" }] }, { type: "named port", name: "web", found: [] }],
+    ["ICMP", { ports: [{ port: 80 }] }, { type: "ICMP has no ports" }, "y/b", "ICMP"],
+  ];
+  for (const [what, rule, failure, from, traffic] of failures) {
+    it(`POL-51: the near miss for ${what} is named`, () => {
+      const { failed } = nearest([rule], from, traffic) as { readonly failed: unknown };
+      assert.deepEqual(failed, [failure]);
+    });
+  }
+
+  it("POL-51: a near miss of an ipBlock says whether the cidr or an exception is the reason", () => {
+    const block = { from: [{ ipBlock: { cidr: "10.244.2.0/24", except: ["10.244.2.2/32"] } }] };
+    const types = ["y/b", "z/a"].map((from) => {
+      const { failed } = nearest([block], from) as { readonly failed: readonly { readonly type: string }[] };
+      return failed.map(({ type }) => type);
+    });
+    assert.deepEqual(types, [["except"], ["outside cidr"]]);
+  });
+
+  it("POL-51: places are those of the object as it is written, also after invalid parts", () => {
+    const peers = [{}, { namespaceSelector: labelled({ ns: "z" }) }];
+    const rule = { from: peers, ports: [{ port: 0 }, { port: 81 }] };
+    const { place } = nearest([{ from: {} }, rule]) as { readonly place: unknown };
+    assert.deepEqual(place, [1, 1, 1]);
+  });
+
+  const ALL = [{ namespaces: {} }];
+  const tier = (name: string, priority: number, ...actions: readonly string[]) =>
+    clusterNetworkPolicy(name, {
+      tier: "Admin",
+      priority,
+      subject: { namespaces: labelled({ ns: "x" }) },
+      ingress: actions.map((action) => ({ action, from: ALL })),
+    });
+
+  it("CNP-02: of equal priority the first policy by name counts, and the verdict names those that differ", () => {
+    const policies = [tier("b", 7, "Deny"), tier("a", 7, "Accept"), tier("c", 7, "Accept"), tier("d", 8, "Deny")];
+    const verdict = ask(indexOf([...threeByThree(), ...policies]), ["y/a", "x/a"]);
+    assert.ok(verdict.kind === "allowed");
+    assert.ok(verdict.ingress.decision.type === "cluster rule");
+    assert.deepEqual(verdict.ingress.decision.rule, {
+      policy: "a",
+      tier: "Admin",
+      priority: 7,
+      rule: 0,
+      peer: 0,
+      port: undefined,
+      action: "Accept",
+      name: undefined,
+      unreadable: undefined,
+      tiedWith: ["b"],
+    });
+  });
+
+  it("CNP-03: the verdict names the rule that has passed a flow on", () => {
+    const verdict = ask(indexOf([...threeByThree(), tier("a", 0, "Pass", "Deny")]), ["y/a", "x/a"]);
+    assert.ok(verdict.kind === "allowed");
+    assert.deepEqual(
+      verdict.ingress.passed.map(({ policy, rule }) => [policy, rule]),
+      [["a", 0]],
+    );
+  });
+
+  it("CNP-07: the verdict says why a rule that cannot be read denies everyone", () => {
+    const rule = { action: "Pass", to: [{ domainNames: ["example.org"] }] };
+    const spec = { tier: "Admin", priority: 0, subject: { namespaces: {} }, egress: [rule] };
+    const verdict = ask(indexOf([...threeByThree(), clusterNetworkPolicy("a", spec)]), ["x/a", "y/a"]);
+    assert.ok(verdict.kind === "denied" && verdict.egress.decision.type === "cluster rule");
+    assert.match(verdict.egress.decision.rule.unreadable ?? "", /domainNames/);
+  });
+
+  const DENY = networkPolicy("x", { policyTypes: ["Ingress", "Egress"] }, "deny");
+  const ALLOW = networkPolicy("x", { ingress: [{ from: [{ podSelector: labelled({ pod: "b" }) }] }] }, "allow");
+  const DNS = "169.254.20.10";
+  const decisions: readonly (readonly [string, readonly [string, string], string, object])[] = [
+    ["a pod that no policy selects", ["x/a", "y/a"], "80/TCP", { type: "default" }],
+    ["a pod itself", ["x/a", "x/a"], "80/TCP", { type: "exempt", because: "itself" }],
+    ["a pod's own node", ["node/node-x", "x/a"], "80/TCP", { type: "exempt", because: "own node" }],
+    ["an end that is not a pod", ["x/a", "192.0.2.1"], "80/TCP", { type: "exempt", because: "no pod" }],
+    ["an ICMP error", ["y/a", "x/a"], "ICMP error", { type: "exempt", because: "ICMP error" }],
+    ["an isolated pod", ["y/a", "x/a"], "80/TCP", { type: "isolated" }],
+    [
+      "a pod that a rule allows",
+      ["x/b", "x/a"],
+      "80/TCP",
+      { type: "rule", rule: { policy: "x/allow", rule: 0, peer: 0, port: undefined } },
+    ],
+  ];
+  for (const [what, ends, traffic, decision] of decisions) {
+    it(`POL-51: the decision about ${what} is ${JSON.stringify(decision)}`, () => {
+      const verdict = ask(indexOf([...threeByThree(), DENY, ALLOW]), ends, traffic);
+      assert.ok(verdict.kind !== "impossible");
+      assert.deepEqual(verdict.ingress.decision, decision);
+      assert.deepEqual(verdict.ingress.isolatedBy, ends[1] === "x/a" ? ["x/allow", "x/deny"] : []);
+    });
+  }
+
+  it("POL-51 POL-72: a verdict names the node's own DNS cache as the reason", () => {
+    const index = indexOf([...threeByThree(), DENY], { nodeLocalDNS: [parseAddress(DNS)] });
+    const verdict = ask(index, ["x/a", DNS], "53/UDP");
+    assert.ok(verdict.kind === "allowed");
+    assert.deepEqual(verdict.egress.decision, { type: "exempt", because: "node-local DNS" });
+  });
+
+  it("POL-51: a verdict is described in these words", () => {
+    const index = indexOf([
+      ...threeByThree(),
+      networkPolicy(
+        "x",
+        { podSelector: A, ingress: [{ from: [{ namespaceSelector: labelled({ ns: "y" }) }], ports: [{ port: 443 }] }] },
+        "web",
+      ),
+      clusterNetworkPolicy("tenants", {
+        tier: "Admin",
+        priority: 5,
+        subject: { namespaces: {} },
+        egress: [{ name: "ours", action: "Accept", to: [{ namespaces: {} }] }],
+        ingress: [{ action: "Pass", from: [{ namespaces: {} }] }],
+      }),
+    ]);
+    const verdict = ask(index, ["y/b", "x/a"]);
+    assert.deepEqual(describePolicyVerdict({ protocol: "TCP", port: 80 }, verdict), [
+      "TCP 80 from pod y/b (10.244.2.2) to pod x/a (10.244.1.1): denied",
+      'egress of y/b: allowed, Accept of ClusterNetworkPolicy tenants egress[0], to[0] "ours" (Admin tier, priority 5)',
+      "ingress of x/a: denied, no rule allows it",
+      "  passed on by ClusterNetworkPolicy tenants ingress[0], from[0] (Admin tier, priority 5)",
+      "  isolated by x/web",
+      "  nearest: x/web ingress[0], from[0], ports[0], but it is for port 443",
+    ]);
+    assert.deepEqual(describePolicyVerdict({ protocol: "ICMP" }, ask(index, ["192.0.2.1", "node/node-x"], "ICMP")), [
+      "ICMP from 192.0.2.1 outside of the cluster to node node-x (10.240.0.1): allowed",
+      "egress: allowed, policies are for pods with addresses of their own",
+      "ingress: allowed, policies are for pods with addresses of their own",
+    ]);
+  });
+});

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { DrawbridgeError } from "../../../../../kernel/error.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
+import { DirectorySource } from "../../../../../policyd/sources/directory/directory_source.ts";
+import { MemoryDirectory } from "../../../../../policyd/sources/directory/memory_directory.ts";
+import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
+import { manifest } from "../../../objects/gate/objects.ts";
+
+const WHOLE = JSON.stringify(manifest("Pod", { status: { podIP: "10.0.0.2" } }));
+/** Valid YAML too, but of a pod without an address. */
+const TORN = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nstatus:\n";
+
+describe("policyd/sources/directory/directory_source and unfinished writes", () => {
+  let clock: FakeClock;
+  let directory: MemoryDirectory;
+  let source: DirectorySource;
+  let sink: RecordingSink;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    directory = new MemoryDirectory(clock);
+    source = new DirectorySource(directory, clock);
+    sink = new RecordingSink();
+  });
+  afterEach(() => {
+    source.stop();
+  });
+
+  /** Lets this much time pass, in steps in which the source does its work. */
+  async function pass(milliseconds: number): Promise<void> {
+    for (let left = milliseconds; left > 0; left--) {
+      clock.pass(1);
+      for (let i = 0; i < 5; i++) await turn();
+    }
+  }
+
+  async function started(): Promise<void> {
+    source.start(sink);
+    await pass(5);
+    assert.equal(sink.isSynced, true);
+  }
+
+  it("DAEMON-03: a file that is written in place is read when it has not changed for a moment", async () => {
+    await started();
+    directory.write("a.yaml", "", "rename");
+    for (let i = 0; i < 10; i++) {
+      directory.write("a.yaml", TORN, "change");
+      await pass(40);
+    }
+    assert.deepEqual(sink.reported, ["synced"]);
+    directory.write("a.yaml", WHOLE, "change");
+    await pass(60);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a file that is renamed into place is read at once", async () => {
+    await started();
+    directory.write("a.yaml", WHOLE, "rename");
+    await pass(5);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a file that changes all the time is read within two seconds", async () => {
+    await started();
+    for (let i = 0; i < 50; i++) {
+      directory.write("a.yaml", WHOLE, "change");
+      await pass(40);
+    }
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03 DAEMON-09: after the clock is set back, earlier writes are read within two seconds and later ones as usual", async () => {
+    await started();
+    directory.write("a.yaml", WHOLE, "change");
+    clock.set(-7_200_000);
+    await pass(40);
+    assert.deepEqual(sink.reported, ["synced"], "a file with a time in the future may still be written");
+    await pass(1960);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
+    directory.write("b.yaml", WHOLE.replaceAll("web", "other"), "change");
+    await pass(60);
+    assert.deepEqual(sink.reported.slice(2), ["set Pod default/other"]);
+  });
+
+  it("DAEMON-03: a change without a notification is found by the next read of the whole directory", async () => {
+    await started();
+    directory.write("a.yaml", WHOLE, "untold");
+    await pass(5100);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: a directory that cannot be followed is read every five seconds", async () => {
+    directory.canBeFollowed = false;
+    await started();
+    assert.match(sink.sourceProblems.join(), /ENOSPC: it is read every 5000 ms instead/);
+    directory.write("a.yaml", WHOLE, "rename");
+    await pass(5100);
+    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
+  });
+
+  it("DAEMON-03: the first sync waits for a file that is being written", async () => {
+    directory.write("a.yaml", TORN, "untold");
+    source.start(sink);
+    await pass(20);
+    assert.deepEqual(sink.reported, []);
+    directory.write("a.yaml", WHOLE, "change");
+    await pass(120);
+    assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
+  });
+
+  it("DAEMON-03: a file that becomes unreadable before it has settled delays no other file and not the sync", async () => {
+    directory.write("a.yaml", WHOLE, "change");
+    directory.write("b.yaml", TORN, "change");
+    source.start(sink);
+    await pass(5);
+    assert.deepEqual(sink.reported, [], "the sync waits for both files");
+    const look = directory.look.bind(directory);
+    let looks = 0;
+    directory.look = (fileName) => {
+      if (fileName !== "b.yaml") return look(fileName);
+      looks++;
+      throw new DrawbridgeError("ERR_OBJECT", "b.yaml cannot be read: ELOOP");
+    };
+    await pass(1000);
+    assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
+    assert.deepEqual(sink.problems, ["b.yaml: b.yaml cannot be read: ELOOP (not used)"]);
+    assert.ok(looks < 5, `${looks} reads in a second`);
+  });
+});
