@@ -1,3 +1,4 @@
+import type { ExitCode } from "./exit_code.ts";
 import type { ObjectInput } from "./input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "./input/manifest_files.ts";
 import type { Programs } from "./input/programs/programs.ts";
@@ -25,4 +26,10 @@ export interface Output {
   readonly columns: number;
   /** Only on terminals, and not where NO_COLOR is set (no-color.org) or TERM is `dumb`. */
   readonly hasColour: boolean;
+}
+
+/** The inputs and outputs of a command, and a function that sets its exit code. */
+export interface Run {
+  readonly io: Io;
+  end(code: ExitCode): void;
 }

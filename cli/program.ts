@@ -5,7 +5,7 @@ import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
 import { RenderedFiles, renderOptions } from "./input/programs/rendered_files.ts";
 import { flowsCommand } from "./flows/command.ts";
-import type { Io } from "./io.ts";
+import type { Io, Run } from "./io.ts";
 import { nodeCommand } from "./node/command.ts";
 import { diffCommand } from "./policy/diff/command.ts";
 import { dryRunCommand } from "./policy/dry_run/command.ts";
@@ -15,15 +15,9 @@ import { matrixCommand } from "./policy/matrix/command.ts";
 import { statusCommand } from "./policy/status/command.ts";
 import { suggestCommand } from "./policy/suggest/command.ts";
 import { testCommand } from "./policy/test/command.ts";
-import { serviceExplainCommand } from "./service/explain/command.ts";
+import { serviceExplainCommand } from "./service/command.ts";
 import { rulesCommand } from "./rules/command.ts";
 import { VERSION } from "../policyd/version.ts";
-
-/** The inputs and outputs of a command, and a function that sets its exit code. */
-export interface Run {
-  readonly io: Io;
-  end(code: ExitCode): void;
-}
 
 /**
  * Returns the command line with all its commands. A command's code is loaded when it is called: help and completion

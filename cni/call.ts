@@ -4,7 +4,7 @@ import { type NativeCalls, nativeMachineCalls, nativeProgramCalls } from "../ker
 import type * as Adding from "./add/add.ts";
 import { CniError, formatCniError, toCniError } from "./error.ts";
 import { machine, type PluginMachine } from "./host.ts";
-import type * as NodeRules from "./node_rules/node_rules.ts";
+import type * as NodeRules from "./pod_rules.ts";
 import { errorVersion, faceOf, nameOf, runVerb } from "./plugin.ts";
 import type * as Rare from "./rare.ts";
 import { readStdin } from "./standard_input.ts";
@@ -53,7 +53,7 @@ function nativeMachine(): PluginMachine {
     sha256: native.sha256,
     /* oxlint-disable no-unsafe-type-assertion -- the module of each path has this type */
     adding: () => native.load("cni/add/add.js") as typeof Adding,
-    nodeRules: () => native.load("cni/node_rules/node_rules.js") as typeof NodeRules,
+    nodeRules: () => native.load("cni/pod_rules.js") as typeof NodeRules,
     rare: () => native.load("cni/rare.js") as typeof Rare,
     /* oxlint-enable no-unsafe-type-assertion */
     programs: nativeProgramCalls,

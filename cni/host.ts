@@ -12,7 +12,7 @@ import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "../attachment/names_and_macs.ts";
 import type * as Adding from "./add/add.ts";
-import type * as NodeRules from "./node_rules/node_rules.ts";
+import type * as NodeRules from "./pod_rules.ts";
 import type * as Rare from "./rare.ts";
 
 /** The modules that are loaded on their first use: reading all of them would take a third of a call (docs/measurements/plugin.md). */

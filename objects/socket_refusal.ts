@@ -21,6 +21,11 @@ export interface ConfiguredSockets {
   readonly sockets: readonly ProtectedSocket[];
 }
 
+/** An address and port, or a node port, by which clients reach a port of a Service. */
+export type Frontend =
+  | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
+  | { readonly type: "node port"; readonly port: number };
+
 /** Why a Service or a Pod does not get an address and port. */
 export type Refusal =
   /** Nodes depend on the program that listens there. */

@@ -48,3 +48,9 @@ export function objectConsumers(components: readonly Component[]): readonly Obje
 export function podGates(components: readonly Component[]): readonly PodGate[] {
   return components.filter((component): component is PodGate => "register" in component || "unregister" in component);
 }
+
+/** A condition for health; `missing` returns why it does not hold, undefined where it does. */
+export interface Condition {
+  readonly name: string;
+  readonly missing: () => string | undefined;
+}

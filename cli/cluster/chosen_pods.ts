@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Pod } from "../../objects/model.ts";
 import { groupName } from "./group.ts";
-import { nearestNames } from "./nearest_names.ts";
+import { nearestNames } from "../nearest_names.ts";
 import { workloadNameOf } from "../../objects/workload_name.ts";
 
 /** Tells whether a pod is one of those that a name of the command line stands for. */

@@ -6,7 +6,7 @@ import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
 import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
 import { groupName } from "./group.ts";
-import { nearestNames } from "./nearest_names.ts";
+import { nearestNames } from "../nearest_names.ts";
 
 /** One machine or pod at an end of a connection. */
 export type Host =

@@ -1,3 +1,5 @@
+import type { Configuration } from "../../policyd/configuration/configuration.ts";
+import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import type { Address, Family } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Pod, Service } from "../../objects/model.ts";
@@ -107,4 +109,17 @@ function podNetworks(cluster: Cluster): readonly Cidr[] {
     .flatMap(({ addresses }) => addresses)
     .filter((address) => !known.some((network) => cidrContains(network, address)))
     .map(hostCidr);
+}
+
+/** Returns how nodes with a configuration serve Services, if they do. */
+export function serviceSettingsOf(configuration: Configuration): ServiceSettings {
+  const { services, nodePortAddresses, refuseExternalIPs, tcpReset, podCIDRs, serviceCIDRs } = configuration;
+  return {
+    isServing: services,
+    nodePortAddresses,
+    refuseExternalIps: refuseExternalIPs,
+    tcpReset,
+    podCidrs: podCIDRs,
+    protection: { ...configuredSockets(configuration), serviceCidrs: serviceCIDRs },
+  };
 }

@@ -1,6 +1,6 @@
 import { Argument, Command } from "commander";
 import { ExitCode } from "../exit_code.ts";
-import type { Run } from "../program.ts";
+import type { Run } from "../io.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 

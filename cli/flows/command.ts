@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { Run } from "../program.ts";
+import type { Run } from "../io.ts";
 import { withFlowOptions } from "./options.ts";
 
 /** Returns the command `flows`, which prints the ledgers of flows of all nodes. */

@@ -1,10 +1,7 @@
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Configuration, readConfiguration } from "../../policyd/configuration/configuration.ts";
-import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
-import type { ServiceSettings } from "../cluster/service_world.ts";
-import type { LintSettings } from "../policy/lint/context.ts";
 import type { Io } from "../io.ts";
 import { expectOneReading } from "./load.ts";
 
@@ -42,22 +39,4 @@ export function policyOptionsOf({ policies, policePodToOwnNode, nodeLocalDNS }: 
   if (policies) return { policePodToOwnNode, nodeLocalDNS };
   const why = "these nodes enforce no policies, and what another program makes of them is not known here";
   throw new DrawbridgeError("ERR_CONFIGURATION", `--config: policies: false; expected true: ${why}`);
-}
-
-/** Returns how nodes with a configuration serve Services, if they do. */
-export function serviceSettingsOf(configuration: Configuration): ServiceSettings {
-  const { services, nodePortAddresses, refuseExternalIPs, tcpReset, podCIDRs, serviceCIDRs } = configuration;
-  return {
-    isServing: services,
-    nodePortAddresses,
-    refuseExternalIps: refuseExternalIPs,
-    tcpReset,
-    podCidrs: podCIDRs,
-    protection: { ...configuredSockets(configuration), serviceCidrs: serviceCIDRs },
-  };
-}
-
-/** Returns the settings that lint uses, also for nodes that leave policies to another program. */
-export function lintSettingsOf({ policePodToOwnNode, nodeLocalDNS, refuseExternalIPs }: Configuration): LintSettings {
-  return { policePodToOwnNode, nodeLocalDNS, refuseExternalIps: refuseExternalIPs };
 }

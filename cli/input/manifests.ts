@@ -8,7 +8,7 @@ import type { HostPort } from "./host_ports.ts";
 import { manifestFiles, type ManifestFileSystem } from "./manifest_files.ts";
 import { withStandInPods } from "./objects/stand_in_pods.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
-import type { PlacedWayObject } from "../ways_in/way_object.ts";
+import type { PlacedWayObject } from "./ways/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
 
 /** An object from a file. */

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { Run } from "../program.ts";
+import type { Run } from "../io.ts";
 import { auditCommand } from "./audit/command.ts";
 import { cleanupCommand } from "./cleanup/command.ts";
 import { connectionsCommand } from "./connections/command.ts";

@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import * as v from "valibot";
 import { FORMER_SERVER_DIRECTORY } from "../../cni/executables.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
-import { CONFIGURATION_FILE, DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
+import { CONFIGURATION_FILE } from "../../policyd/configuration/schema.ts";
+import { DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
 
 /** The places of everything of ours on a node. */
 export interface NodePlace {

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withConfiguration, withInput } from "../input/options.ts";
-import type { Run } from "../program.ts";
+import type { Run } from "../io.ts";
 
 /** Returns the command `rules`, which prints the nft text that a node would load. */
 export function rulesCommand(run: Run): Command {

@@ -2,7 +2,7 @@ import type { EndpointSlice, Pod, Protocol, Service } from "../../objects/model.
 import type { Cluster } from "../cluster/cluster.ts";
 import { hostAt } from "../cluster/find_end.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
-import type { Backend } from "./way_object.ts";
+import type { Backend } from "../input/ways/way_object.ts";
 
 /** A pod that serves a Service, with the port that it listens on. */
 export interface EndpointOf {

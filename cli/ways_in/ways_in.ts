@@ -17,7 +17,7 @@ import {
   type Route,
   type WayObject,
   wayObjectName,
-} from "./way_object.ts";
+} from "../input/ways/way_object.ts";
 import { type ControllerPods, podsOfController, podsOfGateway, usualController } from "./controllers.ts";
 
 /** A way by which outside connections reach pods: an Ingress or a route of a Gateway, with its controller's pods. */

@@ -15,7 +15,18 @@ import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { describedLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import type { Bridge } from "./bridge.ts";
+import {
+  addResult,
+  type Bridge,
+  decideWiring,
+  DESCRIPTION,
+  hostRoute,
+  hostSteps,
+  linkSteps,
+  podSteps,
+  type Step,
+  type Wiring,
+} from "../wiring/wiring.ts";
 import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
 import { type BridgeConfiguration, hasIpv6 } from "../configuration/configuration.ts";
 import type { AddressGiver } from "../delegation/foreign_ipam.ts";
@@ -30,18 +41,7 @@ import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import { register, type Registration, unregister } from "../registration.ts";
 import type { AddResult, Dns } from "../result.ts";
-import { forgetDevice, makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "./shaping.ts";
-import {
-  addResult,
-  decideWiring,
-  DESCRIPTION,
-  hostRoute,
-  hostSteps,
-  linkSteps,
-  podSteps,
-  type Step,
-  type Wiring,
-} from "./wiring.ts";
+import { forgetDevice, makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "../wiring/shaping.ts";
 
 /**
  * Attaches a pod: the ADD verb.

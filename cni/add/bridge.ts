@@ -1,3 +1,4 @@
+import type { Bridge } from "../wiring/wiring.ts";
 import { isOffered } from "../../ipam/allocator.ts";
 import { formatRangeSet, type RangeSet } from "../../ipam/range.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
@@ -31,16 +32,6 @@ export interface BridgeSpec {
   readonly mtu: number;
   /** The ranges that pods get addresses from: none of those addresses may be the bridge's. */
   readonly ranges: readonly RangeSet[];
-}
-
-/** A bridge that was found or made. */
-export interface Bridge {
-  readonly index: number;
-  readonly name: string;
-  readonly mac: MacAddress;
-  readonly mtu: number;
-  /** Whether it carried packets before the new port: without ports it does so only if made without a MAC of its own. */
-  readonly wasOperational: boolean;
 }
 
 /**

@@ -4,9 +4,8 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
-import type { Bridge } from "./bridge.ts";
+import type { Bridge, Wiring } from "../wiring/wiring.ts";
 import type { PluginMachine } from "../host.ts";
-import type { Wiring } from "./wiring.ts";
 
 /** A pod's bridge port, by its index. */
 export interface PortOnBridge {

@@ -7,7 +7,8 @@ import { offeredOf } from "../delegation/foreign_ipam.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { type PluginMachine, rememberingSettings } from "../host.ts";
 import { bridgeMac } from "../../attachment/names_and_macs.ts";
-import { type Bridge, ensureBridge, ensureForwarding } from "./bridge.ts";
+import { type Bridge } from "../wiring/wiring.ts";
+import { ensureBridge, ensureForwarding } from "./bridge.ts";
 
 /**
  * Finds or makes the configured bridge, switches forwarding on, and has the bridge filter checksums where the kernel

@@ -2,11 +2,10 @@ import type { AttachmentRecord, PortMapping, RecordedRules } from "../../attachm
 import { MOST_NETWORKS } from "../../attachment/attachment_decoder.ts";
 import type { RangeSet } from "../../ipam/range.ts";
 import type { Family } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr, hasHostBits, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr, hasHostBits, networkAddress, outermost, parseCidr } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
 import type { NetworkInput } from "./network_input.ts";
 import { portMappingsOf } from "./port_mappings.ts";
-import { outermost } from "../node_rules/set_elements.ts";
 
 /** The part of a configuration that needs rules on the node. */
 export interface NodeRulesConfiguration {

@@ -2,9 +2,9 @@ import type { PortMapping } from "../../attachment/attachment.ts";
 import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, IPV4_MAPPED } from "../../kernel/ip/cidr.ts";
 import { BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
-import { ClaimIndex } from "../node_rules/claim_index.ts";
+import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { invalidField } from "../error.ts";
-import { claimsOf } from "../node_rules/host_port_claim.ts";
+import { claimsOf } from "../../attachment/host_port_claim.ts";
 import type { NetworkInput } from "./network_input.ts";
 
 /** The prefixes of addresses at which a port cannot be published, and the reasons. */

@@ -20,8 +20,8 @@ import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { type PluginMachine, openStore } from "../host.ts";
 import { unregister, type Unregistration } from "../registration.ts";
 import { asksForNodeRules } from "../configuration/node_rules_configuration.ts";
-import { hostRoute } from "../add/wiring.ts";
-import { delayDeviceOf, forgetDevice, mayBeDelayed } from "../add/shaping.ts";
+import { hostRoute } from "../wiring/wiring.ts";
+import { delayDeviceOf, forgetDevice, mayBeDelayed } from "../wiring/shaping.ts";
 
 /**
  * Detaches a pod: the DEL verb. It is repeatable, and complete from any state an ADD can be killed in.

@@ -8,9 +8,9 @@ import {
 import { markEnded } from "../../attachment/ended.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Family, familyOf } from "../../kernel/ip/address.ts";
-import { ClaimIndex } from "../node_rules/claim_index.ts";
+import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
-import { type HostPortClaim, claimsOf } from "../node_rules/host_port_claim.ts";
+import { type HostPortClaim, claimsOf } from "../../attachment/host_port_claim.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";

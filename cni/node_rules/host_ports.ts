@@ -1,6 +1,6 @@
 import type { PortMapping } from "../../attachment/attachment.ts";
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, outermost } from "../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../kernel/ip/special.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
@@ -16,8 +16,8 @@ import {
   rule,
   type Statement,
 } from "../../kernel/nftables/model/statement.ts";
-import { ClaimIndex } from "./claim_index.ts";
-import { type HostPortClaim, claimsOf } from "./host_port_claim.ts";
+import { ClaimIndex } from "../../attachment/claim_index.ts";
+import { type HostPortClaim, claimsOf } from "../../attachment/host_port_claim.ts";
 import {
   fromLocalhost,
   fromLocalhostChain,
@@ -25,7 +25,7 @@ import {
   notToLocalhost,
   PUBLISHED,
 } from "./localhost_ports.ts";
-import { intervalOf, outermost, type SetElements } from "./set_elements.ts";
+import { intervalOf, type SetElements } from "./set_elements.ts";
 
 const protocols = ["tcp", "udp", "sctp"] as const;
 

@@ -1,5 +1,5 @@
 import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, outermost } from "../../kernel/ip/cidr.ts";
 import { MULTICAST } from "../../kernel/ip/special.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
@@ -14,7 +14,7 @@ import {
   rule,
   type Statement,
 } from "../../kernel/nftables/model/statement.ts";
-import { intervalOf, outermost, type SetElements } from "./set_elements.ts";
+import { intervalOf, type SetElements } from "./set_elements.ts";
 
 interface FamilySets {
   /** Pods whose traffic leaves the node with the node's address. */

@@ -1,4 +1,4 @@
-import { type Cidr, cidrContains, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Cidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Interval } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
 
@@ -11,16 +11,4 @@ export interface SetElements {
 /** Returns all addresses of a prefix, as a field of an element's key. */
 export function intervalOf(cidr: Cidr): Interval {
   return { first: networkAddress(cidr), last: lastAddress(cidr) };
-}
-
-/** Returns the prefixes that no other one contains, each once: the kernel refuses overlapping ranges. */
-export function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
-  return cidrs.filter(
-    (cidr, index) =>
-      !cidrs.some((other, position) => {
-        if (position === index || !cidrContains(other, networkAddress(cidr))) return false;
-        if (other.prefixLength !== cidr.prefixLength) return other.prefixLength < cidr.prefixLength;
-        return position < index;
-      }),
-  );
 }

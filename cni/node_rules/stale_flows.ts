@@ -12,7 +12,7 @@ import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interfa
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import { claimsOf } from "./host_port_claim.ts";
+import { claimsOf } from "../../attachment/host_port_claim.ts";
 import type { Publication } from "./host_ports.ts";
 
 /**

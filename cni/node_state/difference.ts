@@ -1,7 +1,7 @@
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Link } from "../../kernel/route/link.ts";
-import { ALL_RESERVED_GROUPS } from "../add/wiring.ts";
+import { ALL_RESERVED_GROUPS } from "../wiring/wiring.ts";
 import { type DesiredBridge, type DesiredPort, subnetOf } from "./desired.ts";
 import type { ObservedBridge, ObservedPort, Step } from "./observed.ts";
 
@@ -61,7 +61,7 @@ function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, in
 
 /**
  * Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (linkSteps of
- * cni/add/wiring.ts).
+ * cni/wiring/wiring.ts).
  */
 export function isMade({ link }: ObservedPort, { mac }: DesiredPort): boolean {
   return link?.mac === mac && link.alias !== undefined;

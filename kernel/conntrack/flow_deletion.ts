@@ -1,3 +1,4 @@
+import type { Address } from "../ip/address.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import type { ReceivedMessage } from "../netlink/message.ts";
 import { type ConntrackEntry, parseEntry } from "./entry.ts";
@@ -42,4 +43,18 @@ export function deleteFlows(
     }
     return deleted;
   });
+}
+
+/** The kernel's flows in the node's network namespace. */
+export interface Flows {
+  /**
+   * Deletes flows.
+   *
+   * @param asked filters for the kernel, one list each
+   * @returns the number of deleted flows
+   * @throws DrawbridgeError (by the promise) when the kernel refuses
+   */
+  delete(asked: readonly ConntrackFilter[], isMeant: (flow: FlowTuples) => boolean): Promise<number>;
+  /** Returns the node's own addresses. @throws DrawbridgeError when the kernel refuses */
+  nodeAddresses(): ReadonlySet<Address>;
 }

@@ -92,3 +92,15 @@ function edge(cidr: Cidr, combine: (value: bigint, hostMask: bigint) => bigint):
   if (address === undefined) throw new RangeError(`prefix length ${cidr.prefixLength} out of range`);
   return address;
 }
+
+/** Returns the prefixes that no other one contains, each once: the kernel refuses overlapping ranges. */
+export function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  return cidrs.filter(
+    (cidr, index) =>
+      !cidrs.some((other, position) => {
+        if (position === index || !cidrContains(other, networkAddress(cidr))) return false;
+        if (other.prefixLength !== cidr.prefixLength) return other.prefixLength < cidr.prefixLength;
+        return position < index;
+      }),
+  );
+}

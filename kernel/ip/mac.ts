@@ -1,3 +1,4 @@
+import { type Address, addressFromBytes } from "./address.ts";
 import { DrawbridgeError } from "../error.ts";
 
 declare const macBrand: unique symbol;
@@ -47,4 +48,13 @@ export function macFromBytes(bytes: Uint8Array): MacAddress {
     text += `${i === 0 ? "" : ":"}${byte < 16 ? "0" : ""}${byte.toString(16)}`;
   }
   return text as MacAddress;
+}
+
+/**
+ * Returns the link-local IPv6 address that an Ethernet interface derives from its MAC address: fe80::/64 and the
+ * modified EUI-64 identifier (RFC 4291, appendix A). This is the kernel's default in a new namespace (addr_gen_mode 0).
+ */
+export function linkLocalAddress(mac: MacAddress): Address {
+  const [first = 0, second = 0, third = 0, ...last] = macToBytes(mac);
+  return addressFromBytes(Uint8Array.of(0xfe, 0x80, 0, 0, 0, 0, 0, 0, first ^ 2, second, third, 0xff, 0xfe, ...last));
 }

@@ -1,7 +1,7 @@
 import { type Address, addressFromBytes, addressToBytes } from "../ip/address.ts";
 import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";
 import { AttributeCursor, HEADER, malformed } from "./attribute_cursor.ts";
-import { littleEndian, Writer } from "./writer.ts";
+import { littleEndian, Writer } from "../byte_writer.ts";
 
 /** The encoding of an attribute's payload. */
 export interface AttributeType<T> {

@@ -23,7 +23,7 @@ import {
   request,
 } from "../netlink/message.ts";
 import { encodeStruct } from "../netlink/struct.ts";
-import { Writer } from "../netlink/writer.ts";
+import { Writer } from "../byte_writer.ts";
 
 export const RTM_NEWLINK = 16;
 export const RTM_DELLINK = 17;

@@ -8,10 +8,9 @@ import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
 import type { Forgetter, ObjectConsumer, PodGate } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
-import { isPodOf } from "../policies/live/pods/local_pods.ts";
+import { attachmentKey, type AttachmentRegistry, isPodOf } from "./registry.ts";
 import type { EndedMarks } from "./ended_marks.ts";
 import { LinkSightings } from "./link_sightings.ts";
-import { attachmentKey, type AttachmentRegistry } from "./registry.ts";
 
 /** Milliseconds between two checks for ended sandboxes. */
 const PERIOD = 10_000;

@@ -1,3 +1,4 @@
+import type { Pod } from "../../objects/model.ts";
 import { type AttachmentRecord, listAttachments, recordedNetworks } from "../../attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
@@ -60,4 +61,9 @@ export class AttachmentRegistry {
 /** Returns the key of an attachment, which is unambiguous since none of the three parts may hold a slash. */
 export function attachmentKey({ network, containerId, ifname }: AttachmentName): string {
   return `${network}/${containerId}/${ifname}`;
+}
+
+/** Whether a Pod is the one that was attached: its name may belong to another by now. Files give no uid. */
+export function isPodOf({ pod }: Pick<AttachmentRecord, "pod">, { uid, staticUid }: Pod): boolean {
+  return pod !== undefined && (pod.uid === "" || uid === "" || pod.uid === uid || pod.uid === staticUid);
 }

@@ -1,5 +1,5 @@
-import { ClaimIndex } from "../../cni/node_rules/claim_index.ts";
-import { type HostPortClaim, claimsOf, portTaken } from "../../cni/node_rules/host_port_claim.ts";
+import { ClaimIndex } from "../../attachment/claim_index.ts";
+import { type HostPortClaim, claimsOf, portTaken } from "../../attachment/host_port_claim.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
-import type { Condition } from "../health/answers.ts";
+import type { Condition } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
 import { portWords } from "./foreign_ports.ts";
 

@@ -5,9 +5,6 @@ import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address
 import { type Cidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
-import { ENCAPSULATIONS } from "../routes/pod_mtu.ts";
-import { tryUrl } from "../sources/api/connection/api_address.ts";
-import { CONFIGURATION_FILE, CONFIGURATION_NAME } from "../installation/network_configuration.ts";
 import { PROTOCOLS } from "../../objects/gate/protocol.ts";
 import { chain, isPluginName } from "./chain.ts";
 import { parseDuration } from "./duration.ts";
@@ -25,6 +22,24 @@ const LONGEST_SOCKET_PATH = 107;
 const ONE_BIT = "one bit of 32, such as 0x10000000";
 
 const encoder = new TextEncoder();
+
+/** How packets get to pods of other nodes. */
+export const ENCAPSULATIONS = ["auto", "always", "never"] as const;
+
+export type Encapsulation = (typeof ENCAPSULATIONS)[number];
+
+/** Parses the address of an API server; undefined for anything but http(s) with a host. */
+export function tryUrl(text: string): URL | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
+  return isWeb && url.username === "" && url.search === "" && url.hash === "" ? url : undefined;
+}
+
+/** The name of our CNI configuration; runtimes use the first file of the directory. */
+export const CONFIGURATION_FILE = "10-drawbridge.conflist";
+
+/** The names that runtimes accept for configurations (libcni, ConfFiles). */
+export const CONFIGURATION_NAME = /\.(conf|conflist|json)$/;
 
 // Every message of this schema is an expectation: the text that follows "expected" in the error.
 

@@ -2,8 +2,12 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Pod } from "../../objects/model.ts";
 import { workloadText } from "../../objects/workload_name.ts";
-import type { AddressHolder } from "../policies/live/index/member_index.ts";
 import type { RowEnd, FlowRow } from "./row.ts";
+
+/** The pod or node that has an address. */
+export type AddressHolder =
+  | { readonly type: "pod"; readonly pod: Pod }
+  | { readonly type: "node"; readonly name: string };
 
 /** An end of a flow as of the moment it is seen. */
 export interface SeenEnd {

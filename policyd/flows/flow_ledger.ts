@@ -1,3 +1,5 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import type { RowVerdict } from "./row.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import { type FlowEvent, parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
@@ -9,12 +11,20 @@ import type { Lifecycle } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../../objects/printable.ts";
 import type { Logger } from "../log/logger.ts";
-import type { LoggedFlow } from "../policies/drop_log/logged_flow.ts";
 import { inTurns } from "../lib/sliced_work.ts";
 import type { FlowEndNames } from "./flow_end_names.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
 import { endLine, type LedgerPlace, readLedger, writeAll, writeChanges } from "./ledger_files.ts";
+
+/** A flow of which policies drop a packet, or would drop it. */
+export interface DeniedFlow {
+  readonly source: Address;
+  readonly destination: Address;
+  readonly protocol: string;
+  readonly port: number | undefined;
+  readonly verdict: Exclude<RowVerdict, "allowed">;
+}
 
 export interface FlowLedgerParts {
   readonly ledger: Ledger;
@@ -43,7 +53,6 @@ const FEW_ROWS = 1000;
 const ROWS_AT_ONCE = 200;
 /** Room for some ten thousand events, which is a second of a busy node. */
 const RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024;
-const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
 
 /**
  * Counts the connections of this node's pods in a {@link Ledger}, by the kernel's events for new and destroyed
@@ -95,13 +104,13 @@ export class FlowLedger implements Lifecycle {
   }
 
   /** Counts a logged packet. @param reason undefined where it is unknown */
-  denied(flow: LoggedFlow, reason: string | undefined): void {
+  denied(flow: DeniedFlow, reason: string | undefined): void {
     const { ends, ledger, clock } = this.#parts;
     const [from, to] = [ends.at(flow.source), ends.at(flow.destination)];
     if (!from.isLocal && !to.isLocal) return;
-    const seen = { from, to, protocol: flow.protocol, port: flow.traffic.port ?? 0 };
+    const seen = { from, to, protocol: flow.protocol, port: flow.port ?? 0 };
     const text = reason === undefined ? undefined : printableUpTo(reason, LONGEST_REASON);
-    ledger.denied(seen, VERDICTS[flow.origin.outcome], text, clock.time());
+    ledger.denied(seen, flow.verdict, text, clock.time());
   }
 
   /** Resolves when everything seen is in the files. @throws DrawbridgeError ERR_STORE (rejects) */

@@ -1,3 +1,4 @@
+import type { Address } from "../../kernel/ip/address.ts";
 import { giveBack, type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
@@ -9,8 +10,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import type { PolicyView } from "../policies/live/policy_view.ts";
-import { FlowEndNames } from "./flow_end_names.ts";
+import { type AddressHolder, FlowEndNames } from "./flow_end_names.ts";
 import { FlowLedger } from "./flow_ledger.ts";
 import { Ledger } from "./ledger.ts";
 
@@ -28,7 +28,7 @@ const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
 /** Returns the ledger of this node's flows, which counts from its start; undefined where it is not configured. */
 export function openFlowLedger(
   { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
-  view: Pick<PolicyView, "holderOf">,
+  holderOf: (address: Address) => AddressHolder | undefined,
   machine: FlowLedgerMachine,
   ruleset: Pick<Ruleset, "follow">,
 ): FlowLedger | undefined {
@@ -38,7 +38,7 @@ export function openFlowLedger(
   const sockets = new ConntrackSockets(syscalls);
   return new FlowLedger({
     ledger: new Ledger(),
-    ends: new FlowEndNames(nodeName, (address) => view.holderOf(address)),
+    ends: new FlowEndNames(nodeName, holderOf),
     place: {
       directory: flowLedgerDirectory,
       files: originals.files,

@@ -1,3 +1,4 @@
+import type { Condition } from "../component.ts";
 import type { HealthAnswer } from "../services/health_check/health_answer.ts";
 
 /** The state of this node for a cloud's load balancers. */
@@ -12,12 +13,6 @@ export interface NodeHealth {
 
 /** The wording of the API server. */
 const REASON_WITHHELD = "reason withheld";
-
-/** A condition for health; `missing` returns why it does not hold, undefined where it does. */
-export interface Condition {
-  readonly name: string;
-  readonly missing: () => string | undefined;
-}
 
 /**
  * Returns the answer of `/healthz`, byte for byte as in kube-proxy (healthzHandler of

@@ -1,7 +1,7 @@
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { RulesetStatus } from "../ruleset/ruleset.ts";
-import type { Condition } from "./answers.ts";
+import type { Condition } from "../component.ts";
 
 /** Interval between checks. A late check, after the machine slept or the daemon was stopped, counts once. */
 const LOOK_MILLISECONDS = 10_000;

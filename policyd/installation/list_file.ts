@@ -7,7 +7,7 @@ import type { Contest } from "./contest.ts";
 import type { HostFiles, SmallFile } from "./host_files.ts";
 import { bytesOf, type NetworkList, readList } from "./list_text.ts";
 import { type MergedList, mergeList, type OwnPart } from "./merged_list.ts";
-import { CONFIGURATION_FILE } from "./network_configuration.ts";
+import { CONFIGURATION_FILE } from "../configuration/schema.ts";
 import { moveInto, writeBeside } from "./whole_file.ts";
 
 const MODE = 0o600;

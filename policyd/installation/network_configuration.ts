@@ -1,20 +1,15 @@
+import { CONFIGURATION_FILE, CONFIGURATION_NAME } from "../configuration/schema.ts";
 import { Buffer } from "node:buffer";
 import { PLUGIN } from "../../cni/executables.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { JsonObject, NetworkList } from "./list_text.ts";
 import { CHAIN_MARK, CHAIN_SOURCE, mergeList, type OwnPart } from "./merged_list.ts";
 
-/** The name of the file; runtimes use the first file of the directory. */
-export const CONFIGURATION_FILE = "10-drawbridge.conflist";
-
 /**
  * The list that a cleanup leaves in place of ours while pods that we attached remain. It sorts after the list of any
  * other add-on.
  */
 export const DETACH_FILE = "zz-drawbridge-detach.conflist";
-
-/** The names that runtimes accept for configurations (libcni, ConfFiles). */
-export const CONFIGURATION_NAME = /\.(conf|conflist|json)$/;
 
 /** The name of the network. */
 export const NETWORK_NAME = "drawbridge";

@@ -1,8 +1,8 @@
+import { linkLocalAddress } from "../../kernel/ip/mac.ts";
 import { hostPortElements } from "../../cni/node_rules/host_ports.ts";
 import { masqueradeElements } from "../../cni/node_rules/masquerade.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
-import { type Address, addressFromBytes, familyOf } from "../../kernel/ip/address.ts";
-import { type MacAddress, macToBytes } from "../../kernel/ip/mac.ts";
+import { familyOf } from "../../kernel/ip/address.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import type { Chain } from "../../kernel/nftables/model/object.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
@@ -69,13 +69,4 @@ export function nameOf({ pod, containerId }: AttachmentRecord): string {
 
 function commentOf(attachment: AttachmentRecord): string {
   return commentText(nameOf(attachment));
-}
-
-/**
- * Returns the link-local IPv6 address that an Ethernet interface derives from its MAC address: fe80::/64 and the
- * modified EUI-64 identifier (RFC 4291, appendix A). This is the kernel's default in a new namespace (addr_gen_mode 0).
- */
-export function linkLocalAddress(mac: MacAddress): Address {
-  const [first = 0, second = 0, third = 0, ...last] = macToBytes(mac);
-  return addressFromBytes(Uint8Array.of(0xfe, 0x80, 0, 0, 0, 0, 0, 0, first ^ 2, second, third, 0xff, 0xfe, ...last));
 }

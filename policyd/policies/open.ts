@@ -10,15 +10,14 @@ import type { FlowLedger } from "../flows/flow_ledger.ts";
 import { type FlowLedgerMachine, openFlowLedger } from "../flows/open.ts";
 import { v8CollectionPace } from "../lib/collection_pace.ts";
 import type { Logger } from "../log/logger.ts";
-import { policyOptions } from "../node/tables/rule_options.ts";
+import { policyOptions, type PolicyOptions } from "./compile/options.ts";
 import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { PolicyOptions } from "./compile/options.ts";
 import type { EnforcedMark } from "./closing/enforced_mark.ts";
 import { openConnectionLimit } from "./connection_limit/open.ts";
 import type { CutsStatus } from "./cuts/cuts.ts";
 import { openCuts } from "./cuts/open.ts";
-import { DropLog, type DropLogCounts } from "./drop_log/drop_log.ts";
+import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_log.ts";
 import { CLOSED_POLICY } from "./live/closed_policies.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
@@ -85,7 +84,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     follower: policiesOff(kernel, logger),
     notices,
     progress: new PolicyProgress({ clock, isInForce: undefined }),
-    flowLedger: openFlowLedger(configuration, EMPTY_VIEW, machine, ruleset),
+    flowLedger: openFlowLedger(configuration, () => undefined, machine, ruleset),
     view: EMPTY_VIEW,
     record: () => {},
     isMarked: () => false,
@@ -125,8 +124,15 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   });
   policies.follow(cuts);
   openConnectionLimit(policies, connectionLimit, machine);
-  const flowLedger = openFlowLedger(configuration, view, machine, ruleset);
-  const dropLog = new DropLog({ group: options.dropLogGroup, view, options, logger, clock, observer: flowLedger });
+  const flowLedger = openFlowLedger(configuration, (address) => view.holderOf(address), machine, ruleset);
+  const dropLog = new DropLog({
+    group: options.dropLogGroup,
+    view,
+    options,
+    logger,
+    clock,
+    observer: flowLedger === undefined ? undefined : recorder(flowLedger),
+  });
   policies.follow(dropLog);
   return {
     components: [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
@@ -144,6 +150,18 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     sets: () => policies.setTotals(),
     dropLog: () => dropLog.counts(),
     cuts: () => cuts.status(),
+  };
+}
+
+const VERDICTS = { drop: "denied", "would drop": "would be denied" } as const;
+
+/** Returns the observer of dropped packets that records their flows. */
+function recorder(ledger: FlowLedger): DropLogParts["observer"] {
+  return {
+    denied: ({ source, destination, protocol, traffic, origin }, reason) => {
+      const flow = { source, destination, protocol, port: traffic.port, verdict: VERDICTS[origin.outcome] };
+      ledger.denied(flow, reason);
+    },
   };
 }
 

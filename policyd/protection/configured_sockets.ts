@@ -1,6 +1,6 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import { HEALTH_BESIDE_OTHERS } from "../node/tables/own_ports.ts";
+import { HEALTH_BESIDE_OTHERS } from "../configuration/own_ports.ts";
 import { TUNNEL } from "../routes/tunnel.ts";
 import {
   API_SERVER,

@@ -4,11 +4,11 @@ import type { EndpointSlice, Node, ObjectChange, Protocol, Service } from "../..
 import { isReserved } from "../../objects/nodes/node_claims.ts";
 import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { PrefixIndex } from "../../objects/nodes/prefix_index.ts";
-import type { Frontend } from "../services/elements/frontends.ts";
 import {
   API_SERVER,
   CLUSTER_OWNERS,
   type ConfiguredSockets,
+  type Frontend,
   KUBERNETES_SERVICE,
   METADATA_ADDRESSES,
   portKey,

@@ -7,7 +7,7 @@ import type { IpProtocol } from "../../kernel/ip/protocol.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Protocol } from "../../objects/model.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Flows } from "../services/stale_flows/stale_flows.ts";
+import type { Flows } from "../../kernel/conntrack/flow_deletion.ts";
 import type { ProtectedPort, ProtectedSocket } from "../../objects/socket_refusal.ts";
 
 /** Protected sockets that flows are checked against. */

@@ -4,7 +4,7 @@ import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import { problemsIn } from "../../objects/nodes/node_verdict.ts";
-import { linkLocalAddress } from "../node/attachment_elements.ts";
+import { linkLocalAddress } from "../../kernel/ip/mac.ts";
 import { atOnce, each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./pod_mtu.ts";

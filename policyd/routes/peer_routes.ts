@@ -1,10 +1,9 @@
 import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
-import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import { doOverlap } from "../../objects/nodes/node_claims.ts";
-import { linkLocalAddress } from "../node/attachment_elements.ts";
 import type { OwnRoute } from "./route_kernel/kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./pod_mtu.ts";

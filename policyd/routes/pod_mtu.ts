@@ -1,13 +1,9 @@
+import type { Encapsulation } from "../configuration/schema.ts";
 import type { Family } from "../../kernel/ip/address.ts";
 import { tunnelOverhead } from "./tunnel.ts";
 
 /** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
 export const LEAST_IPV6_MTU = 1280;
-
-/** How packets get to pods of other nodes. */
-export const ENCAPSULATIONS = ["auto", "always", "never"] as const;
-
-export type Encapsulation = (typeof ENCAPSULATIONS)[number];
 
 /**
  * Returns the MTU of pods in bytes, the `mtu` of the plugin's configuration.

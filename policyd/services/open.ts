@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
-import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import { deleteFlows, type Flows } from "../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -25,7 +25,7 @@ import { proxyMode } from "./proxy_mode.ts";
 import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
 import { serviceElements, ServiceProxy } from "./service_proxy.ts";
-import { type Flows, StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
+import { StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
 import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { servedFrontends } from "./stale_flows/served_frontends.ts";
 

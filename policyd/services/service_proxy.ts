@@ -11,7 +11,7 @@ import { INET_TABLE } from "../ruleset/table_part.ts";
 import type { ObjectChange } from "../../objects/model.ts";
 import { usedTimeout } from "../../objects/timeout_choice.ts";
 import { TimeoutClasses } from "./affinity/timeout_numbers.ts";
-import { ProtectionFollower } from "../protection/protection_follower.ts";
+import { ProtectionFollower } from "./protection_follower.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { FrontendHolders } from "./elements/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./rules/context.ts";

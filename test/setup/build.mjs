@@ -21,7 +21,7 @@ const MODULES = [
   "cni/main.ts",
   "cni/call.ts",
   "cni/add/add.ts",
-  "cni/node_rules/node_rules.ts",
+  "cni/pod_rules.ts",
   "cni/rare.ts",
 ];
 const NATIVE = "cni/native";

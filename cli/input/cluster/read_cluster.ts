@@ -6,8 +6,8 @@ import type { ClusterAccess } from "./access.ts";
 import { listAll } from "./list.ts";
 import type { ObjectInput } from "./object_input.ts";
 import { type Resource, RESOURCES, WAY_RESOURCES } from "./resources.ts";
-import { readWayObject } from "../../ways_in/read.ts";
-import type { PlacedWayObject } from "../../ways_in/way_object.ts";
+import { readWayObject } from "../ways/read.ts";
+import type { PlacedWayObject } from "../ways/way_object.ts";
 
 /** The result for one object of the server. */
 interface Taken {

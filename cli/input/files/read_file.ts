@@ -6,7 +6,7 @@ import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";
 import { type Context, isIgnoredKind, NO_WAY_IN, type Taken, takeObject } from "../objects/take.ts";
-import { isWayKind } from "../../ways_in/read.ts";
+import { isWayKind } from "../ways/read.ts";
 import {
   isManifestLike,
   kustomizationText,

@@ -1,5 +1,5 @@
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
-import { nearestNames } from "../../cluster/nearest_names.ts";
+import { nearestNames } from "../../nearest_names.ts";
 import { listAt, membersAt, textAt } from "../raw.ts";
 
 /** A field that the API does not have. */

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 import { withConfiguration } from "../../input/options.ts";
 import { withPlace } from "../place.ts";
 

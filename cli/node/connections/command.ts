@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 
 /** Returns the command `node connections`, which prints this node's table of connections. */
 export function connectionsCommand(run: Run): Command {

@@ -1,6 +1,7 @@
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
-import { policyOptions, serviceRules } from "../../../policyd/node/tables/rule_options.ts";
+import { policyOptions } from "../../../policyd/policies/compile/options.ts";
+import { serviceRules } from "../../../policyd/services/rules/context.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import type { Expectation } from "./facts.ts";
 

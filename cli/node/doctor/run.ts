@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { nearestNames } from "../../cluster/nearest_names.ts";
+import { nearestNames } from "../../nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";

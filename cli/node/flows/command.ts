@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { withFlowOptions } from "../../flows/options.ts";
 import { withConfiguration } from "../../input/options.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 
 /** Returns the command `node flows`, which prints this node's ledger of flows. */
 export function nodeFlowsCommand(run: Run): Command {

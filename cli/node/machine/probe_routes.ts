@@ -1,6 +1,6 @@
 import { type Address, addressPlus, familyOf } from "../../../kernel/ip/address.ts";
 import { networkAddress } from "../../../kernel/ip/cidr.ts";
-import { isReached } from "../../../kernel/ip/closed_port_probe.ts";
+import { isReached } from "../../../kernel/closed_port_probe.ts";
 import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { isOurs } from "../../../policyd/routes/numbers.ts";

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";
 import { machine, type PluginMachine } from "../../../cni/host.ts";
-import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
+import * as nodeRules from "../../../cni/pod_rules.ts";
 import { endedSince } from "../../../attachment/ended.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { parseReservation } from "../../../ipam/reservation.ts";

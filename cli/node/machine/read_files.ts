@@ -13,7 +13,8 @@ import { parseReservation, type Reservation } from "../../../ipam/reservation.ts
 import { IPAM, PLUGIN } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import { CONFIGURATION_NAME, namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
+import { CONFIGURATION_NAME } from "../../../policyd/configuration/schema.ts";
+import { namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
 import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import { configurationPath, type NodePlace } from "../place.ts";

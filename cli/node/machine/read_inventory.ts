@@ -14,11 +14,8 @@ import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
-import {
-  CONFIGURATION_FILE,
-  DETACH_FILE,
-  isDetachConfiguration,
-} from "../../../policyd/installation/network_configuration.ts";
+import { CONFIGURATION_FILE } from "../../../policyd/configuration/schema.ts";
+import { DETACH_FILE, isDetachConfiguration } from "../../../policyd/installation/network_configuration.ts";
 import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
 import { configurationPath, detachPath, type NodePlace } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withConfiguration } from "../../input/options.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 
 /** Returns the command `node policies`, which prints the policies in force on this node. */
 export function nodePoliciesCommand(run: Run): Command {

@@ -3,7 +3,7 @@ import { GROUPINGS } from "../../cluster/group.ts";
 import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { withReading } from "../../input/reading.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;

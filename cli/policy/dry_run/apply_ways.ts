@@ -1,7 +1,7 @@
 import { nameOf } from "../../../objects/gate/gate.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
-import { type PlacedWayObject, wayObjectName } from "../../ways_in/way_object.ts";
+import { type PlacedWayObject, wayObjectName } from "../../input/ways/way_object.ts";
 import type { Applied, ObjectChange } from "./apply.ts";
 
 /** The objects by which connections come in, before and after a change. */

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 import { type AskedPort, askedPort } from "../../input/port_text.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 

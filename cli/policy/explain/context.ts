@@ -6,7 +6,7 @@ import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import { type ServiceSettings, ServiceWorlds } from "../../cluster/service_world.ts";
 import type { GivenController } from "../../ways_in/controller_option.ts";
-import type { PlacedWayObject } from "../../ways_in/way_object.ts";
+import type { PlacedWayObject } from "../../input/ways/way_object.ts";
 import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 
 /** The most hosts that are all evaluated; of more, only those that policies distinguish. */

@@ -2,7 +2,7 @@ import type { Family } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
 import type { ImpossibleFlow, EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import { type Cluster, UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { type SourceReport, sourceReport } from "../../service/report.ts";
+import { type SourceReport, sourceReport } from "./service_report.ts";
 import { hostName } from "../../cluster/find_end.ts";
 import { endReport } from "./end_report.ts";
 import type { EndReport } from "./explanation.ts";

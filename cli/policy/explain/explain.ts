@@ -2,7 +2,7 @@ import { type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../../objects/model.ts";
 import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 import { flowEndOf, type Host, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
-import { type ServiceReport, serviceReport } from "../../service/report.ts";
+import { type ServiceReport, serviceReport } from "./service_report.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { hasAddress } from "./paths/entry_nodes.ts";
 import { changingPorts } from "./changing_ports.ts";

@@ -1,5 +1,5 @@
 import type { Exemption } from "../../../objects/semantics/policies/verdict.ts";
-import type { ServiceReport, SourceReport } from "../../service/report.ts";
+import type { ServiceReport, SourceReport } from "./service_report.ts";
 
 /**
  * Why a connection is allowed or denied, as data: the content of `-o json`, and the source of the words. Addresses are

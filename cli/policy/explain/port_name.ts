@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { End } from "../../cluster/find_end.ts";
-import { nearestNames } from "../../cluster/nearest_names.ts";
+import { nearestNames } from "../../nearest_names.ts";
 import type { PortTraffic } from "./paths/targets.ts";
 import type { AskedPort } from "../../input/port_text.ts";
 

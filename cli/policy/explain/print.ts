@@ -1,7 +1,7 @@
 import { printable, shortList } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
-import { serviceTexts } from "../../service/print.ts";
+import { serviceTexts } from "./service_print.ts";
 import type { Style } from "../../style.ts";
 import { endLines } from "./end_text.ts";
 import type { Case, EndpointReport, Explanation, WayInReport } from "./explanation.ts";

@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { nearestNames } from "../../cluster/nearest_names.ts";
+import { nearestNames } from "../../nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { configurationOf, lintSettingsOf } from "../../input/configuration_file.ts";
+import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
 import { emptiness } from "../../input/report/doubts.ts";
@@ -46,7 +46,8 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
     io.out.write(rulesTable(rules, io.out.columns));
     return ExitCode.YES;
   }
-  const settings = lintSettingsOf(configurationOf(io, config, input.filename));
+  const { policePodToOwnNode, nodeLocalDNS, refuseExternalIPs } = configurationOf(io, config, input.filename);
+  const settings = { policePodToOwnNode, nodeLocalDNS, refuseExternalIps: refuseExternalIPs };
   const comments = new IgnoreComments();
   // Here, fields that the API does not have are findings.
   const read = { ...input, validate: undefined, waysIn: true };

@@ -1,8 +1,8 @@
 import { nameOf } from "../../../objects/gate/gate.ts";
-import { nearestNames } from "../../cluster/nearest_names.ts";
+import { nearestNames } from "../../nearest_names.ts";
 import { textAt } from "../../input/raw.ts";
 import type { Manifests } from "../../input/manifests.ts";
-import { wayObjectName } from "../../ways_in/way_object.ts";
+import { wayObjectName } from "../../input/ways/way_object.ts";
 import { EXPLANATIONS } from "./explanations.ts";
 import type { Finding, LintRule, Place } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;

@@ -6,7 +6,8 @@ import { inForce, isShadow } from "../../../objects/shadow_annotation.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { configurationOf, policyOptionsOf, serviceSettingsOf } from "../../input/configuration_file.ts";
+import { serviceSettingsOf } from "../../cluster/service_world.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
@@ -15,7 +16,7 @@ import type { PolicyOptions } from "../../../objects/semantics/policies/objects.
 import { clusterOf } from "../../cluster/cluster.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import { controllerEntries, type GivenController, givenControllers } from "../../ways_in/controller_option.ts";
-import type { PlacedWayObject } from "../../ways_in/way_object.ts";
+import type { PlacedWayObject } from "../../input/ways/way_object.ts";
 import { waysInto } from "../../ways_in/ways_in.ts";
 import type { MatrixEnd } from "./end.ts";
 import { wayInEnds } from "./way_in_end.ts";

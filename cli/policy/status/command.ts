@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { readTimeout, withAccess, withConfiguration } from "../../input/options.ts";
 import { withReading } from "../../input/reading.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 
 export const STATUS_FORMATS = ["table", "json"] as const;
 

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 /** Returns the command `policy suggest`, which prints the smallest policies that allow the connections seen. */

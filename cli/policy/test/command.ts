@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../program.ts";
+import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const TEST_FORMATS = ["table", "tap", "junit", "json"] as const;

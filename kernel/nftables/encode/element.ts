@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../error.ts";
 import { beginAttribute, encodeAttributes, endAttribute } from "../../netlink/attribute.ts";
-import type { Writer } from "../../netlink/writer.ts";
+import type { Writer } from "../../byte_writer.ts";
 import { type DataType, dataTypes, type Scalar } from "../model/data_type.ts";
 import { compareBytes, isOrderedByBytes, successor } from "./element_bytes.ts";
 import type { Interval, KeyField } from "../model/expression.ts";

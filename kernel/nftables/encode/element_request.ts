@@ -1,6 +1,6 @@
 import { beginAttribute, endAttribute } from "../../netlink/attribute.ts";
 import { MessageFlag, type Request } from "../../netlink/message.ts";
-import { Writer } from "../../netlink/writer.ts";
+import { Writer } from "../../byte_writer.ts";
 import { type ElementCode, elementCode, presentCode, writeElement } from "./element.ts";
 import { formatElement } from "../text/element_text.ts";
 import { checkName } from "../model/identifier.ts";

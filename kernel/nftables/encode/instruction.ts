@@ -12,7 +12,7 @@ import {
   string,
   u8,
 } from "../../netlink/attribute.ts";
-import { Writer } from "../../netlink/writer.ts";
+import { Writer } from "../../byte_writer.ts";
 
 /** NFTA_VERDICT_* */
 export const verdictAttributes = { code: [1, be32], chain: [2, string] } as const satisfies AttributeTable;

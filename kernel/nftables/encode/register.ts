@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../error.ts";
-import { Writer } from "../../netlink/writer.ts";
+import { Writer } from "../../byte_writer.ts";
 import { type DataType, paddedSize, type Scalar } from "../model/data_type.ts";
 import type { KeyField } from "../model/expression.ts";
 

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../error.ts";
-import { Writer } from "../../netlink/writer.ts";
+import { Writer } from "../../byte_writer.ts";
 import { type DataType, type DataTypeName, dataTypes } from "../model/data_type.ts";
 import type { NumberGenerator, Selector } from "../model/expression.ts";
 import { checkComment } from "../model/identifier.ts";

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../error.ts";
-import type { Writer } from "../../netlink/writer.ts";
+import type { Writer } from "../../byte_writer.ts";
 import { addressType, connectionLabel, etherAddress, integer, interfaceName, sixteenBytes } from "./value_codec.ts";
 
 /** One value of a key or data: an address, a number, or a symbol of its type ("tcp", "established"). */

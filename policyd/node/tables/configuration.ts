@@ -1,8 +1,6 @@
 import type { PolicyOptions } from "../../policies/compile/options.ts";
-import type { Encapsulation } from "../../routes/pod_mtu.ts";
+import type { Encapsulation } from "../../configuration/schema.ts";
 import type { ServiceRules } from "../../services/rules/context.ts";
-
-export { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
 
 /** The two bits of packet marks that are ours; all other bits belong to whoever set them. */
 export interface MarkBits {

@@ -1,7 +1,8 @@
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
-import { askedPorts } from "./own_ports.ts";
-import { policyOptions, serviceRules } from "./rule_options.ts";
+import { askedPorts } from "../../configuration/own_ports.ts";
+import { policyOptions } from "../../policies/compile/options.ts";
+import { serviceRules } from "../../services/rules/context.ts";
 import { nodeTables } from "./tables.ts";
 
 /** Returns the tables of a node with this configuration of its daemon, as {@link nodeTables} does. */

@@ -12,7 +12,8 @@ import {
   rule,
   startsWith,
 } from "../../../kernel/nftables/model/statement.ts";
-import { HOST_INTERFACE_PREFIX, type NodeConfiguration } from "./configuration.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
+import { type NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
 
 /** The guard's sets, which bind a source to a port. Attachments fill them. */
@@ -43,7 +44,7 @@ export const DropReason = {
  *
  * `prerouting` at -300 comes before br_netfilter's connection tracking (priority 0 of this family) and before the
  * bridge learns the frame's source. It sees every frame whether br_netfilter is on or off; frames to reserved group
- * addresses arrive here because of a port setting by the plugin (cni/add/wiring.ts). Only frames from pods' ports are
+ * addresses arrive here because of a port setting by the plugin (cni/wiring/wiring.ts). Only frames from pods' ports are
  * checked, by the port, the source MAC and the source address together:
  *
  * - No pod needs tagged frames. The rule reads the tag at the place of the type, also where the kernel has moved it out

@@ -2,7 +2,7 @@ import { type Change, tableChanges } from "../../../kernel/nftables/encode/chang
 import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
-import { HOST_INTERFACE_PREFIX } from "../../node/tables/configuration.ts";
+import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
 import { ownComment } from "../../ruleset/own_comment.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 

@@ -1,3 +1,4 @@
+import type { Configuration } from "../../configuration/configuration.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
 /** The port of the node's DNS server (`nodeLocalDNS`), for TCP and UDP. */
@@ -30,3 +31,17 @@ export const DEFAULT_POLICY_OPTIONS: PolicyOptions = Object.freeze({
   dropLog: false,
   dropLogGroup: 107,
 });
+
+/** Returns the configured options of policies; undefined where policies are not enforced. */
+export function policyOptions({
+  policies,
+  bridge,
+  policePodToOwnNode,
+  nodeLocalDNS,
+  policyReset,
+  dropLog,
+  dropLogGroup,
+}: Configuration): PolicyOptions | undefined {
+  if (!policies) return undefined;
+  return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup };
+}

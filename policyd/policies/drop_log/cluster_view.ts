@@ -4,7 +4,7 @@ import { isShadow } from "../../../objects/shadow_annotation.ts";
 import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyObjects } from "../../../objects/semantics/policies/objects.ts";
 import { selects } from "../../../objects/semantics/policies/selector.ts";
-import type { AddressHolder } from "../live/index/member_index.ts";
+import type { AddressHolder } from "../../flows/flow_end_names.ts";
 import type { PolicyView } from "../live/policy_view.ts";
 import { sharesOf } from "../policy_size.ts";
 

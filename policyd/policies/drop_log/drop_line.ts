@@ -6,7 +6,7 @@ import type { PolicyOptions } from "../../../objects/semantics/policies/objects.
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { clusterRuleText, nearMissText } from "../../../objects/semantics/policies/print.ts";
 import type { EndVerdict } from "../../../objects/semantics/policies/verdict.ts";
-import type { AddressHolder } from "../live/index/member_index.ts";
+import type { AddressHolder } from "../../flows/flow_end_names.ts";
 import { type ClusterView, reducedCluster } from "./cluster_view.ts";
 import type { LoggedFlow } from "./logged_flow.ts";
 import { shortList } from "../../../objects/printable.ts";

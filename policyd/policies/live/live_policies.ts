@@ -1,5 +1,5 @@
 import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
-import { attachmentKey } from "../../attachments/registry.ts";
+import { attachmentKey, isPodOf } from "../../attachments/registry.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
@@ -9,7 +9,7 @@ import type { Slices } from "../../lib/sliced_work.ts";
 import { ActiveProfiles } from "./sets/active_profiles.ts";
 import { ChangeQueue } from "./change_queue.ts";
 import { type ExpectedPod, ExpectedPods } from "./pods/expected_pods.ts";
-import { isPodOf, type LocalPod, LocalPods, type PolicedAttachment } from "./pods/local_pods.ts";
+import { type LocalPod, LocalPods, type PolicedAttachment } from "./pods/local_pods.ts";
 import { LocalVerdicts } from "./pods/local_verdicts.ts";
 import { MemberIndex } from "./index/member_index.ts";
 import { MemberSets } from "./sets/member_sets.ts";

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../../objects/model.ts";
 import type { Profile } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";
-import type { AddressHolder } from "./index/member_index.ts";
+import type { AddressHolder } from "../../flows/flow_end_names.ts";
 
 /** A profile that applies to pods of this node. */
 export interface ProfileUse {

@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { parseJsonLine } from "../../lib/json_line.ts";
 import { printableUpTo } from "../../../objects/printable.ts";
-import type { PolicyRuleSeries } from "../../metrics/policy_sums.ts";
 import type { PolicyNotices, PolicyState } from "../policy_notices.ts";
 import type { PolicyProgress, Progress } from "./policy_progress.ts";
 
@@ -44,11 +43,14 @@ const schema = v.object({
   rules: v.array(v.object({ direction: v.picklist(["egress", "ingress"]), rule: count, packets: count })),
 });
 
+/** The packets that a rule of a policy has matched on this node. */
+type RulePackets = ReportedPolicy["rules"][number] & { readonly policy: string };
+
 /** The sources of a report. */
 export interface ReportParts {
   readonly progress: Pick<PolicyProgress, "all">;
   readonly notices: Pick<PolicyNotices, "stateReader">;
-  readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<PolicyRuleSeries> } };
+  readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<RulePackets> } };
 }
 
 /** Returns the function that answers with the part of a node's report after a policy; the first part reads for all. */
@@ -99,7 +101,7 @@ export function parseReportLine(line: string): ReportedPolicy {
 }
 
 /** Returns the packets of rules by the policy's key. */
-export function packetsByPolicy(series: Iterable<PolicyRuleSeries>): ReadonlyMap<string, ReportedPolicy["rules"]> {
+export function packetsByPolicy(series: Iterable<RulePackets>): ReadonlyMap<string, ReportedPolicy["rules"]> {
   const found = new Map<string, ReportedPolicy["rules"][number][]>();
   for (const { policy, direction, rule, packets } of series) {
     const rules = found.get(policy);

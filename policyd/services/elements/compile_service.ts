@@ -4,7 +4,7 @@ import type { EndpointSlice, Service, ServicePort } from "../../../objects/model
 import { ProblemList } from "../../../objects/problem_list.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { MOST_TIMEOUTS, usedTimeout } from "../../../objects/timeout_choice.ts";
-import { KUBERNETES_SERVICE, refusalText } from "../../../objects/socket_refusal.ts";
+import { type Frontend, KUBERNETES_SERVICE, refusalText } from "../../../objects/socket_refusal.ts";
 import { type AffinityTimeout, NO_AFFINITY, type TimeoutClasses } from "../affinity/timeout_numbers.ts";
 import { affinityElements } from "./affinity_elements.ts";
 import { type FrontendHolders, frontendId } from "./arbitration.ts";
@@ -15,7 +15,7 @@ import { isSpecial, type PortEndpoint, portEndpoints } from "./endpoints.ts";
 import { fieldProblems } from "./field_problems.ts";
 import { ADDRESS_SETS, type FrontendSet, RESTRICTED_PORTS } from "../rules/frontend_sets.ts";
 import { nameOf, type RuleFamily, type Scope } from "../rules/frontend_kind.ts";
-import { familiesOf, type Frontend, frontendsOf, type RefusedFrontend, refusedFrontends } from "./frontends.ts";
+import { familiesOf, frontendsOf, type RefusedFrontend, refusedFrontends } from "./frontends.ts";
 import { mostEndpoints } from "../rules/endpoint_draw.ts";
 import { numberMap, plainMap } from "../rules/number_maps.ts";
 import { place } from "./placement.ts";

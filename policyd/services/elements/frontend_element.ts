@@ -4,7 +4,7 @@ import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
-import type { Frontend } from "./frontends.ts";
+import type { Frontend } from "../../../objects/socket_refusal.ts";
 import type { FrontendKind, RuleFamily } from "../rules/frontend_kind.ts";
 
 export function claim(

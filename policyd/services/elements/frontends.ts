@@ -1,14 +1,9 @@
+import type { Frontend, Refusal } from "../../../objects/socket_refusal.ts";
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { Protocol, Service, ServicePort } from "../../../objects/model.ts";
-import type { Refusal } from "../../../objects/socket_refusal.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { isSpecial } from "./endpoints.ts";
 import { FAMILIES, type RuleFamily } from "../rules/frontend_kind.ts";
-
-/** An address and port, or a node port, by which clients reach a port of a Service. */
-export type Frontend =
-  | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
-  | { readonly type: "node port"; readonly port: number };
 
 const ONLY_IPV4: readonly RuleFamily[] = [4];
 const ONLY_IPV6: readonly RuleFamily[] = [6];

@@ -3,7 +3,8 @@ import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { ENFORCE_SOURCE_RANGES, type Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import { type Frontend, virtualAddresses } from "./frontends.ts";
+import { type Frontend } from "../../../objects/socket_refusal.ts";
+import { virtualAddresses } from "./frontends.ts";
 import { type AddressRange, joinedRanges } from "../../../kernel/ip/ranges.ts";
 
 /** Returns whether only some sources may use a Service's frontends of a type (see {@link allowedSources}). */

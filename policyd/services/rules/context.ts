@@ -1,3 +1,4 @@
+import type { Configuration } from "../../configuration/configuration.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { FrontendRefusals } from "../../protection/socket_index.ts";
@@ -27,3 +28,12 @@ export interface CompileContext {
 
 /** The addresses that serve NodePorts; none means all. "primary": {@link CompileContext.primaryAddresses}. */
 export type NodePortAddresses = readonly (Cidr | "primary")[];
+
+/**
+ * Returns the configured options of Services' rules, which do not depend on objects; undefined where another program
+ * serves Services.
+ */
+export function serviceRules({ services, markBits, tcpReset, dropInvalid }: Configuration): ServiceRules | undefined {
+  if (!services) return undefined;
+  return { masqueradeBit: markBits.masquerade, tcpReset, dropInvalid };
+}

@@ -3,7 +3,7 @@ import type { SetDifference } from "../../ruleset/difference.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { endpointMap, restMap } from "../rules/endpoint_maps.ts";
 import { FRONTEND_KINDS, type FrontendKind, type RuleFamily, SCOPES } from "../rules/frontend_kind.ts";
-import type { Frontend } from "../elements/frontends.ts";
+import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { drawnModuli, EXACT_MODULI } from "../rules/endpoint_draw.ts";
 import { socketOf, socketText } from "../elements/socket_address.ts";
 import type { ServedFrontend } from "./served_frontends.ts";

@@ -1,5 +1,4 @@
-import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
-import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
@@ -10,20 +9,6 @@ import { formerFrontends } from "./former_frontends.ts";
 import { FrontendIndex } from "./frontend_index.ts";
 import { isStale, questionsFor } from "./staleness.ts";
 import type { ServedFrontend } from "./served_frontends.ts";
-
-/** The kernel's flows in the node's network namespace. */
-export interface Flows {
-  /**
-   * Deletes flows.
-   *
-   * @param asked filters for the kernel, one list each
-   * @returns the number of deleted flows
-   * @throws DrawbridgeError (by the promise) when the kernel refuses
-   */
-  delete(asked: readonly ConntrackFilter[], isMeant: (flow: FlowTuples) => boolean): Promise<number>;
-  /** Returns the node's own addresses. @throws DrawbridgeError when the kernel refuses */
-  nodeAddresses(): ReadonlySet<Address>;
-}
 
 export interface StaleFlowsParts {
   readonly flows: Flows;

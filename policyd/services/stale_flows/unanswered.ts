@@ -9,7 +9,7 @@ import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import { changedFrontends, type FrontendTargets } from "./former_frontends.ts";
-import type { Flows } from "./stale_flows.ts";
+import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
 import { questionsFor } from "./staleness.ts";
 
 export interface UnansweredConnectionsParts {

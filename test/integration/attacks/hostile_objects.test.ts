@@ -13,7 +13,7 @@ import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { attachmentKey } from "../../../policyd/attachments/registry.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
+import { linkLocalAddress } from "../../../kernel/ip/mac.ts";
 import { GUARD_SETS } from "../../../policyd/node/tables/guard.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
 import { affordableFragmentMemory } from "../../../policyd/node/conntrack_settings.ts";

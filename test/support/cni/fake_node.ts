@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { PluginMachine } from "../../../cni/host.ts";
 import * as adding from "../../../cni/add/add.ts";
-import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
+import * as nodeRules from "../../../cni/pod_rules.ts";
 import * as rare from "../../../cni/rare.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { fakeSysctl } from "../fake_sysctl.ts";

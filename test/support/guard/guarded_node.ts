@@ -4,11 +4,11 @@ import { type AttachmentRecord, listAttachments } from "../../../attachment/atta
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { type Address, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
+import { linkLocalAddress, type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
 import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import { attachmentElements, linkLocalAddress } from "../../../policyd/node/attachment_elements.ts";
+import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { attachedElements } from "../../../policyd/node/tables/attached_addresses.ts";
 import type { NodeConfiguration } from "../../../policyd/node/tables/configuration.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";

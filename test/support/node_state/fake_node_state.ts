@@ -3,7 +3,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import type { Link } from "../../../kernel/route/link.ts";
-import { ALL_RESERVED_GROUPS } from "../../../cni/add/wiring.ts";
+import { ALL_RESERVED_GROUPS } from "../../../cni/wiring/wiring.ts";
 import type { DesiredBridge, DesiredPort } from "../../../cni/node_state/desired.ts";
 import type {
   NodeStateKernel,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { decodeConfiguration } from "../../../cni/configuration/configuration.ts";
 import { detachShape, networkShape } from "../../../cni/configuration/network_input.ts";
 import type { PluginMachine } from "../../../cni/host.ts";
-import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
+import * as nodeRules from "../../../cni/pod_rules.ts";
 import {
   detachAccess,
   policydAccess,

@@ -6,7 +6,7 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import { eachAttribute } from "../../../kernel/netlink/attribute.ts";
 import { outcomeOf } from "../../../kernel/netlink/error.ts";
 import { decodeMessages, encodeRequest, type ReceivedMessage, type Request } from "../../../kernel/netlink/message.ts";
-import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
+import { littleEndian, Writer } from "../../../kernel/byte_writer.ts";
 import { parseForwardingEntry, setForwardingEntry } from "../../../kernel/route/forwarding_entry.ts";
 import { newAddress, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import {

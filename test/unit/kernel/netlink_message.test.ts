@@ -11,7 +11,7 @@ import {
   requestAttributeAt,
 } from "../../../kernel/netlink/message.ts";
 import { decodeStruct, encodeStruct, type StructLayout, structSize } from "../../../kernel/netlink/struct.ts";
-import { Writer } from "../../../kernel/netlink/writer.ts";
+import { Writer } from "../../../kernel/byte_writer.ts";
 
 const ranges = {
   u8: { min: 0, max: 0xff },

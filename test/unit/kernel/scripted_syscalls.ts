@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
-import { littleEndian, Writer } from "../../../kernel/netlink/writer.ts";
+import { littleEndian, Writer } from "../../../kernel/byte_writer.ts";
 
 /** A datagram with its sender's port ID, or the errno of a receive that failed. */
 export type ReceiveStep =

@@ -13,10 +13,10 @@ import {
 const mutant: Mutant = {
   id: "no-hairpin",
   breaks: "hairpin is not set",
-  file: "cni/add/wiring.ts",
+  file: "cni/wiring/wiring.ts",
   line: "hairpin: true",
   replacement: "hairpin: false",
-  test: "test/unit/cni/add/wiring.test.ts",
+  test: "test/unit/cni/wiring/wiring.test.ts",
   title: "hairpin as configured",
 };
 
@@ -84,7 +84,7 @@ describe("mutants: a breakage", () => {
   it("is refused where its line is missing or not unique", () => {
     assert.throws(
       () => applyMutant("", mutant),
-      /no-hairpin: line: occurs 0 times in cni\/add\/wiring.ts; expected once/,
+      /no-hairpin: line: occurs 0 times in cni\/wiring\/wiring.ts; expected once/,
     );
     assert.throws(() => applyMutant("hairpin: true hairpin: true", mutant), /occurs 2 times/);
   });

@@ -7,7 +7,7 @@ import { serviceObjects } from "../../../cluster/service_objects.ts";
 import type { Manifest } from "../../../input/manifests.ts";
 import type { EndpointOf } from "../../../ways_in/backend_pods.ts";
 import { type GivenController, givenControllers } from "../../../ways_in/controller_option.ts";
-import { type PlacedWayObject, wayObjectName } from "../../../ways_in/way_object.ts";
+import { type PlacedWayObject, wayObjectName } from "../../../input/ways/way_object.ts";
 import { type UnevaluatedWay, waysInto } from "../../../ways_in/ways_in.ts";
 import { NOTHING, ofPorts } from "../../connections/connection_set.ts";
 import { type Connections, PodConnections } from "../../connections/pod_connections.ts";

@@ -1,3 +1,4 @@
+import type { AddressHolder } from "../../../flows/flow_end_names.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import type { Labels, Namespace, Node, Pod } from "../../../../objects/model.ts";
 import { addressesOfNode } from "../../../../objects/nodes/node_addresses.ts";
@@ -5,11 +6,6 @@ import { frozenLabels } from "../../../../objects/name.ts";
 import { AddressOwners, AddressRight } from "./address_owners.ts";
 import { GroupIndex, type Identity } from "./group_index.ts";
 import type { Member } from "../sets/member_sets.ts";
-
-/** The pod or node that has an address. */
-export type AddressHolder =
-  | { readonly type: "pod"; readonly pod: Pod }
-  | { readonly type: "node"; readonly name: string };
 
 /**
  * The pods and nodes of the cluster: which of them each address belongs to, and which groups each is in. Pods of the

@@ -99,11 +99,6 @@ export class LocalPods {
 
 const NONE: ReadonlySet<LocalPod> = new Set();
 
-/** Whether a Pod is the one that was attached: its name may belong to another by now. Files give no uid. */
-export function isPodOf({ pod }: PolicedAttachment, { uid, staticUid }: Pod): boolean {
-  return pod !== undefined && (pod.uid === "" || uid === "" || pod.uid === uid || pod.uid === staticUid);
-}
-
 function enter<K>(index: Map<K, Set<LocalPod>>, key: K, local: LocalPod): void {
   const found = index.get(key) ?? new Set();
   index.set(key, found.add(local));

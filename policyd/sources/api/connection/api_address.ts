@@ -1,3 +1,4 @@
+import { tryUrl } from "../../../configuration/schema.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { readObjects } from "../../../../objects/yaml/documents.ts";
 import { member } from "../json_member.ts";
@@ -78,13 +79,6 @@ export function foundText({ url, origin }: FoundAddress): string {
         "give apiServer, or mount the kubelet's kubeconfig"
       );
   }
-}
-
-/** Parses the address of an API server; undefined for anything but http(s) with a host. */
-export function tryUrl(text: string): URL | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
-  return isWeb && url.username === "" && url.search === "" && url.hash === "" ? url : undefined;
 }
 
 /** Returns the server of the current context, or of the only cluster. Nothing else in the file is used. */

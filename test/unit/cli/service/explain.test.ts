@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseTarget } from "../../../../cli/service/explain/target.ts";
+import { parseTarget } from "../../../../cli/service/target.ts";
 import { runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
 

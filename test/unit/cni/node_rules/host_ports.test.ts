@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { claimsOf } from "../../../../cni/node_rules/host_port_claim.ts";
+import { claimsOf } from "../../../../attachment/host_port_claim.ts";
 import { findConflict, hostPortElements } from "../../../../cni/node_rules/host_ports.ts";
-import { outermost } from "../../../../cni/node_rules/set_elements.ts";
-import { flowsOf, flowsTo, questions } from "../../../../cni/node_rules/stale_flows.ts";
-import type { PortMapping } from "../../../../attachment/attachment.ts";
-import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
-import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import {
   type Cidr,
   cidrContains,
   hasHostBits,
   lastAddress,
   networkAddress,
+  outermost,
   parseCidr,
 } from "../../../../kernel/ip/cidr.ts";
+import { flowsOf, flowsTo, questions } from "../../../../cni/node_rules/stale_flows.ts";
+import type { PortMapping } from "../../../../attachment/attachment.ts";
+import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
+import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { configurationOf, networkInput } from "../../../support/cni/cni.ts";

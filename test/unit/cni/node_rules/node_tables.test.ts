@@ -11,7 +11,7 @@ import {
   planTable,
   tablesOf,
 } from "../../../../cni/node_rules/node_tables.ts";
-import { claimIn, withdrawFrom } from "../../../../cni/node_rules/node_rules.ts";
+import { claimIn, withdrawFrom } from "../../../../cni/pod_rules.ts";
 import { recordedRules } from "../../../../cni/configuration/node_rules_configuration.ts";
 import { MOST_NETWORKS } from "../../../../attachment/attachment_decoder.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";

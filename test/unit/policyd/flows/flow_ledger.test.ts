@@ -13,14 +13,12 @@ import { MessageFlag, type ReceivedMessage } from "../../../../kernel/netlink/me
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { FlowEndNames } from "../../../../policyd/flows/flow_end_names.ts";
-import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
+import { type DeniedFlow, FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
 import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { loggedFlow } from "../../../../policyd/policies/drop_log/logged_flow.ts";
-import { logPrefix } from "../../../../policyd/policies/compile/log_prefix.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 import { storeView } from "../../../support/policy/store_view.ts";
 
@@ -240,19 +238,12 @@ describe("policyd/flows", () => {
 
   it("FLOW-05: packets that policies drop, or would drop, count with the reason", async () => {
     const { flows } = await start();
-    const packet = (outcome: "drop" | "would drop", to: string) => {
-      const ip = {
-        source: parseAddress("10.0.0.1"),
-        destination: parseAddress(to),
-        protocol: "tcp",
-        destinationPort: 22,
-      };
-      const prefix = logPrefix({ direction: "egress", key: "0123456789abcdef", outcome });
-      return loggedFlow({ prefix, ip } as Parameters<typeof loggedFlow>[0]) ?? assert.fail();
+    const packet = (verdict: DeniedFlow["verdict"], to: string): DeniedFlow => {
+      return { source: parseAddress("10.0.0.1"), destination: parseAddress(to), protocol: "TCP", port: 22, verdict };
     };
-    flows.denied(packet("drop", "10.0.1.1"), "isolated by shop/web");
-    flows.denied(packet("drop", "10.0.1.1"), undefined);
-    flows.denied(packet("would drop", "192.0.2.9"), "x".repeat(5000));
+    flows.denied(packet("denied", "10.0.1.1"), "isolated by shop/web");
+    flows.denied(packet("denied", "10.0.1.1"), undefined);
+    flows.denied(packet("would be denied", "192.0.2.9"), "x".repeat(5000));
     await flows.write();
     assert.deepEqual(written(), {
       "shop/deployment/web > shop/db:22 denied": [2, 0, 0],

@@ -21,7 +21,7 @@ import { tmpdir } from "node:os";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installer } from "../../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";
-import { CONFIGURATION_FILE } from "../../../../policyd/installation/network_configuration.ts";
+import { CONFIGURATION_FILE } from "../../../../policyd/configuration/schema.ts";
 import { Contest } from "../../../../policyd/installation/contest.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { freshText, ownPartNamed } from "../../../support/installation/own_part.ts";

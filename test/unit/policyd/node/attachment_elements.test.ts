@@ -3,9 +3,9 @@ import fc from "fast-check";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { macFromBytes, parseMac } from "../../../../kernel/ip/mac.ts";
+import { linkLocalAddress, macFromBytes, parseMac } from "../../../../kernel/ip/mac.ts";
 import { checkComment } from "../../../../kernel/nftables/model/identifier.ts";
-import { attachmentElements, linkLocalAddress } from "../../../../policyd/node/attachment_elements.ts";
+import { attachmentElements } from "../../../../policyd/node/attachment_elements.ts";
 
 const RECORD: AttachmentRecord = {
   version: 1,

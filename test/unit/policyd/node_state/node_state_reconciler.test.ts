@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { desiredBridges } from "../../../../cni/node_state/desired.ts";
-import { ALL_RESERVED_GROUPS } from "../../../../cni/add/wiring.ts";
+import { ALL_RESERVED_GROUPS } from "../../../../cni/wiring/wiring.ts";
 import { FakeNodeState } from "../../../support/node_state/fake_node_state.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
@@ -8,7 +8,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { encodeAttributes, nested, string, u16, u32, u8 } from "../../../../kernel/netlink/attribute.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
 import { encodeStruct } from "../../../../kernel/netlink/struct.ts";
-import { Writer } from "../../../../kernel/netlink/writer.ts";
+import { Writer } from "../../../../kernel/byte_writer.ts";
 import { deleteAddress } from "../../../../kernel/route/interface_address.ts";
 import { deleteLink } from "../../../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../../../kernel/route/neighbour.ts";

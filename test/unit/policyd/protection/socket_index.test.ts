@@ -5,7 +5,7 @@ import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { readConfiguration } from "../../../../policyd/configuration/configuration.ts";
 import { configuredSockets } from "../../../../policyd/protection/configured_sockets.ts";
 import { ProtectedSocketIndex } from "../../../../policyd/protection/socket_index.ts";
-import type { Frontend } from "../../../../policyd/services/elements/frontends.ts";
+import type { Frontend } from "../../../../objects/socket_refusal.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const OBJECTS = `

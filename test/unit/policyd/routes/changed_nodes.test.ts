@@ -15,7 +15,7 @@ import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { entrySteps, tunnelSteps } from "../../../../policyd/routes/difference.ts";
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
 import type { Step } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
-import type { Encapsulation } from "../../../../policyd/routes/pod_mtu.ts";
+import type { Encapsulation } from "../../../../policyd/configuration/schema.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";

@@ -7,7 +7,7 @@ import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { RouteContainment } from "../../../../policyd/routes/obstacles.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
-import type { Encapsulation } from "../../../../policyd/routes/pod_mtu.ts";
+import type { Encapsulation } from "../../../../policyd/configuration/schema.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
 const BRIDGE = 3;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
+import { tryUrl } from "../../../../../policyd/configuration/schema.ts";
 import {
   type AddressPlaces,
   apiAddress,
   foundText,
   KUBELET_KUBECONFIGS,
-  tryUrl,
 } from "../../../../../policyd/sources/api/connection/api_address.ts";
 import { ServiceAccount } from "../../../../../policyd/sources/api/connection/service_account.ts";
 

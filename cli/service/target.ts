@@ -1,7 +1,7 @@
-import { tryParseAddress } from "../../../kernel/ip/address.ts";
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
-import type { Protocol } from "../../../objects/model.ts";
-import { type EndName, parseEndName } from "../../cluster/end_name.ts";
+import { tryParseAddress } from "../../kernel/ip/address.ts";
+import { PROTOCOLS } from "../../objects/gate/protocol.ts";
+import type { Protocol } from "../../objects/model.ts";
+import { type EndName, parseEndName } from "../cluster/end_name.ts";
 
 /** The destination of a packet. */
 export interface PacketTarget {

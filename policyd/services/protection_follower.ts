@@ -1,8 +1,8 @@
 import type { Service } from "../../objects/model.ts";
-import type { CompileContext } from "../services/rules/context.ts";
-import { type RefusedFrontend, refusedFrontends, virtualAddresses } from "../services/elements/frontends.ts";
-import type { ServiceIndex } from "../services/elements/service_index.ts";
-import type { ProtectedSocketIndex } from "./socket_index.ts";
+import type { CompileContext } from "./rules/context.ts";
+import { type RefusedFrontend, refusedFrontends, virtualAddresses } from "./elements/frontends.ts";
+import type { ServiceIndex } from "./elements/service_index.ts";
+import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 
 /**
  * Finds the Services that gain or lose a frontend when protected sockets change: those with external or load balancer

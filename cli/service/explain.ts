@@ -1,14 +1,14 @@
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Protocol, Service } from "../../../objects/model.ts";
-import { evaluate } from "../../../objects/semantics/services/evaluate.ts";
-import type { Entry } from "../../../objects/semantics/services/packet.ts";
-import { type End, type Host, hostName, type HostsEnd, nodeOf } from "../../cluster/find_end.ts";
-import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { hasAddress } from "../../policy/explain/paths/entry_nodes.ts";
-import type { ExplainContext } from "../../policy/explain/context.ts";
-import { derivedAssumptions } from "../../policy/explain/assumptions.ts";
-import { type ServiceReport, serviceReport } from "../report.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Protocol, Service } from "../../objects/model.ts";
+import { evaluate } from "../../objects/semantics/services/evaluate.ts";
+import type { Entry } from "../../objects/semantics/services/packet.ts";
+import { type End, type Host, hostName, type HostsEnd, nodeOf } from "../cluster/find_end.ts";
+import { UNKNOWN_NODE } from "../cluster/cluster.ts";
+import { hasAddress } from "../policy/explain/paths/entry_nodes.ts";
+import type { ExplainContext } from "../policy/explain/context.ts";
+import { derivedAssumptions } from "../policy/explain/assumptions.ts";
+import { type ServiceReport, serviceReport } from "../policy/explain/service_report.ts";
 
 /** Where a node sends the packets of a sender, as data; docs/cli.md describes every field. */
 export interface ServiceExplanation {

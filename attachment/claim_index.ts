@@ -1,5 +1,5 @@
-import type { Family } from "../../kernel/ip/address.ts";
-import type { KeyField } from "../../kernel/nftables/model/expression.ts";
+import type { Family } from "../kernel/ip/address.ts";
+import type { KeyField } from "../kernel/nftables/model/expression.ts";
 import type { HostPortClaim } from "./host_port_claim.ts";
 
 /** The key for all addresses of the node. */

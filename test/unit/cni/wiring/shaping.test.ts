@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { toCniError } from "../../../../cni/error.ts";
 import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
-import { decideShaping, shapingSteps } from "../../../../cni/add/shaping.ts";
+import { decideShaping, shapingSteps } from "../../../../cni/wiring/shaping.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { attachment, sha256 } from "../../../support/cni/cni.ts";
 import { callOn } from "../../../support/daemon/fake_call.ts";

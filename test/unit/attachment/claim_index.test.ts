@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type HostPortClaim, claimsOf } from "../../../../cni/node_rules/host_port_claim.ts";
-import { type Conflict, findConflict, hostPortElements } from "../../../../cni/node_rules/host_ports.ts";
-import { portMappingsOf } from "../../../../cni/configuration/port_mappings.ts";
-import type { PortMapping } from "../../../../attachment/attachment.ts";
-import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Element } from "../../../../kernel/nftables/model/object.ts";
-import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";
+import { type HostPortClaim, claimsOf } from "../../../attachment/host_port_claim.ts";
+import { type Conflict, findConflict, hostPortElements } from "../../../cni/node_rules/host_ports.ts";
+import { portMappingsOf } from "../../../cni/configuration/port_mappings.ts";
+import type { PortMapping } from "../../../attachment/attachment.ts";
+import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
+import { assertRefusal, configurationOf, networkInput } from "../../support/cni/cni.ts";
 
 const hostIps = ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) =>
   parseAddress(text),

@@ -1,22 +1,22 @@
-import { formatAddress } from "../../kernel/ip/address.ts";
-import type { SocketAddress } from "../../objects/semantics/services/packet.ts";
-import { dropText, rejectText } from "../../objects/semantics/services/print.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { SocketAddress } from "../../../objects/semantics/services/packet.ts";
+import { dropText, rejectText } from "../../../objects/semantics/services/print.ts";
 import {
   hintText,
   masqueradeText,
   missText,
   routeText,
   takenText,
-} from "../../objects/semantics/services/reason_text.ts";
+} from "../../../objects/semantics/services/reason_text.ts";
 import type {
   EndpointReport,
   Frontend,
   Masquerade,
   Translate,
   Verdict,
-} from "../../objects/semantics/services/verdict.ts";
-import { type Cluster, ownerOf } from "../cluster/cluster.ts";
-import type { Derived } from "../cluster/service_objects.ts";
+} from "../../../objects/semantics/services/verdict.ts";
+import { type Cluster, ownerOf } from "../../cluster/cluster.ts";
+import type { Derived } from "../../cluster/service_objects.ts";
 
 /** The verdict of Services on a packet, as data: addresses are text, and null where files do not have them. */
 export interface ServiceReport {

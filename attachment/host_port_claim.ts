@@ -1,6 +1,6 @@
-import type { PortMapping } from "../../attachment/attachment.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { PortMapping } from "./attachment.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import { type Address, type Family, familyOf, formatAddress } from "../kernel/ip/address.ts";
 
 /** A port that one pod has on the node's addresses of one family: on all of them, or on one. */
 export interface HostPortClaim {

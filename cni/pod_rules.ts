@@ -1,19 +1,19 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { acquireFileLock } from "../../kernel/file_lock.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { NetlinkError } from "../../kernel/netlink/error.ts";
-import { type Change, tableChanges } from "../../kernel/nftables/encode/change.ts";
-import { keyText } from "../../kernel/nftables/encode/element.ts";
-import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
-import { type Nftables, NftablesSocket } from "../../kernel/nftables/socket.ts";
-import type { TableHead } from "../../kernel/nftables/decode/state.ts";
-import { SyscallError } from "../../kernel/syscall/syscalls.ts";
-import type { BridgeConfiguration } from "../configuration/configuration.ts";
-import type { Attachment } from "../environment.ts";
-import { portTaken } from "./host_port_claim.ts";
-import { freeOwners } from "../del/ended_sandbox.ts";
-import { claimSets, findConflict, hostPortSets } from "./host_ports.ts";
-import type { PluginMachine } from "../host.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import { acquireFileLock } from "../kernel/file_lock.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import { NetlinkError } from "../kernel/netlink/error.ts";
+import { type Change, tableChanges } from "../kernel/nftables/encode/change.ts";
+import { keyText } from "../kernel/nftables/encode/element.ts";
+import type { Element, SetDefinition, Table, TableReference } from "../kernel/nftables/model/object.ts";
+import { type Nftables, NftablesSocket } from "../kernel/nftables/socket.ts";
+import type { TableHead } from "../kernel/nftables/decode/state.ts";
+import { SyscallError } from "../kernel/syscall/syscalls.ts";
+import type { BridgeConfiguration } from "./configuration/configuration.ts";
+import type { Attachment } from "./environment.ts";
+import { portTaken } from "../attachment/host_port_claim.ts";
+import { freeOwners } from "./del/ended_sandbox.ts";
+import { claimSets, findConflict, hostPortSets } from "./node_rules/host_ports.ts";
+import type { PluginMachine } from "./host.ts";
 import {
   decideNodeRules,
   elementsOf,
@@ -27,13 +27,13 @@ import {
   type TableElements,
   tablesOf,
   type TableUse,
-} from "./node_tables.ts";
-import { forgetFlowsOf, forgetFlowsTo } from "./stale_flows.ts";
-import type { Wiring } from "../add/wiring.ts";
+} from "./node_rules/node_tables.ts";
+import { forgetFlowsOf, forgetFlowsTo } from "./node_rules/stale_flows.ts";
+import type { Wiring } from "./wiring/wiring.ts";
 
-export { givingWay, noteEnded } from "../del/ended_sandbox.ts";
-export { daemonRuleDifferences, ownRuleDifferences, readRules } from "../check/rules.ts";
-export { demandClosed, forgetAddresses } from "./without_policyd.ts";
+export { givingWay, noteEnded } from "./del/ended_sandbox.ts";
+export { daemonRuleDifferences, ownRuleDifferences, readRules } from "./check/rules.ts";
+export { demandClosed, forgetAddresses } from "./node_rules/without_policyd.ts";
 
 /** The node's tables, and the head of a table without reading its contents. */
 export interface NodeNftables extends Nftables {

@@ -1,4 +1,4 @@
-import { expectString, Reader } from "../../objects/gate/reader.ts";
+import { expectString, Reader } from "../../../objects/gate/reader.ts";
 
 /** The requests that a default backend gets. */
 export const OTHER_REQUESTS = "any other request";

@@ -1,5 +1,5 @@
-import type { LabelSelector } from "../../objects/model.ts";
-import type { FieldPath } from "../../objects/yaml/documents.ts";
+import type { LabelSelector } from "../../../objects/model.ts";
+import type { FieldPath } from "../../../objects/yaml/documents.ts";
 
 /** An object by which connections from outside reach Services: not directly, but through a controller's pods. */
 export type WayObject = Ingress | IngressClass | Gateway | GatewayClass | Route | ReferenceGrant;

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import type { CniArguments } from "../../../../cni/environment.ts";
 import {
   addResult,
+  type Bridge,
   decideWiring,
   hostSteps,
   linkSteps,
   podSteps,
   type Step,
   type Wiring,
-} from "../../../../cni/add/wiring.ts";
-import type { Bridge } from "../../../../cni/add/bridge.ts";
+} from "../../../../cni/wiring/wiring.ts";
 import type { Allocation } from "../../../../ipam/store.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";

@@ -1,10 +1,10 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { readMetadata, readNamespacedMetadata } from "../../objects/gate/metadata.ts";
-import { readSelector } from "../../objects/gate/selector.ts";
-import { expectName, expectPort } from "../../objects/name.ts";
-import { Reader } from "../../objects/gate/reader.ts";
-import type { FieldPath } from "../../objects/yaml/documents.ts";
-import { textAt } from "../input/raw.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { readMetadata, readNamespacedMetadata } from "../../../objects/gate/metadata.ts";
+import { readSelector } from "../../../objects/gate/selector.ts";
+import { expectName, expectPort } from "../../../objects/name.ts";
+import { Reader } from "../../../objects/gate/reader.ts";
+import type { FieldPath } from "../../../objects/yaml/documents.ts";
+import { textAt } from "../raw.ts";
 import { hostsOf, ingressRequest, OTHER_REQUESTS, routeRequests } from "./requests.ts";
 import type { Backend, Listener, Parent, Route, WayObject } from "./way_object.ts";
 

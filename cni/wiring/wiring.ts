@@ -8,7 +8,6 @@ import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth, getLink } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
 import { MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
-import type { Bridge } from "./bridge.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../../attachment/names_and_macs.ts";
@@ -283,4 +282,14 @@ export function addResult(wiring: Wiring, bridge: Bridge, sandbox: string, dns: 
     routes: wiring.routes,
     dns,
   };
+}
+
+/** A bridge that was found or made. */
+export interface Bridge {
+  readonly index: number;
+  readonly name: string;
+  readonly mac: MacAddress;
+  readonly mtu: number;
+  /** Whether it carried packets before the new port: without ports it does so only if made without a MAC of its own. */
+  readonly wasOperational: boolean;
 }

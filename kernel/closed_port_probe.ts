@@ -1,7 +1,7 @@
-import { timeval } from "../unix_stream.ts";
-import { Errno } from "../syscall/errno.ts";
-import { check, type Syscalls } from "../syscall/syscalls.ts";
-import { type Address, addressToBytes, familyOf } from "./address.ts";
+import { timeval } from "./unix_stream.ts";
+import { Errno } from "./syscall/errno.ts";
+import { check, type Syscalls } from "./syscall/syscalls.ts";
+import { type Address, addressToBytes, familyOf } from "./ip/address.ts";
 
 const AF_INET = 2;
 const AF_INET6 = 10;

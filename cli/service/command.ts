@@ -1,8 +1,8 @@
 import { Command, InvalidArgumentError, Option } from "commander";
-import { END_FORMS } from "../../cluster/end_name.ts";
-import { withConfiguration, withInput } from "../../input/options.ts";
-import { EXPLAIN_FORMATS, readSource } from "../../policy/explain/command.ts";
-import type { Run } from "../../program.ts";
+import { END_FORMS } from "../cluster/end_name.ts";
+import { withConfiguration, withInput } from "../input/options.ts";
+import { EXPLAIN_FORMATS, readSource } from "../policy/explain/command.ts";
+import type { Run } from "../io.ts";
 import { parseTarget, TARGET_FORMS } from "./target.ts";
 
 const EXAMPLES = `
