@@ -1,3 +1,5 @@
+import { printable } from "../../objects/printable.ts";
+
 /** An arrow between two things by their names. */
 export interface Edge {
   readonly from: string;
@@ -13,25 +15,12 @@ export interface Graph {
   readonly edges: readonly Edge[];
 }
 
-/** Formats a graph in Graphviz' language. */
-export function formatDot({ names, edges }: Graph): string {
-  const clusters = [...boxes(names)].map(([box, members], i) =>
-    [
-      `  subgraph cluster_${i} {`,
-      `    label=${dotText(box)};`,
-      ...members.map((name) => `    ${dotText(name)} [label=${dotText(shortName(name))}];`),
-      "  }",
-    ].join("\n"),
-  );
-  const arrows = edges.map(({ from, to, label, isPartly }) => {
-    const style = isPartly ? ", style=dashed" : "";
-    return `  ${dotText(from)} -> ${dotText(to)} [label=${dotText(label)}${style}];`;
-  });
-  return ["digraph policies {", "  rankdir=LR;", "  node [shape=box];", ...clusters, ...arrows, "}", ""].join("\n");
-}
+/** Nobody follows the arrows of a larger graph. */
+const MOST_ARROWS = 40;
 
-/** Formats a graph in Mermaid's language. */
-export function formatMermaid({ names, edges }: Graph): string {
+/** Returns a graph in Mermaid's language as a block of Markdown; empty for one that is empty or too large to follow. */
+export function markdownGraph({ names, edges }: Graph): string {
+  if (edges.length === 0 || edges.length > MOST_ARROWS) return "";
   const ids = new Map(names.map((name, i) => [name, `n${i}`]));
   const clusters = [...boxes(names)].map(([box, members], i) =>
     [
@@ -44,7 +33,7 @@ export function formatMermaid({ names, edges }: Graph): string {
     ({ from, to, label, isPartly }) =>
       `  ${ids.get(from)} ${isPartly ? "-.->" : "-->"}|${mermaidText(label)}| ${ids.get(to)}`,
   );
-  return ["flowchart LR", ...clusters, ...arrows, ""].join("\n");
+  return ["\n```mermaid", "flowchart LR", ...clusters, ...arrows, "```\n"].join("\n");
 }
 
 function boxes(names: readonly string[]): ReadonlyMap<string, readonly string[]> {
@@ -56,10 +45,7 @@ function shortName(name: string): string {
   return slash < 0 ? name : name.slice(slash + 1);
 }
 
-function dotText(text: string): string {
-  return `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
-}
-
+/** Returns a quoted text, in which a sign that could end the quotes, or be markup, is its number as an entity. */
 function mermaidText(text: string): string {
-  return `"${text.replaceAll('"', "#quot;")}"`;
+  return `"${printable(text).replaceAll(/[^\w ./:,+*()-]/g, (sign) => `#${sign.codePointAt(0)};`)}"`;
 }

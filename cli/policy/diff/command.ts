@@ -6,7 +6,7 @@ import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
-export const DIFF_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
+export const DIFF_FORMATS = ["table", "json", "md", "html"] as const;
 
 /** Returns the command `policy diff`, which compares what two sides allow. */
 export function diffCommand(run: Run): Command {

@@ -1,6 +1,7 @@
+import { markdownGraph } from "../../output/graph.ts";
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
-import { changeLines, type ReportedChange, type DiffReport } from "./print.ts";
+import { changeLines, diffGraph, type ReportedChange, type DiffReport } from "./print.ts";
 import type { WayChange } from "./ways/change.ts";
 import { effectText, toText, wayLines } from "./ways/print.ts";
 import { shortList } from "../../../objects/printable.ts";
@@ -8,10 +9,12 @@ import type { Words } from "./words.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;
+const MOST_PICTURE = 20_000;
 const MOST_ROWS = 50;
 
 /**
- * Writes the changes as Markdown for a comment on a pull request: a table, followed by the reasons.
+ * Writes the changes as Markdown for a comment on a pull request: a table and a picture, followed by the
+ * reasons.
  *
  * @param above lines of Markdown that come first
  */
@@ -23,7 +26,9 @@ export function changeMarkdown(diff: DiffReport, words: Words, above: readonly s
     ...(ways.length === 0 ? [] : [wayTable(ways, words) + moreText(diff.ways)]),
   ];
   if (tables.length === 0) return `${head}\n`;
-  let text = `${head}\n\n${tables.join("\n")}\n<details><summary>Why</summary>\n\n`;
+  const graph = markdownGraph(diffGraph(diff));
+  const picture = graph.length < MOST_PICTURE ? graph : "";
+  let text = `${head}\n\n${tables.join("\n")}${picture}\n<details><summary>Why</summary>\n\n`;
   const end = "\n</details>\n";
   const reasons = [...changes.map((one) => changeLines(one, words)), ...ways.map((way) => wayLines(way, words))];
   for (const reason of reasons.map(reasonText)) {

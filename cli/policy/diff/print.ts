@@ -1,16 +1,13 @@
 import { printable, shortList } from "../../../objects/printable.ts";
-import { csvLine } from "../../output/csv.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
-import { formatTable } from "../../output/table.ts";
-import { trafficText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
 import type { PairChange } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
-import { wayCells, wayCsv, wayEdges, wayObject, waysText } from "./ways/print.ts";
+import { wayEdges, wayObject, waysText } from "./ways/print.ts";
 import type { Witness } from "./witness.ts";
-import { exampleText, reasonLines, reasonText, sideText, witnessObject } from "./witness_text.ts";
+import { exampleText, reasonLines, witnessObject } from "./witness_text.ts";
 import type { Words } from "./words.ts";
 
 /** A change with its witness, either merged or between two groups. */
@@ -105,42 +102,6 @@ function names(all: readonly string[]): string {
 
 function connectionsText({ text, family }: PairChange): string {
   return `${text.replaceAll(",", ", ")}${family === undefined ? "" : ` (IPv${family})`}`;
-}
-
-/** Returns a table with each pair of groups in its own line. */
-export function diffWide({ changes, ways }: DiffReport, words: Words, columns: number): string {
-  if (changes.length + ways.length === 0) return NO_DIFFERENCE;
-  const rows = changes.map(({ from, to, change, pairs, of, witness }) => {
-    const reasons = witness.ends.map(
-      ({ direction, before, after }) =>
-        `before: ${reasonText(direction, before)}; after: ${reasonText(direction, after)}`,
-    );
-    const cells = [
-      `${words[change.type]}${causeText(change)}`,
-      `${pairs}/${of}`,
-      names(from),
-      names(to),
-      connectionsText(change),
-    ];
-    return [...cells, exampleText(witness), reasons.join("; ")].map(printable);
-  });
-  const ofWays = ways.map((way) => wayCells(way, words).map(printable));
-  const head = ["change", "pairs", "from", "to", "connections", "such as", "reasons"];
-  return formatTable(head, [...rows, ...ofWays], columns);
-}
-
-/** `change,from,to,connections,family,pairs,of,source,destination,traffic,before,after,workload,way,requests`. */
-export function* diffCsv({ changes, ways }: DiffReport): Generator<string> {
-  const head = ["change", "from", "to", "connections", "family", "pairs", "of"];
-  yield csvLine([...head, "source", "destination", "traffic", "before", "after", "workload", "way", "requests"]);
-  for (const { from, to, change, pairs, of, witness } of changes) {
-    const { source, destination, traffic } = witness;
-    const [before, after] = [sideText(witness, "before"), sideText(witness, "after")];
-    const cells = [change.type, from.join(" "), to.join(" "), change.text, familyText(change) ?? "", pairs, of];
-    const reasons = [before, after].map(printable);
-    yield csvLine([...cells, source, destination, trafficText(traffic), ...reasons, workloadText(change), "", ""]);
-  }
-  for (const way of ways) yield wayCsv(way);
 }
 
 /** Returns the object that docs/cli.md describes. */

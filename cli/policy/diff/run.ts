@@ -9,9 +9,7 @@ import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts"
 import type { Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
-import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { formatPage } from "../../output/page/page.ts";
-import { formatSvg } from "../../output/svg.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { printable } from "../../../objects/printable.ts";
@@ -21,7 +19,7 @@ import { DIFF_FORMATS } from "./command.ts";
 import { diffPolicies } from "./diff.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
-import { diffCsv, diffGraph, diffObject, diffText, diffWide, type DiffReport } from "./print.ts";
+import { diffObject, diffText, type DiffReport } from "./print.ts";
 import { diffReport } from "./diff_report.ts";
 import { wayChanges } from "./ways/change.ts";
 import { givenOnSides, waySideOf } from "./ways/side.ts";
@@ -81,7 +79,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   for (const doubt of ways.before.doubts) io.err.write(`old: ${printable(doubt)}\n`);
   for (const doubt of ways.after.doubts) io.err.write(`new: ${printable(doubt)}\n`);
   const tell = (isMerged: boolean): DiffReport => diffReport(sides, locations, diff, isMerged);
-  const report = tell(output !== "wide" && output !== "csv");
+  const report = tell(true);
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
     writeAll(io.out, formatPage(changePage({ title, facts: [] }, report, tell(false))));
@@ -99,18 +97,8 @@ function printed(
   switch (format) {
     case "table":
       return diffText(report, DIFF_WORDS, styleOf(out), out.columns);
-    case "wide":
-      return [diffWide(report, DIFF_WORDS, out.columns)];
     case "json":
       return [`${JSON.stringify(diffObject(report), null, 2)}\n`];
-    case "csv":
-      return diffCsv(report);
-    case "dot":
-      return [formatDot(diffGraph(report))];
-    case "mermaid":
-      return [formatMermaid(diffGraph(report))];
-    case "svg":
-      return [formatSvg(diffGraph(report))];
     case "md":
       return [changeMarkdown(report, DIFF_WORDS)];
   }

@@ -21,11 +21,6 @@ export function reasonText(direction: string, { isAllowed, text, isAbsent }: Rea
   return isAbsent === true ? text : `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
 }
 
-/** Returns the reasons on one side, for a cell of a table. */
-export function sideText({ ends }: Witness, side: "before" | "after"): string {
-  return [...new Set(ends.map((end) => reasonText(end.direction, end[side])))].join("; ");
-}
-
 /** Returns a witness as docs/cli.md describes it. */
 export function witnessObject({ source, destination, traffic, ends }: Witness): object {
   return {

@@ -5,7 +5,7 @@ import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
-export const DRY_RUN_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
+export const DRY_RUN_FORMATS = ["table", "json", "md", "html"] as const;
 
 interface DryRunGiven {
   readonly filename?: unknown;

@@ -10,10 +10,8 @@ import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts }
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
-import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { markdownCode } from "../../output/markup.ts";
 import { formatPage } from "../../output/page/page.ts";
-import { formatSvg } from "../../output/svg.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
@@ -21,7 +19,6 @@ import { type LiveReport, liveReport } from "../live/report.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
-import { diffCsv, diffGraph, diffWide } from "../diff/print.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { diffReport } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
@@ -88,7 +85,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
   const tryAs = (isMerged: boolean): Omit<DryRun, "live"> =>
     tryOut(sides, waySides, { applied, wayObjects: ways.changes }, isMerged);
-  const result = { ...tryAs(output !== "wide" && output !== "csv"), live };
+  const result = { ...tryAs(true), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
     writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff)));
@@ -171,18 +168,8 @@ function printed(
   switch (format) {
     case "table":
       return dryRunText(result, styleOf(out), out.columns);
-    case "wide":
-      return [diffWide(result.diff, DRY_RUN_WORDS, out.columns)];
     case "json":
       return [`${JSON.stringify(dryRunObject(result), null, 2)}\n`];
-    case "csv":
-      return diffCsv(result.diff);
-    case "dot":
-      return [formatDot(diffGraph(result.diff))];
-    case "mermaid":
-      return [formatMermaid(diffGraph(result.diff))];
-    case "svg":
-      return [formatSvg(diffGraph(result.diff))];
     case "md":
       return [
         changeMarkdown(

@@ -4,7 +4,7 @@ import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
-export const MATRIX_FORMATS = ["table", "wide", "json", "csv", "dot", "mermaid", "svg", "md", "html"] as const;
+export const MATRIX_FORMATS = ["table", "json", "md", "html"] as const;
 
 /** Returns the command `policy matrix`, which shows who may send what to whom. */
 export function matrixCommand(run: Run): Command {

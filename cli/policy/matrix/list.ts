@@ -153,5 +153,5 @@ function strangers(matrix: Matrix, some: Block, others: Block): readonly [Matrix
 
 function shortened(names: readonly string[]): readonly string[] {
   const left = names.length - MOST_NAMES;
-  return left > 0 ? [...names.slice(0, MOST_NAMES), `and ${left} more (-o wide has all)`] : names;
+  return left > 0 ? [...names.slice(0, MOST_NAMES), `and ${left} more (-o json has all)`] : names;
 }

@@ -1,15 +1,21 @@
+import { markdownGraph } from "../../output/graph.ts";
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { areAsked, cellsOf, cellText } from "./cell.ts";
 import type { Asked, Matrix } from "./matrix.ts";
-import { WIDEST_GRID } from "./print.ts";
+import { matrixGraph, WIDEST_GRID } from "./print.ts";
 
 const MOST_ROWS = 300;
 
-/** Returns a matrix as Markdown: a small one as a grid, otherwise the pairs between which something is allowed. */
-export function matrixMarkdown(matrix: Matrix, { ports }: Asked): string {
+/** Returns a matrix as Markdown: a small one as a grid, otherwise the pairs between which something is allowed, and a picture. */
+export function matrixMarkdown(matrix: Matrix, asked: Asked): string {
+  return matrix.groups.length === 0
+    ? "There are no pods.\n"
+    : `${matrixTable(matrix, asked)}${markdownGraph(matrixGraph(matrix, asked))}`;
+}
+
+function matrixTable(matrix: Matrix, { ports }: Asked): string {
   const textOf = cellText(ports);
-  const { groups, sources, destinations, between } = matrix;
-  if (groups.length === 0) return "There are no pods.\n";
+  const { sources, destinations, between } = matrix;
   const words = (text: string): string => (text === "" ? "–" : markdownCode(text));
   if (Math.max(sources.length, destinations.length) <= WIDEST_GRID) {
     const rows = sources.map((from) => [

@@ -1,6 +1,5 @@
-import { csvLine, csvValue } from "../../output/csv.ts";
 import type { Graph } from "../../output/graph.ts";
-import { formatRow, GAP, restOfRow, startOfRow, widthsOf } from "../../output/table.ts";
+import { formatRow, GAP, widthsOf } from "../../output/table.ts";
 import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { areAsked, cellsOf, type CellText, cellText, isPartly } from "./cell.ts";
@@ -27,39 +26,6 @@ export function formatGrid(matrix: Matrix, textOf: CellText, columns: number): s
   const widths = widthsOf(rows);
   const width = widths.reduce((sum, one) => sum + one + GAP, -GAP);
   return width > Math.min(columns, WIDEST) ? undefined : rows.map((row) => formatRow(row, widths, WIDEST)).join("");
-}
-
-/** Yields each pair in a line of its own. */
-export function* matrixWide(matrix: Matrix, asked: Asked, columns: number): Generator<string> {
-  const textOf = cellText(asked.ports);
-  const head = ["FROM", "TO", "CONNECTIONS"];
-  const [sources, destinations] = [matrix.sources, matrix.destinations].map((ends) => ends.map(({ name }) => name));
-  const widths = widthsOf([
-    head,
-    ...(sources ?? []).map((name) => [name]),
-    ...(destinations ?? []).map((name) => ["", name]),
-  ]);
-  const start = startOfRow(["", ""], widths);
-  yield formatRow(head, widths, columns);
-  yield* linesOf(matrix, asked, {
-    startOf: ({ name }) => startOfRow([name], widths),
-    columnOf: ({ name }) => startOfRow([name], widths.slice(1)),
-    restsOf: (connections) => [restOfRow(textOf(connections) || "none", start, columns)],
-  });
-}
-
-/** Yields `from,to,port,protocol,allowed`, or without ports in question `from,to,connections,always`. */
-export function* matrixCsv(matrix: Matrix, asked: Asked): Generator<string> {
-  const { ports } = asked;
-  yield csvLine(["from", "to", ...(ports.length === 0 ? ["connections", "always"] : ["port", "protocol", "allowed"])]);
-  yield* linesOf(matrix, asked, {
-    startOf: ({ name }) => `${csvValue(name)},`,
-    columnOf: ({ name }) => `${csvValue(name)},`,
-    restsOf: (connections) =>
-      ports.length === 0
-        ? [csvLine(bothSets(connections).map((texts) => texts.join(",") || "none"))]
-        : ports.map((port) => csvLine([port.port, port.protocol, answerFor(connections, port)])),
-  });
 }
 
 /**

@@ -21,9 +21,7 @@ import { waysInto } from "../../ways_in/ways_in.ts";
 import type { MatrixEnd } from "./end.ts";
 import { wayInEnds } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
-import { formatDot, formatMermaid } from "../../output/graph.ts";
 import { formatPage } from "../../output/page/page.ts";
-import { formatSvg } from "../../output/svg.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import { type Asked, type Matrix, matrixOf } from "./matrix.ts";
@@ -34,7 +32,7 @@ import { matrixMarkdown } from "./markdown.ts";
 import { type NewPods, newPodsFor } from "./new_pods.ts";
 import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
-import { formatGrid, matrixCsv, matrixGraph, matrixJson, matrixWide } from "./print.ts";
+import { formatGrid, matrixJson } from "./print.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 
 const optionsSchema = v.object({
@@ -97,7 +95,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   } else if (output === "table") {
     const first = from === undefined && to !== undefined ? "to" : "from";
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
-  } else writeAll(io.out, printed(shown, asked, output, io.out.columns));
+  } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   for (const doubt of found.doubts) io.err.write(`${printable(doubt)}\n`);
   tellOmitted(io, young.omitted);
   if (!withShadow) tellShadow(io, objects);
@@ -159,7 +157,7 @@ function writeTable(
   }
   const isAnyOmitted = matrix.groups.some(({ pods: [pod, ...more] }) => pod?.hostNetwork === true && more.length === 0);
   if (podsGrid === undefined && isAnyOmitted) {
-    const why = isPoliced ? "which have rules of their own; -o wide has them" : "which no NetworkPolicy keeps apart";
+    const why = isPoliced ? "which have rules of their own; -o json has them" : "which no NetworkPolicy keeps apart";
     io.err.write(`not listed: a pod and the network of its own node, ${why}\n`);
   }
   const pods = matrix.groups.flatMap((group) => group.pods);
@@ -177,28 +175,4 @@ function withoutOutside(matrix: Matrix): Matrix {
     ends.filter(({ kind }) => kind !== "outside" && kind !== "way in"),
   );
   return { ...matrix, sources, destinations };
-}
-
-function printed(
-  matrix: Matrix,
-  asked: Asked,
-  format: Exclude<(typeof MATRIX_FORMATS)[number], "table" | "html">,
-  columns: number,
-): Iterable<string> {
-  switch (format) {
-    case "wide":
-      return matrixWide(matrix, asked, columns);
-    case "json":
-      return matrixJson(matrix, asked);
-    case "csv":
-      return matrixCsv(matrix, asked);
-    case "dot":
-      return [formatDot(matrixGraph(matrix, asked))];
-    case "mermaid":
-      return [formatMermaid(matrixGraph(matrix, asked))];
-    case "svg":
-      return [formatSvg(matrixGraph(matrix, asked))];
-    case "md":
-      return [matrixMarkdown(matrix, asked)];
-  }
 }

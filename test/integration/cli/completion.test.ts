@@ -12,7 +12,7 @@ const CASES: readonly (readonly [typed: string, offered: readonly string[]])[] =
   ["drawbridge policy matr", ["matrix"]],
   ["drawbridge policy matrix --by name", ["namespace"]],
   ["drawbridge policy matrix --by=name", ["--by=namespace"]],
-  ["drawbridge policy matrix -o mer", ["mermaid"]],
+  ["drawbridge policy matrix -o htm", ["html"]],
   ["drawbridge policy matrix --port 53/U", ["53/UDP"]],
   ["drawbridge policy matrix -f some_man", ["some_manifest.yaml"]],
   ["drawbridge policy matrix --rec", ["--recursive"]],

@@ -114,3 +114,25 @@ export async function runCliWhole(
   const code = await runCommandLine("drawbridge", io, args);
   return { code, ...written };
 }
+
+/** An entry of the JSON that `policy matrix` prints. */
+type MatrixEntry = { readonly from: string; readonly to: string } & (
+  | { readonly connections: readonly string[]; readonly always: readonly string[] }
+  | { readonly port: number; readonly protocol: string; readonly allowed: boolean; readonly partly?: boolean }
+);
+
+/**
+ * Returns a line for each entry of a matrix as JSON: `from,to,connections,always`, or with ports in question
+ * `from,to,port,protocol,answer`.
+ */
+export function matrixLines(json: string): string {
+  const words = (all: readonly string[]): string => all.join(" ") || "none";
+  return (JSON.parse(json) as readonly MatrixEntry[])
+    .map((one) => {
+      const ends = `${one.from},${one.to}`;
+      if ("connections" in one) return `${ends},${words(one.connections)},${words(one.always)}\n`;
+      const answer = one.partly === true ? "some" : one.allowed ? "yes" : "no";
+      return `${ends},${one.port},${one.protocol},${answer}\n`;
+    })
+    .join("");
+}

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, type Outcome, runCli } from "../../support/cli/cli.ts";
+import { memoryFiles, type Outcome, runCli, matrixLines } from "../../support/cli/cli.ts";
 
 const NODE = `apiVersion: v1
 kind: Node
@@ -56,10 +56,10 @@ describe("cli: the nodes' configuration", () => {
       assert.deepEqual([before.code, after.code], [0, 1], end);
       assert.match(after.out, /egress\s+denied as no rule allows it/);
     }
-    const [open, closed] = await both("policePodToOwnNode: true", "policy matrix -f closed.yaml --by pod -o csv");
-    assert.match(open.out, /^shop\/web,shop\/agent,all,all\r$/m);
-    assert.match(closed.out, /^shop\/web,shop\/agent,none,none\r$/m);
-    assert.match(closed.out, /^shop\/agent,shop\/web,all,all\r$/m);
+    const [open, closed] = await both("policePodToOwnNode: true", "policy matrix -f closed.yaml --by pod -o json");
+    assert.match(matrixLines(open.out), /^shop\/web,shop\/agent,all,all$/m);
+    assert.match(matrixLines(closed.out), /^shop\/web,shop\/agent,none,none$/m);
+    assert.match(matrixLines(closed.out), /^shop\/agent,shop\/web,all,all$/m);
   });
 
   it("CLI-13: POL-72: only port 53 of the nodes' own DNS stays open", async () => {
@@ -79,21 +79,23 @@ describe("cli: the nodes' configuration", () => {
   });
 
   it("CLI-13: POL-72: a pod at an address of the nodes' own DNS is not grouped with pods of the same labels", async () => {
-    const [before, after] = await both("nodeLocalDNS: [10.244.1.9]", "policy matrix -f pods.yaml --by pod -o csv");
-    assert.match(before.out, /^shop\/web,shop\/dns-cache,none,none\r$/m);
-    const dns = '"53/TCP,53/UDP"';
-    assert.match(after.out, new RegExp(`^shop/web,shop/dns-cache,${dns},${dns}\r$`, "m"));
-    assert.match(after.out, /^shop\/web,shop\/other,none,none\r$/m);
-    assert.match(after.out, /^shop\/dns-cache,shop\/web,none,none\r$/m);
+    const [before, after] = await both("nodeLocalDNS: [10.244.1.9]", "policy matrix -f pods.yaml --by pod -o json");
+    assert.match(matrixLines(before.out), /^shop\/web,shop\/dns-cache,none,none$/m);
+    const dns = "53/TCP 53/UDP";
+    assert.match(matrixLines(after.out), new RegExp(`^shop/web,shop/dns-cache,${dns},${dns}$`, "m"));
+    assert.match(matrixLines(after.out), /^shop\/web,shop\/other,none,none$/m);
+    assert.match(matrixLines(after.out), /^shop\/dns-cache,shop\/web,none,none$/m);
   });
 
   it("CLI-13: policy diff and dry-run distinguish the nodes' own DNS from the rest of the outside", async () => {
     const fields = "nodeLocalDNS: [169.254.20.10]";
-    const [before, after] = await both(fields, "policy diff open.yaml closed.yaml -o csv");
-    const toDns = /^removed,shop\/web,outside 169\.254\.20\.10\/32,"(.*)",,1,1,/m;
-    assert.doesNotMatch(before.out, toDns);
-    const [, connections] = toDns.exec(after.out) ?? [];
-    assert.equal(connections, "1-52/TCP,54-65535/TCP,1-52/UDP,54-65535/UDP,all/SCTP,ICMP");
+    const [before, after] = await both(fields, "policy diff open.yaml closed.yaml -o json");
+    const toDns = ({ out }: Outcome) => {
+      const { changes } = JSON.parse(out) as { changes: { to: string[]; connections: string[] }[] };
+      return changes.find(({ to }) => to.includes("outside 169.254.20.10/32"))?.connections.join();
+    };
+    assert.notEqual(toDns(before), toDns(after));
+    assert.equal(toDns(after), "1-52/TCP,54-65535/TCP,1-52/UDP,54-65535/UDP,all/SCTP,ICMP");
     const [warned, quiet] = await both(fields, "policy dry-run -f change.yaml --against open.yaml");
     assert.match(warned.out, /can no longer look up names/);
     assert.doesNotMatch(quiet.out, /can no longer look up names/);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseEndName } from "../../../cli/cluster/end_name.ts";
-import { memoryFiles, runCli } from "../../support/cli/cli.ts";
+import { memoryFiles, runCli, matrixLines } from "../../support/cli/cli.ts";
 import { FakeCluster, type RawObject } from "../../support/daemon/fake_cluster.ts";
 
 const pod = (name: string, namespace: string): RawObject => ({
@@ -22,10 +22,9 @@ describe("cli: the default namespace", () => {
   it("CLI-32: -n sets the namespace of objects that name none; others keep theirs, and without -n it is default", async () => {
     const files = memoryFiles({ "a.yaml": text(pod("web", ""), pod("db", "shop"), closed) });
     const lines = async (...args: readonly string[]): Promise<readonly string[]> => {
-      const { out } = await runCli(["policy", "matrix", "-f", "a.yaml", "--by", "pod", "-o", "csv", ...args], files);
-      return out
+      const { out } = await runCli(["policy", "matrix", "-f", "a.yaml", "--by", "pod", "-o", "json", ...args], files);
+      return matrixLines(out)
         .split("\n")
-        .slice(1)
         .filter((line) => line !== "");
     };
     const closes = (all: readonly string[], from: string, to: string): boolean =>

@@ -1,11 +1,9 @@
 import { printable, shortList } from "../../../../objects/printable.ts";
-import { csvLine } from "../../../output/csv.ts";
 import { foldLine } from "../../../output/fold.ts";
 import type { Edge } from "../../../output/graph.ts";
-import { trafficText } from "../../../output/text.ts";
 import type { Style } from "../../../style.ts";
 import { placeText } from "../witness.ts";
-import { exampleText, reasonLines, sideText, witnessObject } from "../witness_text.ts";
+import { exampleText, reasonLines, witnessObject } from "../witness_text.ts";
 import { DIFF_WORDS, type Words } from "../words.ts";
 import type { WayChange } from "./change.ts";
 
@@ -65,44 +63,12 @@ export function senderText({ through, name }: WayChange): string {
   return `outside through ${through ?? name}`;
 }
 
-/** Returns the object and the requests in a few words. */
-export function askingText({ name, requests }: WayChange): string {
-  return `${name} for ${names(requests)}`;
-}
-
 function serviceText({ service, port }: WayChange): string {
   return `Service ${service}${port === undefined ? "" : ` port ${port}`}`;
 }
 
 function names(all: readonly string[]): string {
   return shortList(all, MOST_NAMES);
-}
-
-/** Returns the cells of a table with a line for each way, in the columns of the other changes. */
-export function wayCells(way: WayChange, words: Words): readonly string[] {
-  const { witness, why = "" } = way;
-  const [before, after] = witness === undefined ? [] : [sideText(witness, "before"), sideText(witness, "after")];
-  const reasons = before === undefined ? why : `before: ${before}; after: ${after}`;
-  return [
-    wordOf(way, words),
-    "",
-    senderText(way),
-    names(toText(way)),
-    effectText(way),
-    witness === undefined ? "" : exampleText(witness),
-    [askingText(way), reasons].filter((text) => text !== "").join("; "),
-  ];
-}
-
-/** Returns a line of CSV, in the columns of the other changes with the object and its requests in the last two. */
-export function wayCsv(way: WayChange): string {
-  const { type, connections, witness, why, name, requests } = way;
-  const [before, after] =
-    witness === undefined ? ["", why ?? ""] : [sideText(witness, "before"), sideText(witness, "after")];
-  const ends =
-    witness === undefined ? ["", "", ""] : [witness.source, witness.destination, trafficText(witness.traffic)];
-  const cells = [type, senderText(way), toText(way).join(" "), connections, "", "", "", ...ends];
-  return csvLine([...cells, ...[before, after].map(printable), "", name, requests.join(" ")].map(String));
 }
 
 /** Returns the object that docs/cli.md describes. */

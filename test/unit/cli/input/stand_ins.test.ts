@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { judge } from "../../../../objects/gate/gate.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { memoryFiles, runCli, matrixLines } from "../../../support/cli/cli.ts";
 
 const workload = (kind: string, name: string, fields = ""): string => `apiVersion: ${
   kind.endsWith("Job") ? "batch/v1" : kind === "ReplicationController" ? "v1" : "apps/v1"
@@ -90,11 +90,13 @@ describe("stand-in pods of templates", () => {
       "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: a }\nspec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
     const answers = async (fields: string): Promise<readonly string[]> => {
       const files = memoryFiles({ "a.yaml": `${workload("Deployment", "w", fields)}---\n${denied}` });
-      const matrix = await runCli(["policy", "matrix", "-f", "a.yaml", "-o", "csv"], files);
+      const matrix = await runCli(["policy", "matrix", "-f", "a.yaml", "-o", "json"], files);
       const ends = ["--from", "a/deployment/w", "--to", "a/deployment/w", "--port", "80"];
       const explain = await runCli(["policy", "explain", "-f", "a.yaml", "-o", "json", ...ends], files);
       const { allowed } = JSON.parse(explain.out) as { readonly allowed: boolean };
-      const own = matrix.out.split("\r\n").filter((line) => line.startsWith("a/deployment/w,a/deployment/w,"));
+      const own = matrixLines(matrix.out)
+        .split("\n")
+        .filter((line) => line.startsWith("a/deployment/w,a/deployment/w,"));
       return [...own, String(allowed)];
     };
     assert.deepEqual(await answers("replicas: 1, "), ["a/deployment/w,a/deployment/w,all,all", "true"]);

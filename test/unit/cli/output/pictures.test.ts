@@ -17,7 +17,7 @@ const GRAPH: Graph = {
 };
 
 describe("cli/output: pictures, pages and Markdown", () => {
-  it("PAGE-06: a graph as SVG has each name and each arrow with its label, dashed for partial ones, and loads nothing", () => {
+  it("PAGE-06: the picture of a graph has each name and each arrow with its label, dashed for partial ones, and loads nothing", () => {
     const svg = formatSvg(GRAPH);
     assertGolden("output/graph.svg.txt", svg);
     assert.equal(svg.match(/<path class="e"/g)?.length, 1);

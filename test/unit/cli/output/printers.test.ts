@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { csvLine } from "../../../../cli/output/csv.ts";
-import { formatDot, formatMermaid } from "../../../../cli/output/graph.ts";
+import { markdownGraph } from "../../../../cli/output/graph.ts";
 import { formatTable } from "../../../../cli/output/table.ts";
 import { writeAll } from "../../../../cli/output/write_all.ts";
 
@@ -19,16 +18,13 @@ describe("cli/output: printers", () => {
     );
   });
 
-  it("CSV is quoted where necessary, and no text from input begins a formula", () => {
-    assert.equal(csvLine(["a", 1, true, 'say "x"', "p,q", "a\nb"]), 'a,1,true,"say ""x""","p,q","a\nb"\r\n');
-    for (const begin of ["=", "+", "-", "@"]) assert.equal(csvLine([`${begin}1`]), `'${begin}1\r\n`);
-  });
-
-  it("names cannot leave their quotes in a graph", () => {
-    const graph = { names: ['a/"];x', "b\\"], edges: [{ from: 'a/"];x', to: "b\\", label: '"', isPartly: false }] };
-    assert.match(formatDot(graph), /"a\/\\"\];x" -> "b\\\\" \[label="\\""\];/);
-    assert.match(formatMermaid(graph), /n0\["#quot;\];x"\]/);
-    assert.match(formatMermaid(graph), /n0 -->\|"#quot;"\| n1/);
+  it("PAGE-07: no name leaves its quotes, or is markup, in a graph of Markdown", () => {
+    const evil = 'a/"];x<img src=x onerror=1>\n```';
+    const edge = { from: evil, to: "b\\", label: '"', isPartly: false };
+    const text = markdownGraph({ names: [evil, "b\\"], edges: [edge] });
+    assert.match(text, /^ {4}n0\["#34;#93;#59;x#60;img src#61;x onerror#61;1#62;#92;u#123;a#125;#96;#96;#96;"\]$/m);
+    assert.match(text, /^ {2}n0 -->\|"#34;"\| n1$/m);
+    assert.equal(markdownGraph({ names: [], edges: Array.from({ length: 41 }, () => edge) }), "");
   });
 
   it("many texts are written in few chunks and in order", () => {

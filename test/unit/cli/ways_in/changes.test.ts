@@ -219,12 +219,7 @@ describe("ways in: changes", () => {
     const patterns: Readonly<Record<(typeof DIFF_FORMATS)[number], RegExp>> = {
       table:
         /^(removed|cut) way in by Ingress shop\/web \(\w+\.yaml:\d+\) for shop\.example\/cart -> shop\/web: 8080\/TCP\n {2}through IngressClass nginx \(edge\/nginx\) to Service shop\/web port http, such as edge\/nginx -> shop\/web 8080\/TCP\n {4}before: ingress allowed: .*\n {4}after: {2}ingress denied: /m,
-      wide: /^(removed|cut) +outside through IngressClass nginx +shop\/web +8080\/TCP .*Ingress shop\/web for shop\.example\/cart; before: ingress allowed/m,
       json: /"waysIn": \[\n {4}\{\n {6}"change": "removed"/,
-      csv: /^removed,outside through IngressClass nginx,shop\/web,8080\/TCP,,,,edge\/nginx,shop\/web,8080\/TCP,.*,Ingress shop\/web,shop\.example\/cart\r$/m,
-      dot: /"outside\/through IngressClass nginx" -> "shop\/web" \[label="- 8080\/TCP by Ingress shop\/web", style=dashed\]/,
-      mermaid: /- 8080\/TCP by Ingress shop\/web/,
-      svg: /- 8080\/TCP by Ingress shop\/web/,
       md: /^\| (removed|cut) \| `Ingress shop\/web` \| `shop\.example\/cart` \| `IngressClass nginx`, `edge\/nginx` \| `shop\/web` \| `8080\/TCP` \|$/m,
       html: /<b>closes<\/b> way in by Ingress shop\/web/,
     };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli, runCliWhole } from "../../../support/cli/cli.ts";
+import { memoryFiles, runCli, runCliWhole, matrixLines } from "../../../support/cli/cli.ts";
 import { FakeCluster, statusOf } from "../../../support/daemon/fake_cluster.ts";
 import { readObjects } from "../../../../objects/yaml/documents.ts";
 import { ask, ingress, NGINX, object, pathTo, waysInOf, WEB } from "../../../support/cli/ways_in.ts";
@@ -73,21 +73,21 @@ describe("ways in: reading", () => {
     );
     const run = (command: string, cluster: FakeCluster) =>
       runCli(
-        ["policy", command, "--cluster", ...(command === "matrix" ? ["-o", "csv"] : [])],
+        ["policy", command, "--cluster", ...(command === "matrix" ? ["-o", "json"] : [])],
         memoryFiles({}),
         undefined,
         cluster,
       );
     const whole = await run("matrix", new FakeCluster(objects));
     assert.equal(whole.err, "");
-    assert.match(whole.out, /^outside through IngressClass nginx,shop\/web,8080\/TCP,8080\/TCP\r$/m);
+    assert.match(matrixLines(whole.out), /^outside through IngressClass nginx,shop\/web,8080\/TCP,8080\/TCP$/m);
     const forbidden = new FakeCluster(objects, (path) =>
       path.includes("/ingresses") ? statusOf(403, "no") : undefined,
     );
     const outcome = await run("matrix", forbidden);
     assert.equal(outcome.code, 0);
     assert.doesNotMatch(outcome.out, /through/);
-    assert.match(outcome.out, /^edge\/nginx,shop\/web,all,all\r$/m);
+    assert.match(matrixLines(outcome.out), /^edge\/nginx,shop\/web,all,all$/m);
     assert.match(
       outcome.err,
       /^cluster: https:\/\/cluster\.test:6443: list ingresses\.networking\.k8s\.io: 403, .* \(omitted: a way in by it is not known\)$/m,

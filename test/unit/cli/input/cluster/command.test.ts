@@ -31,7 +31,7 @@ describe("commands on a running cluster", () => {
   const explained = ["--from", "shop/deployment/cart", "--to", "service/shop/catalog", "--port", "80"];
   for (const [command, ...args] of [
     ["policy matrix", "--by", "pod", "--port", "8080/TCP,53/UDP", "-o", "json"],
-    ["policy matrix", "-o", "csv"],
+    ["policy matrix", "-o", "json"],
     ["policy lint", "-o", "json"],
     ["policy explain", ...explained, "-o", "json"],
     ["service explain", "--from", "shop/deployment/cart", "--to", "service/shop/catalog:80", "-o", "json"],

@@ -29,6 +29,19 @@ const PODS = pod("web", "10.244.0.5") + pod("db", "10.244.0.6");
 const diff = (files: Readonly<Record<string, string>>, ...args: readonly string[]) =>
   runCli(["policy", "diff", "a.yaml", "b.yaml", ...args], memoryFiles(files));
 
+interface PrintedChange {
+  readonly change: string;
+  readonly from: readonly string[];
+  readonly to: readonly string[];
+  readonly connections: readonly string[];
+  readonly pairs: number;
+  readonly of: number;
+}
+
+function changesIn(json: string): readonly PrintedChange[] {
+  return (JSON.parse(json) as { readonly changes: readonly PrintedChange[] }).changes;
+}
+
 describe("cli/policy/diff", () => {
   for (const format of DIFF_FORMATS.filter((one) => one !== "html")) {
     it(`DIFF-04: tenants with ClusterNetworkPolicies, as ${format}`, async () => {
@@ -160,8 +173,9 @@ new: shop/new (1 pod)
     assert.equal(cut.code, 1);
     assert.match(cut.out, /^removed outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}3 of 3 pairs/);
     const self = closed.replaceAll("db", "web").replace("app: web } } }]", "app: x } } }]");
-    const apart = await diff({ "a.yaml": one + two, "b.yaml": young + self }, "-o", "csv");
-    assert.match(apart.out, /removed,shop\/deployment\/web,shop\/deployment\/web,all,,2,2,shop\/web-2-a,shop\/web-2-b/);
+    const apart = await diff({ "a.yaml": one + two, "b.yaml": young + self }, "-o", "json");
+    const [own] = changesIn(apart.out).filter(({ to }) => to.includes("shop/deployment/web"));
+    assert.deepEqual([own?.from, own?.pairs, own?.of], [["outside IPv4", "shop/deployment/web"], 4, 4]);
     assert.equal(
       (await diff({ "a.yaml": one, "b.yaml": one + two + self })).out.includes("web -> shop/deployment/web"),
       false,
@@ -184,12 +198,9 @@ new: shop/new (1 pod)
       "a.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }]"),
       "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24, except: [192.0.2.128/25] } }] }]"),
     };
-    const { out } = await diff(files, "-o", "csv");
+    const { out } = await diff(files, "-o", "json");
     assert.deepEqual(
-      out
-        .split("\r\n")
-        .slice(1, -1)
-        .map((line) => line.split(",").slice(0, 4)),
+      changesIn(out).map(({ change, from, to, connections }) => [change, ...from, ...to, ...connections]),
       [["removed", "outside 192.0.2.128/25", "shop/db", "all"]],
     );
   });
@@ -199,12 +210,9 @@ new: shop/new (1 pod)
       "a.yaml": PODS + policy(" []"),
       "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 10.244.0.5/32 } }] }]"),
     };
-    const { out } = await diff(files, "-o", "csv");
+    const { out } = await diff(files, "-o", "json");
     assert.deepEqual(
-      out
-        .split("\r\n")
-        .slice(1, -1)
-        .map((line) => line.split(",").slice(0, 4)),
+      changesIn(out).map(({ change, from, to, connections }) => [change, ...from, ...to, ...connections]),
       [["added", "shop/web", "shop/db", "all"]],
     );
   });

@@ -161,7 +161,7 @@ spec:
   });
 
   it("LIVE-03: --conntrack with an output format that cannot hold its answer is an error of usage", async () => {
-    const { code, err } = await runCli([...COMMAND, "-o", "csv"], memoryFiles({ ...FILES, "node1.txt": table }));
+    const { code, err } = await runCli([...COMMAND, "-o", "md"], memoryFiles({ ...FILES, "node1.txt": table }));
     assert.equal(code, 2);
     assert.match(err, /--live, --conntrack and --ledger are printed as -o table or -o json/);
   });
