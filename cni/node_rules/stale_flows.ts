@@ -1,3 +1,4 @@
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
 import { type ConntrackEntry, parseEntry } from "../../kernel/conntrack/entry.ts";
 import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filter.ts";
@@ -87,16 +88,15 @@ function forget(
     byPort.get(portKey(family, original.destinationPort)) ?? [];
   const socket = openConntrackSocket(syscalls);
   try {
-    const meant: ConntrackEntry[] = [];
-    for (const asked of questions(filters, () => flowCount(syscalls) ?? Number.POSITIVE_INFINITY)) {
-      socket.walk(dumpEntries(asked), (message) => {
-        const tuples = peekTuples(message.body);
-        // When the dump covers more flows than the filters, nearly all of them are skipped here.
-        if (tuples !== undefined && candidates(tuples).length === 0) return;
-        const entry = parseEntry(message);
-        if (candidates(entry).some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
-      });
-    }
+    const add = (meant: ConntrackEntry[], message: ReceivedMessage): void => {
+      const tuples = peekTuples(message.body);
+      // When the dump covers more flows than the filters, nearly all of them are skipped here.
+      if (tuples !== undefined && candidates(tuples).length === 0) return;
+      const entry = parseEntry(message);
+      if (candidates(entry).some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
+    };
+    const asked = questions(filters, () => flowCount(syscalls) ?? Number.POSITIVE_INFINITY);
+    const meant = asked.flatMap((filter) => socket.collect(dumpEntries(filter), (): ConntrackEntry[] => [], add));
     deleteEntries(socket, meant);
   } finally {
     socket.close();

@@ -39,13 +39,16 @@ export function isFlowOf({ original, reply }: FlowTuples, addresses: ReadonlySet
 export function deleteFlowsOf(syscalls: Syscalls, addresses: ReadonlySet<Address>): void {
   const socket = openConntrackSocket(syscalls);
   try {
-    const meant: ConntrackEntry[] = [];
-    for (const question of flowQuestions(addresses)) {
-      socket.walk(dumpEntries(question), (message) => {
-        const tuples = peekTuples(message.body);
-        if (tuples === undefined || isFlowOf(tuples, addresses)) meant.push(parseEntry(message));
-      });
-    }
+    const meant = flowQuestions(addresses).flatMap((question) =>
+      socket.collect(
+        dumpEntries(question),
+        (): ConntrackEntry[] => [],
+        (found, message) => {
+          const tuples = peekTuples(message.body);
+          if (tuples === undefined || isFlowOf(tuples, addresses)) found.push(parseEntry(message));
+        },
+      ),
+    );
     deleteEntries(
       socket,
       meant.filter((entry) => isFlowOf(entry, addresses)),

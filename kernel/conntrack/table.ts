@@ -45,10 +45,14 @@ export function visitEntries(
   filter: ConntrackFilter,
   visit: (entry: ConntrackEntry) => void,
 ): void {
-  socket.walk(dumpEntries(filter), (message) => {
-    const entry = parseEntry(message);
-    if (matchesFilter(filter, entry)) visit(entry);
-  });
+  socket.collect(
+    dumpEntries(filter),
+    () => visit,
+    (see, message) => {
+      const entry = parseEntry(message);
+      if (matchesFilter(filter, entry)) see(entry);
+    },
+  );
 }
 
 /** Returns the entries that match a filter. Use {@link visitEntries} where there may be many. */

@@ -241,29 +241,35 @@ export class NetlinkSocket {
         for (const received of copiedMessages(step.value)) messages.push(received);
       if (step.value) return messages;
     }
-    throw new NetlinkError(message.operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
+    throw interrupted(message);
   }
 
   /**
-   * Lists objects one by one, so that the memory used does not grow with their number.
+   * Lists objects one by one, so that the memory used does not grow with their number. When the kernel marks the list
+   * as interrupted, it starts again with an empty collection.
    *
-   * @param visit receives each message, whose body is valid only during the call. It must not use this socket. Its
+   * @param empty returns the collection of an attempt, without any object
+   * @param add receives each message, whose body is valid only during the call. It must not use this socket. Its
    *   exceptions are thrown at the end of the list, because unread messages would block the next list.
-   * @returns false when the kernel marks the list as interrupted: objects may be missing or listed twice
-   * @throws NetlinkError when the kernel refuses it
+   * @returns the collection of the attempt that nothing interrupted
+   * @throws NetlinkError when the kernel refuses, or every attempt was interrupted
    */
-  walk(message: Request, visit: (received: ReceivedMessage) => void): boolean {
-    let failure: { readonly error: unknown } | undefined;
-    const isConsistent = this.#dumpOnce(message, (received) => {
-      if (failure !== undefined) return;
-      try {
-        visit(received);
-      } catch (error) {
-        failure = { error };
-      }
-    });
-    if (failure !== undefined) throw failure.error;
-    return isConsistent;
+  collect<C>(message: Request, empty: () => C, add: (collected: C, received: ReceivedMessage) => void): C {
+    for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
+      const collected = empty();
+      let failure: { readonly error: unknown } | undefined;
+      const isConsistent = this.#dumpOnce(message, (received) => {
+        if (failure !== undefined) return;
+        try {
+          add(collected, received);
+        } catch (error) {
+          failure = { error };
+        }
+      });
+      if (failure !== undefined) throw failure.error;
+      if (isConsistent) return collected;
+    }
+    throw interrupted(message);
   }
 
   close(): void {
@@ -393,4 +399,8 @@ export class NetlinkSocket {
 function wayOut(protocol: number, errno: number): string {
   if (protocol !== NETLINK_NETFILTER || errno !== Errno.EPROTONOSUPPORT) return "";
   return " of nftables: the kernel has it with CONFIG_NF_TABLES and CONFIG_NF_CONNTRACK; try modprobe nf_tables nf_conntrack";
+}
+
+function interrupted({ operation }: Request): NetlinkError {
+  return new NetlinkError(operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
 }

@@ -105,10 +105,10 @@ describe("kernel/conntrack: in slices", () => {
 
   it("peekId returns the same ID as parseEntry", () => {
     const socket = open();
-    socket.walk(dumpEntries(), (message) => {
+    for (const message of socket.dump(dumpEntries())) {
       assert.equal(peekId(message.body), parseEntry(message).id);
       assert.equal(peekId(message.body.subarray(0, 8)), 0);
-    });
+    }
     socket.close();
   });
 

@@ -78,14 +78,17 @@ export function readOverview(socket: NetlinkSocket): RulesetOverview {
   const chains = socket
     .dump(nftablesRequest("list chains", { message: Message.GET_CHAIN, family: undefined, layout: chainLayout }, {}))
     .map((message) => chainOf(message.body));
-  const markWrites: MarkWrite[] = [];
   const rules = { message: Message.GET_RULE, family: undefined, layout: ruleLayout };
-  socket.walk(nftablesRequest("list rules", rules, {}), ({ body }) => {
-    const { header, attributes } = decodeBody(ruleLayout, body);
-    const bits = writtenMarkBits(attributes.instructions ?? []);
-    const { table = "", chain = "" } = attributes;
-    if (bits !== 0) markWrites.push({ family: familyName(header.family), table, chain, bits });
-  });
+  const markWrites = socket.collect(
+    nftablesRequest("list rules", rules, {}),
+    (): MarkWrite[] => [],
+    (found, { body }) => {
+      const { header, attributes } = decodeBody(ruleLayout, body);
+      const bits = writtenMarkBits(attributes.instructions ?? []);
+      const { table = "", chain = "" } = attributes;
+      if (bits !== 0) found.push({ family: familyName(header.family), table, chain, bits });
+    },
+  );
   return { tables, chains, markWrites };
 }
 

@@ -117,12 +117,17 @@ export function readForeignTables(
     const { table = "", name = "" } = attributes;
     tableOf(header.family, table)?.chains.set(name, { name, rules: [], base: baseOf(header.family, attributes) });
   }
-  socket.walk(listing("rules", Message.GET_RULE, ruleLayout), ({ body }) => {
-    const { header, attributes } = decodeBody(ruleLayout, body);
-    const { table = "", chain = "", handle = 0n } = attributes;
-    const found = tableOf(header.family, table)?.chains.get(chain);
-    found?.rules.push({ handle, steps: decodeSteps(attributes.instructions ?? []) });
-  });
+  const rules = socket.collect(
+    listing("rules", Message.GET_RULE, ruleLayout),
+    (): (readonly [{ readonly rules: ForeignRule[] } | undefined, ForeignRule])[] => [],
+    (found, { body }) => {
+      const { header, attributes } = decodeBody(ruleLayout, body);
+      const { table = "", chain = "", handle = 0n } = attributes;
+      const steps = decodeSteps(attributes.instructions ?? []);
+      found.push([tableOf(header.family, table)?.chains.get(chain), { handle, steps }]);
+    },
+  );
+  for (const [chain, rule] of rules) chain?.rules.push(rule);
   for (const { body } of socket.dump(listing("sets", Message.GET_SET, setLayout))) {
     const { header, attributes } = decodeBody(setLayout, body);
     const { table: name = "", name: set = "" } = attributes;
@@ -162,12 +167,14 @@ function readElements(
   { number, name: table }: MutableTable,
   set: string,
 ): readonly ForeignElement[] {
-  const found: ForeignElement[] = [];
   const kind = { type: messageType(Subsystem.NFTABLES, Message.GET_ELEMENTS), flags: 0, layout: elementLayout };
-  socket.walk(request(`list set ${table} ${set}`, kind, { family: number }, { table, set }), ({ body }) => {
-    if (found.length <= MOST_ELEMENTS) found.push(...(decodeBody(elementListLayout, body).attributes.elements ?? []));
-  });
-  return found;
+  return socket.collect(
+    request(`list set ${table} ${set}`, kind, { family: number }, { table, set }),
+    (): ForeignElement[] => [],
+    (found, { body }) => {
+      if (found.length <= MOST_ELEMENTS) found.push(...(decodeBody(elementListLayout, body).attributes.elements ?? []));
+    },
+  );
 }
 
 /** An element as the kernel reports it. */

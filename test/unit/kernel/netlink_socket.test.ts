@@ -199,27 +199,26 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual(socket.dump(dumpLinks()), []);
   });
 
-  it("walk visits each message as it comes, and returns whether the list was consistent", () => {
-    const walk = (
-      ...steps: readonly Uint8Array[]
-    ): { readonly isConsistent: boolean; readonly seen: readonly unknown[] } => {
-      const seen: unknown[] = [];
-      const { socket } = open(...steps);
-      return { isConsistent: socket.walk(dumpLinks(), ({ body }) => seen.push(body.at(-1))), seen };
-    };
+  it("collect adds each message as it comes, and begins again where the kernel marks the list as interrupted", () => {
+    const collected = (...steps: readonly Uint8Array[]): readonly unknown[] =>
+      open(...steps).socket.collect(
+        dumpLinks(),
+        (): unknown[] => [],
+        (seen, { body }) => seen.push(body.at(-1)),
+      );
     const [one, two] = [link(1, 1, MULTI), link(1, 2, MULTI)];
-    assert.deepEqual(walk(one, two, dumpEnd(1)), { isConsistent: true, seen: [1, 2] });
-    assert.deepEqual(walk(one, link(1, 2, MULTI | DUMP_INTR), dumpEnd(1)), { isConsistent: false, seen: [1, 2] });
+    assert.deepEqual(collected(one, two, dumpEnd(1)), [1, 2]);
+    assert.deepEqual(collected(one, link(1, 2, MULTI | DUMP_INTR), dumpEnd(1), link(2, 3, MULTI), dumpEnd(2)), [3]);
   });
 
   it("a list is read to its end before the exception of a visit is thrown", () => {
     const { socket, syscalls } = open(link(1, 1, MULTI), link(1, 2, MULTI), dumpEnd(1));
     const visited: unknown[] = [];
-    const visit = ({ body }: { readonly body: Uint8Array }): void => {
+    const visit = (_all: unknown, { body }: { readonly body: Uint8Array }): void => {
       visited.push(body.at(-1));
       throw new Error("visit");
     };
-    assert.throws(() => socket.walk(dumpLinks(), visit), { message: "visit" });
+    assert.throws(() => socket.collect(dumpLinks(), () => {}, visit), { message: "visit" });
     assert.deepEqual([visited, syscalls.unread], [[1], 0]);
   });
 
