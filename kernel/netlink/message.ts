@@ -144,14 +144,3 @@ export function requestAttributeAt(message: Request, offset: number): string | u
 function attributesOffset(layout: BodyLayout): number {
   return (structSize(layout.struct) + 3) & ~3;
 }
-
-/** Returns messages of one datagram with bodies that stay valid: one copy holds all of them. */
-export function copiedMessages(messages: readonly ReceivedMessage[]): readonly ReceivedMessage[] {
-  const [first, last] = [messages[0]?.body, messages.at(-1)?.body];
-  if (first === undefined || last === undefined) return [];
-  const start = first.byteOffset;
-  const copy = new Uint8Array(first.buffer, start, last.byteOffset + last.length - start).slice();
-  const own = ({ byteOffset, length }: Uint8Array): Uint8Array =>
-    copy.subarray(byteOffset - start, byteOffset - start + length);
-  return messages.map((message) => ({ ...message, body: own(message.body) }));
-}

@@ -5,7 +5,6 @@ import { check, type Syscalls } from "../syscall/syscalls.ts";
 import { dumpOutcome, NetlinkError, outcomeOf } from "./error.ts";
 import {
   ControlType,
-  copiedMessages,
   decodeMessages,
   encodeRequest,
   MessageFlag,
@@ -233,15 +232,11 @@ export class NetlinkSocket {
    * @throws NetlinkError when the kernel refuses, or every attempt was interrupted
    */
   dump(message: Request): readonly ReceivedMessage[] {
-    for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
-      const messages: ReceivedMessage[] = [];
-      const list = this.datagrams(message);
-      let step = list.next();
-      for (; step.done !== true; step = list.next())
-        for (const received of copiedMessages(step.value)) messages.push(received);
-      if (step.value) return messages;
-    }
-    throw interrupted(message);
+    return this.collect(
+      message,
+      (): ReceivedMessage[] => [],
+      (all, received) => all.push({ ...received, body: received.body.slice() }),
+    );
   }
 
   /**
@@ -269,7 +264,7 @@ export class NetlinkSocket {
       if (failure !== undefined) throw failure.error;
       if (isConsistent) return collected;
     }
-    throw interrupted(message);
+    throw new NetlinkError(message.operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
   }
 
   close(): void {
@@ -399,8 +394,4 @@ export class NetlinkSocket {
 function wayOut(protocol: number, errno: number): string {
   if (protocol !== NETLINK_NETFILTER || errno !== Errno.EPROTONOSUPPORT) return "";
   return " of nftables: the kernel has it with CONFIG_NF_TABLES and CONFIG_NF_CONNTRACK; try modprobe nf_tables nf_conntrack";
-}
-
-function interrupted({ operation }: Request): NetlinkError {
-  return new NetlinkError(operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
 }
