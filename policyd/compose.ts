@@ -1,3 +1,4 @@
+import { Startup } from "./startup.ts";
 import { randomInt } from "node:crypto";
 import { totalmem } from "node:os";
 import process from "node:process";
@@ -162,15 +163,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const node = new AttachmentRules({
     ...machine,
     ...presence,
-    watch: new RulesetWatch({ ruleset, clock, logger, portId }),
-    startEvents: () => {
-      const events = startNotificationThread({ calls: syscalls });
-      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
-      health.watch(events);
-      return events;
-    },
-    prepare: () => prepareStaticRules(tables, kernel, clock),
-    onObjects: (events) => policies.record(events),
     links: new LinkRemoval(links),
     flows,
     // Only policies pass established flows by an earlier verdict.
@@ -189,8 +181,23 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     },
     hostPorts: protection.hostPorts,
     policedBridge: configuration.policies ? bridge : undefined,
+    refusal: () => takeOver?.refusal,
+    follower: policies.follower,
+  });
+  const startup = new Startup({
+    ruleset,
+    watch: new RulesetWatch({ ruleset, clock, logger, portId }),
+    startEvents: () => {
+      const events = startNotificationThread({ calls: syscalls });
+      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
+      health.watch(events);
+      return events;
+    },
+    prepare: () => prepareStaticRules(tables, kernel, clock),
+    onObjects: (events) => policies.record(events),
     takeOver,
     follower: policies.follower,
+    onStart: () => node.started(),
   });
 
   // These report, to the runtime and to the API server.
@@ -213,8 +220,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     routes,
     nodeState.reconciler,
     beside,
-    // Starts the ruleset, after the others have made their claims.
     node,
+    // Starts the ruleset, after the others have made their claims.
+    startup,
     policies.progress,
     installation,
     networkCondition,

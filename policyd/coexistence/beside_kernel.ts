@@ -31,7 +31,7 @@ import {
   type Proxy,
 } from "./neighbouring_bridges.ts";
 
-/** The metric of our routes beside other bridges; routes to other nodes have another (policyd/routes/numbers.ts). */
+/** The metric of our routes beside other bridges; routes to other nodes have another (policyd/routes/own_routes.ts). */
 export const BESIDE_PRIORITY = 106;
 
 /** Errors that mean the change is already made or the link is gone. */

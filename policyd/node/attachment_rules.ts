@@ -1,7 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
@@ -9,12 +8,9 @@ import type { LinkRemoval } from "../attachments/link_removal.ts";
 import { bridgeProblems, demandPolicedBridge } from "../attachments/policed_bridge.ts";
 import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
 import { type Conflict, hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
-import type { Cancel } from "../lib/clock.ts";
-import type { TakeOver } from "../coexistence/take_over.ts";
 import type { PodGate } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { RulesetWatch } from "../ruleset/ruleset_watch.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
@@ -24,13 +20,6 @@ import { INET_TABLE } from "../ruleset/table_part.ts";
 
 export interface AttachmentRulesParts {
   readonly ruleset: Ruleset;
-  readonly watch: RulesetWatch;
-  /** Starts the thread that waits for the kernel's notifications. */
-  readonly startEvents: () => KernelNotifications;
-  /** Starts to prepare the rules that do not depend on objects; returns a function that ends it. */
-  readonly prepare?: () => Cancel;
-  /** Called when all objects have been read. */
-  readonly onObjects?: (events: KernelNotifications) => void;
   readonly links: LinkRemoval;
   readonly flows: FlowCleanup;
   /** Undefined where policies are not enforced. */
@@ -52,8 +41,8 @@ export interface AttachmentRulesParts {
   readonly hostPorts?: Pick<HostPortRefusals, "served" | "attached" | "detached">;
   /** The bridge on which pods have policies; undefined where none are enforced. */
   readonly policedBridge?: string | undefined;
-  /** Decides when the first rules may be written; undefined means at once. */
-  readonly takeOver?: Pick<TakeOver, "granted" | "refusal" | "problems" | "stop"> | undefined;
+  /** Returns why no rule may be written yet, if that has a reason of its own. */
+  readonly refusal?: () => string | undefined;
   /** Maintains further rules for pods; undefined where there are none. */
   readonly follower?: AttachmentFollower | undefined;
 }
@@ -61,8 +50,7 @@ export interface AttachmentRulesParts {
 /**
  * Maintains the node's tables: which source belongs to which pod's port, and the other rules of each pod.
  *
- * Nothing is written until everything has been read once, so the rules of an earlier daemon stay in force until this
- * one knows the desired state. A pod that registers meanwhile waits.
+ * A pod that registers before the rules are being written waits (startup.ts).
  */
 export class AttachmentRules implements PodGate {
   readonly #parts: AttachmentRulesParts;
@@ -72,20 +60,9 @@ export class AttachmentRules implements PodGate {
   /** Removals in progress, by the keys of attachments that may already be out of the registry. */
   readonly #leaving = new Map<string, Promise<void>>();
   #isStarted = false;
-  #events: KernelNotifications | undefined;
-  /** Resolves when changes by other programs are being reported. */
-  #watching: Promise<void> | undefined;
-  #endPreparation: Cancel | undefined;
-  #isStopped = false;
 
   constructor(parts: AttachmentRulesParts) {
     this.#parts = parts;
-  }
-
-  /** Starts slow work that needs no objects, so that pods waiting for the objects do not wait for this work too. */
-  begin(): void {
-    void this.#watch();
-    this.#endPreparation = this.#parts.prepare?.();
   }
 
   synced(): void {
@@ -102,8 +79,6 @@ export class AttachmentRules implements PodGate {
       const reason = conflict.error.message;
       logger.warn("host ports and masquerade are not in force", { pod: nameOf(attachment), reason });
     }
-    void this.#startRules();
-    if (this.#events !== undefined) this.#parts.onObjects?.(this.#events);
   }
 
   /**
@@ -125,24 +100,11 @@ export class AttachmentRules implements PodGate {
       });
   }
 
-  /** Watches for changes by other programs before it writes the first batch, so that no change is missed. */
-  async #startRules(): Promise<void> {
-    const { ruleset, follower, takeOver } = this.#parts;
-    await this.#watch();
-    await takeOver?.granted();
-    await follower?.prepared();
-    this.#endPreparation?.();
-    if (this.#isStopped) return;
-    ruleset.start();
+  /** Called when the rules are being written: registrations that waited go on. */
+  started(): void {
     this.#isStarted = true;
     for (const goOn of this.#registering.values()) goOn();
     this.#registering.clear();
-  }
-
-  #watch(): Promise<void> {
-    const { startEvents, watch } = this.#parts;
-    this.#events ??= startEvents();
-    return (this.#watching ??= watch.start(this.#events));
   }
 
   async register(attachment: AttachmentRecord): Promise<void> {
@@ -189,7 +151,7 @@ export class AttachmentRules implements PodGate {
 
   awaits(attachment: AttachmentRecord): string | undefined {
     if (!this.#registering.has(attachment)) return this.#parts.follower?.awaits?.(attachment);
-    return this.#parts.takeOver?.refusal ?? "policyd has not read all objects and tables yet";
+    return this.#parts.refusal?.() ?? "policyd has not read all objects and tables yet";
   }
 
   /**
@@ -332,21 +294,12 @@ export class AttachmentRules implements PodGate {
   }
 
   problems(): readonly string[] {
-    const { ruleset, attachments, policedBridge, takeOver } = this.#parts;
-    const { lastError } = ruleset.status();
-    const refusal = lastError === undefined ? [] : [`ruleset: ${lastError}`];
-    const ports = takeOver?.problems() ?? [];
-    return [...refusal, ...ports, ...bridgeProblems(attachments.values(), policedBridge)];
+    const { attachments, policedBridge } = this.#parts;
+    return bridgeProblems(attachments.values(), policedBridge);
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#parts.takeOver?.stop();
-    this.#endPreparation?.();
     this.#parts.lateFlowDeletion?.stop();
-    this.#parts.watch.stop();
-    this.#parts.ruleset.stop();
-    await this.#events?.stop();
   }
 }
 

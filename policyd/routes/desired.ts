@@ -8,7 +8,7 @@ import { linkLocalAddress } from "../../kernel/ip/mac.ts";
 import { atOnce, each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./pod_mtu.ts";
-import { PODS_TABLE, RULE_PRIORITY } from "./numbers.ts";
+import { PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
 import { obstacleProblems, ownObstacles } from "./obstacles.ts";
 import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken } from "./peer_routes.ts";

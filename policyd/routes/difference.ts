@@ -7,7 +7,7 @@ import type { RoutingRule } from "../../kernel/route/rule.ts";
 import { each, type Slices } from "../lib/sliced_work.ts";
 import type { Desired, DesiredEntries } from "./desired.ts";
 import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./route_kernel/kernel_state.ts";
-import { isOurs } from "./numbers.ts";
+import { isOurs } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import type { DesiredRoute } from "./peer_routes.ts";
 import { routeKey } from "./surroundings.ts";

@@ -4,7 +4,7 @@ import { atOnce } from "../lib/sliced_work.ts";
 import type { DesiredEntries } from "./desired.ts";
 import { type EntryState, entrySteps } from "./difference.ts";
 import type { KernelState, Step, TunnelState } from "./route_kernel/kernel_state.ts";
-import { ROUTE_PRIORITY } from "./numbers.ts";
+import { ROUTE_PRIORITY } from "./own_routes.ts";
 import type { PeerRoutes } from "./peer_routes.ts";
 import { peerOf } from "./peers.ts";
 import type { PlanUse, RoutePlan } from "./route_plan.ts";

@@ -7,7 +7,7 @@ import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import type { OwnRoute } from "./route_kernel/kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { LEAST_IPV6_MTU } from "./pod_mtu.ts";
-import { PODS_TABLE, ROUTE_PRIORITY } from "./numbers.ts";
+import { PODS_TABLE, ROUTE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
 import type { Peer } from "./peers.ts";

@@ -9,7 +9,7 @@ import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 import { MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../kernel/route/route.ts";
 import type { KernelState } from "./route_kernel/kernel_state.ts";
 import { isSameRoute, ownRoute } from "./difference.ts";
-import { PODS_TABLE } from "./numbers.ts";
+import { PODS_TABLE } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import type { DesiredRoute } from "./peer_routes.ts";
 import type { RoutePlan } from "./route_plan.ts";

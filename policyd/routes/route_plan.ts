@@ -1,7 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { addressKey } from "../../kernel/ip/address_key.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { PODS_TABLE } from "./numbers.ts";
+import { PODS_TABLE } from "./own_routes.ts";
 import { type DesiredRoute, type PeerRoutes, peerRoutes } from "./peer_routes.ts";
 import type { Peer } from "./peers.ts";
 import { routeKey, type RouteSurroundings } from "./surroundings.ts";

@@ -5,7 +5,7 @@ import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
 import { type Encapsulation } from "../configuration/schema.ts";
 import { podMtu } from "./pod_mtu.ts";
-import { isOurs, ROUTE_PRIORITY } from "./numbers.ts";
+import { isOurs, ROUTE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
 import { RouteContainment } from "./obstacles.ts";

@@ -3,7 +3,7 @@ import { type JudgedNodes, problemsIn } from "../../objects/nodes/node_verdict.t
 import type { Frame } from "./desired.ts";
 import { tunnelProblems } from "./difference.ts";
 import type { KernelState } from "./route_kernel/kernel_state.ts";
-import { isOurs } from "./numbers.ts";
+import { isOurs } from "./own_routes.ts";
 import { isExpected, isRelevant } from "./relevance.ts";
 import type { RoutePlan } from "./route_plan.ts";
 

@@ -1,5 +1,5 @@
 import type { TableBatch } from "./batch.ts";
-import type { PlanSources } from "./batch_plan.ts";
+import type { PlanSources } from "./batch_slices.ts";
 import { type TableKey, tableKey } from "./desired/desired_element.ts";
 import type { ElementPlace } from "./desired/desired_elements.ts";
 import type { ObjectPlace } from "./desired/desired_objects.ts";

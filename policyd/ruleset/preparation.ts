@@ -1,6 +1,6 @@
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
 import { emptyBatch, type TableBatch } from "./batch.ts";
-import type { TableSources } from "./batch_plan.ts";
+import type { TableSources } from "./batch_slices.ts";
 import { type SetDifference, setDifference } from "./difference.ts";
 import { NO_ELEMENTS } from "./observed/mirror.ts";
 import { elementsWork, type Room } from "./batch_work.ts";

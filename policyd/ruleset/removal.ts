@@ -1,6 +1,6 @@
 import type { SetName } from "../../kernel/nftables/encode/change.ts";
 import { emptyBatch, type TableBatch } from "./batch.ts";
-import type { TableSources } from "./batch_plan.ts";
+import type { TableSources } from "./batch_slices.ts";
 import type { MirroredSet } from "./observed/mirror.ts";
 import { removalsWork, type Room } from "./batch_work.ts";
 

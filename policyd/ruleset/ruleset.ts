@@ -58,7 +58,7 @@ type Phase = "stopped" | "unread" | "read";
  * kernel, for the changed keys only. If a batch fails, everything stays pending. The mirror is then read again from the
  * kernel before the next batch, since only the answer of the batch may have been lost.
  *
- * A large number of new objects is committed in slices, with turns of the event loop in between (batch_plan.ts).
+ * A large number of new objects is committed in slices, with turns of the event loop in between (batch_slices.ts).
  */
 export class Ruleset {
   readonly #options: RulesetOptions;

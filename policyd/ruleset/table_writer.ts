@@ -2,7 +2,7 @@ import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { changesOf, type TableBatch } from "./batch.ts";
-import { type Following, nextBatch } from "./batch_plan.ts";
+import { type Following, nextBatch } from "./batch_slices.ts";
 import { tableKey } from "./desired/desired_element.ts";
 import type { DesiredElements } from "./desired/desired_elements.ts";
 import type { DesiredObjects, ObjectPlace } from "./desired/desired_objects.ts";

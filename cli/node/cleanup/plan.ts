@@ -1,4 +1,4 @@
-import { isOurs as isOurRoute, RULE_PRIORITY } from "../../../policyd/routes/numbers.ts";
+import { isOurs as isOurRoute, RULE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
 import { isOurTable, OUR_TABLES } from "../our_tables.ts";
 import { attachedPods } from "./attached.ts";
 import { files, flows, server, state } from "./files.ts";

@@ -3,7 +3,7 @@ import { networkAddress } from "../../../kernel/ip/cidr.ts";
 import { isReached } from "../../../kernel/closed_port_probe.ts";
 import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
-import { isOurs } from "../../../policyd/routes/numbers.ts";
+import { isOurs } from "../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { DirectRoute, NodeAddress, NodeLink } from "../doctor/facts.ts";
 

@@ -1,3 +1,4 @@
+import { TUNNEL } from "../../routes/tunnel.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 
 /** Only privileged programs bind the ports below it. */
@@ -10,7 +11,7 @@ const NODE_PORTS: PortRange = { first: 30_000, last: 32_767 };
 /** Ports of a node's own programs: etcd, VXLAN tunnels, the API server, the kubelet and their neighbours. */
 const KNOWN_PORTS: readonly PortRange[] = [
   { first: 2379, last: 2380 },
-  { first: 4789, last: 4789 },
+  { first: TUNNEL.port, last: TUNNEL.port },
   { first: 6443, last: 6443 },
   { first: 8472, last: 8472 },
   { first: 10_248, last: 10_260 },

@@ -17,7 +17,13 @@ import {
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
-import { brakeHooks, crowdingChains, CrowdingReason, crowdingSets, limitHooks } from "./over_limit.ts";
+import {
+  brakeHooks,
+  crowdingChains,
+  CrowdingReason,
+  crowdingSets,
+  limitHooks,
+} from "../connection_limit/limit_rules.ts";
 import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Direction } from "./profile.ts";

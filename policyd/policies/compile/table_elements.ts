@@ -1,7 +1,7 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import { CROWDING_SETS } from "./over_limit.ts";
+import { CROWDING_SETS } from "../connection_limit/limit_rules.ts";
 import { POLICY_SETS, POLICY_TABLE } from "./policy_table.ts";
 import type { Direction } from "./profile.ts";
 

@@ -41,7 +41,7 @@ import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../../kernel/sysctl.ts";
 import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
-import { PODS_TABLE, ROUTE_PRIORITY } from "../numbers.ts";
+import { PODS_TABLE, ROUTE_PRIORITY } from "../own_routes.ts";
 import { TUNNEL } from "../tunnel.ts";
 
 /** Attempts to read a list that changes while it is read. */

@@ -1,3 +1,4 @@
+import { Startup } from "../../../policyd/startup.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -107,19 +108,6 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
   });
   const component = new AttachmentRules({
     ruleset,
-    watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
-    startEvents: () => {
-      begun.push("events");
-      return {
-        subscribe: () => Promise.reject(new DrawbridgeError("ERR_UNAVAILABLE", "none here")),
-        stop: () => Promise.resolve(),
-      };
-    },
-    prepare: () => {
-      begun.push("preparation");
-      return () => void begun.push("end of preparation");
-    },
-    onObjects: () => void begun.push("objects"),
     links: new LinkRemoval({
       batch: (requests) => requests.map((request) => ({ request, error: undefined, messages: [] })),
       inBackground: (request) => {
@@ -148,13 +136,31 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     furtherElements: () => [],
     follower: isFollowed ? follower : undefined,
   });
+  const startup = new Startup({
+    ruleset,
+    watch: new RulesetWatch({ ruleset, clock, logger, portId: 1 }),
+    startEvents: () => {
+      begun.push("events");
+      return {
+        subscribe: () => Promise.reject(new DrawbridgeError("ERR_UNAVAILABLE", "none here")),
+        stop: () => Promise.resolve(),
+      };
+    },
+    prepare: () => {
+      begun.push("preparation");
+      return () => void begun.push("end of preparation");
+    },
+    onObjects: () => void begun.push("objects"),
+    follower: isFollowed ? follower : undefined,
+    onStart: () => component.started(),
+  });
   const source = { start: () => {}, stop: () => {}, problems: () => [], find: () => undefined, count: () => 0 };
   const parts = {
     version: "1",
     nodeName: "n",
     source,
     attachments,
-    components: [component],
+    components: [component, startup],
     logger,
     events: recordingNotices(),
     clock,

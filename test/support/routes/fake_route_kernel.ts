@@ -9,7 +9,7 @@ import type {
   Step,
   TunnelState,
 } from "../../../policyd/routes/route_kernel/kernel_state.ts";
-import { ROUTE_PRIORITY } from "../../../policyd/routes/numbers.ts";
+import { ROUTE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 
 /** An in-memory {@link RouteKernel} for tests, which refuses what the kernel refuses. */

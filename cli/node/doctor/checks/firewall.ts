@@ -1,3 +1,4 @@
+import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { ruleNumber } from "../../../../kernel/iptables/save_text.ts";
 import { seen } from "../diagnose.ts";
 import type { NodeFacts } from "../facts.ts";
@@ -88,11 +89,11 @@ function wayOut(lost: LostFlows, bridge: string): string {
   const isTunnel = lost.flows.some(({ need }) => need === "node to node by the tunnel");
   switch (ownerOf(lost)) {
     case "firewalld": {
-      const tunnel = isTunnel ? " --add-port=4789/udp --permanent; firewall-cmd" : "";
+      const tunnel = isTunnel ? ` --add-port=${TUNNEL.port}/udp --permanent; firewall-cmd` : "";
       return `firewall-cmd${tunnel} --permanent --zone=trusted --add-interface=${bridge} && firewall-cmd --reload`;
     }
     case "ufw":
-      return `ufw allow in on ${bridge} && ufw route allow in on ${bridge} && ufw route allow out on ${bridge}${isTunnel ? " && ufw allow 4789/udp" : ""}`;
+      return `ufw allow in on ${bridge} && ufw route allow in on ${bridge} && ufw route allow out on ${bridge}${isTunnel ? ` && ufw allow ${TUNNEL.port}/udp` : ""}`;
     case "Docker":
       return `${program} -I DOCKER-USER -i ${bridge} -j ACCEPT; ${program} -I DOCKER-USER -o ${bridge} -j ACCEPT; or "ip-forward-no-drop": true in /etc/docker/daemon.json and ${program} -P FORWARD ACCEPT`;
     case "Calico":

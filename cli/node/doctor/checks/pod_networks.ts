@@ -2,7 +2,7 @@ import { type Cidr, cidrContains, formatCidr } from "../../../../kernel/ip/cidr.
 import { bitsOf } from "../../../../kernel/ip/address.ts";
 import { type FoundRoute, MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { doOverlap } from "../../../../objects/nodes/node_claims.ts";
-import { isOurs } from "../../../../policyd/routes/numbers.ts";
+import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { obstacleWords, ownObstacles, peerObstacles, RouteContainment } from "../../../../policyd/routes/obstacles.ts";
 import { seen } from "../diagnose.ts";

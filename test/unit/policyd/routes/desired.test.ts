@@ -7,7 +7,7 @@ import { type Desired, desiredRoutes, planRoutes } from "../../../../policyd/rou
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
 import { podMtu } from "../../../../policyd/routes/pod_mtu.ts";
-import { PODS_TABLE } from "../../../../policyd/routes/numbers.ts";
+import { PODS_TABLE } from "../../../../policyd/routes/own_routes.ts";
 import type { RouteOptions } from "../../../../policyd/routes/surroundings.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { tunnelMac } from "../../../../policyd/routes/tunnel_mac.ts";

@@ -10,7 +10,7 @@ import { type Desired, desiredRoutes } from "../../../../policyd/routes/desired.
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "../../../../policyd/routes/difference.ts";
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
 import type { KernelState, Step } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
-import { isOurs } from "../../../../policyd/routes/numbers.ts";
+import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import { peersOf } from "../../../../policyd/routes/peers.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";

@@ -12,7 +12,7 @@ import type { Node, ObjectChange } from "../../../../objects/model.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
-import { isOurs } from "../../../../policyd/routes/numbers.ts";
+import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 

@@ -14,7 +14,7 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import { FAMILIES } from "./port_fields.ts";
+import { FAMILIES } from "../compile/port_fields.ts";
 
 /** The names of the sets, each followed by the family's digit. */
 export const CROWDING_SETS = {
