@@ -5,7 +5,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { deleteLink, type Link } from "../../kernel/route/link.ts";
+import { deleteLink, type LinkIdentity } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
@@ -276,7 +276,7 @@ function shape(hostSocket: NetlinkSocket, hostIndex: number, wiring: Wiring, sha
 }
 
 /** The index of a veth's other end. Kernels before 5.10 omit it when both indexes are the same (nla_put_iflink). */
-function peerIndex({ peer, index }: Link): number {
+function peerIndex({ peer, index }: LinkIdentity): number {
   return peer ?? index;
 }
 
