@@ -41,17 +41,23 @@ export function bitsOf(family: Family): 32 | 128 {
  * @returns the address, or undefined when the text is not one
  */
 export function tryParseIpv4(text: string): Ipv4Address | undefined {
-  const parts = text.split(".");
-  if (parts.length !== 4) return undefined;
   let value = 0;
-  for (let i = 0; i < 4; i++) {
-    const part = parts[i] ?? "";
-    const number = Number(part);
-    // Printing the number again shows whether the text was plain: no sign, no leading zero, no exponent.
-    if (!(number >= 0 && number <= 255) || String(number) !== part) return undefined;
-    value = value * 256 + number;
+  let part = -1;
+  let parts = 0;
+  for (let i = 0; i <= text.length; i++) {
+    const c = i === text.length ? 46 : text.charCodeAt(i);
+    if (c >= 48 && c <= 57) {
+      if (part === 0) return undefined;
+      part = (part < 0 ? 0 : part * 10) + (c - 48);
+      if (part > 255) return undefined;
+    } else if (c === 46) {
+      if (part < 0 || parts === 4) return undefined;
+      value = value * 256 + part;
+      parts++;
+      part = -1;
+    } else return undefined;
   }
-  return value as Ipv4Address;
+  return parts === 4 ? (value as Ipv4Address) : undefined;
 }
 
 /**
