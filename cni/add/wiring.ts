@@ -13,6 +13,7 @@ import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../names_and_macs.ts";
 import { type AddResult, defaultRoute, type Dns, type ResultRoute } from "../result.ts";
+import { hostRoute } from "./host_route.ts";
 import { decideShaping, type Shaping } from "./shaping.ts";
 
 /** The complete plan of an attachment, decided before the first request to the kernel. */
@@ -195,12 +196,6 @@ export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
 /** Tolerates an existing route: policyd adds a missing one, and may have been faster. */
 function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
   return { request: newRoute(hostRoute(destination, bridgeIndex)), tolerates: "EEXIST" };
-}
-
-/** Returns the node's route to a pod's address that no subnet of the bridge contains. */
-export function hostRoute(destination: Cidr, bridgeIndex: number): RouteSpec {
-  const family = cidrFamily(destination);
-  return { family, destination, gateway: undefined, outputInterface: bridgeIndex, onLink: false };
 }
 
 /**

@@ -21,7 +21,8 @@ import {
 import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "./localhost_ports.ts";
 import { macCheckElements, macCheckRules, macCheckSets } from "./mac_check.ts";
 import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerade.ts";
-import { asksForNodeRules, unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
+import { asksForNodeRules } from "../attachment/node_rules_need.ts";
+import { unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
 import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "./our_tables.ts";
 import type { SetElements } from "./set_elements.ts";
 

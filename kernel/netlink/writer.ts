@@ -1,5 +1,6 @@
-/** Whether this machine stores the low byte first. Netlink uses the byte order of the machine. */
-export const littleEndian: boolean = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
+import { littleEndian } from "../byte_order.ts";
+
+export { littleEndian };
 
 /** Small writers come by the thousand, so they share buffers of this size instead of allocating their own. */
 const POOL_BYTES = 16 * 1024;

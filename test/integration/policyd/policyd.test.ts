@@ -15,7 +15,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { askPolicyd } from "../../../cni/attachment/policyd_client.ts";
-import { writeAttachment } from "../../../cni/attachment/attachment.ts";
+import { writeAttachment } from "../../../cni/attachment/attachment_writer.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { realFileSystem, useTemporaryDirectory } from "../../support/ipam/address_store.ts";

@@ -1,6 +1,10 @@
 import path from "node:path";
 import type { PluginMachine } from "../../../cni/host.ts";
-import * as adding from "../../../cni/add/add.ts";
+import * as registering from "../../../cni/attachment/registration.ts";
+import * as loopback from "../../../cni/loopback.ts";
+import * as unwiring from "../../../cni/del/wiring_removal.ts";
+import * as deleting from "../../../cni/deleting.ts";
+import * as adding from "../../../cni/adding.ts";
 import * as nodeRules from "../../../cni/node_rules/node_rules.ts";
 import * as rare from "../../../cni/rare.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
@@ -66,6 +70,10 @@ export function fakeNode(root: string): FakeNode {
     files: systemFileSystem(syscalls),
     sha256,
     adding: () => adding,
+    deleting: () => deleting,
+    unwiring: () => unwiring,
+    loopback: () => loopback,
+    registering: () => registering,
     nodeRules: () => nodeRules,
     rare: () => rare,
     programs: () => {

@@ -7,8 +7,8 @@ import {
   readAttachment,
   removeAttachment,
   type UnreadableAttachment,
-  writeAttachment,
 } from "../../../../cni/attachment/attachment.ts";
+import { writeAttachment } from "../../../../cni/attachment/attachment_writer.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";

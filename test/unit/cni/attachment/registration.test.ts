@@ -1,16 +1,10 @@
 import assert from "node:assert/strict";
-import { decodeConfiguration } from "../../../../cni/configuration/configuration.ts";
+import { decodeConfiguration } from "../../../../cni/configuration/decoding.ts";
 import { detachShape, networkShape } from "../../../../cni/configuration/network_input.ts";
 import type { PluginMachine } from "../../../../cni/host.ts";
 import * as nodeRules from "../../../../cni/node_rules/node_rules.ts";
-import {
-  detachAccess,
-  policydAccess,
-  register,
-  type RegistrationAccess,
-  unregister,
-  type Unregistration,
-} from "../../../../cni/attachment/registration.ts";
+import { detachAccess, policydAccess, type RegistrationAccess } from "../../../../cni/configuration/policyd_access.ts";
+import { register, unregister, type Unregistration } from "../../../../cni/attachment/registration.ts";
 import type { Waiting } from "../../../../kernel/waiting.ts";
 import { frame } from "../../../../cni/attachment/message_frame.ts";
 import { parseRequest, type PolicydReply, replyToJson } from "../../../../cni/attachment/policyd_messages.ts";

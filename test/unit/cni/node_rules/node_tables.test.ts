@@ -13,7 +13,7 @@ import {
 } from "../../../../cni/node_rules/node_tables.ts";
 import { claimIn, withdrawFrom } from "../../../../cni/node_rules/node_rules.ts";
 import { recordedRules } from "../../../../cni/configuration/node_rules_configuration.ts";
-import { MOST_NETWORKS } from "../../../../cni/attachment/attachment_decoder.ts";
+import { MOST_NETWORKS } from "../../../../cni/attachment/attachment_writer.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";

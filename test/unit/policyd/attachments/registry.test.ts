@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { writeAttachment } from "../../../../cni/attachment/attachment.ts";
+import { writeAttachment } from "../../../../cni/attachment/attachment_writer.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { realFileSystem, useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
-import { writeAttachment } from "../../../../cni/attachment/attachment.ts";
+import { writeAttachment } from "../../../../cni/attachment/attachment_writer.ts";
 import { type FileSight, sightOf } from "../../../../kernel/file.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
