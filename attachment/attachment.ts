@@ -1,11 +1,12 @@
+import type { StoreFileSystem } from "../ipam/file_system.ts";
+import { isInterfaceName, isName, type Owner } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import { type Address, formatAddress } from "../kernel/ip/address.ts";
-import { type Cidr, formatCidr } from "../kernel/ip/cidr.ts";
+import type { Address } from "../kernel/ip/address.ts";
+import type { Cidr } from "../kernel/ip/cidr.ts";
 import type { MacAddress } from "../kernel/ip/mac.ts";
 import { decodeAttachment } from "./attachment_decoder.ts";
+import { directoryOf, fileNameOf, MAX_RECORD_BYTES, pathsOf } from "./attachment_writer.ts";
 import { forgetEnded } from "./ended.ts";
-import type { StoreFileSystem } from "../ipam/file_system.ts";
-import { expectNetworkName, expectOwner, isInterfaceName, isName, type Owner } from "../ipam/owner.ts";
 
 /** A published port: packets to `hostPort` of the node (of `hostIp`, if given) go to `containerPort`. */
 export interface PortMapping {
@@ -82,53 +83,6 @@ export interface AttachmentRecord {
 export interface UnreadableAttachment {
   readonly path: string;
   readonly reason: string;
-}
-
-/** The largest record; one with some hundred port mappings is smaller. A larger file is not read. */
-const MAX_RECORD_BYTES = 64 * 1024;
-
-/**
- * Writes the record of an attachment, replacing an older one.
- *
- * The text is written under another name and then renamed: readers see either the old or the new record as a whole,
- * even after SIGKILL. That name is fixed, so a killed call leaves at most one such file per attachment, which the next
- * write or {@link removeAttachment} deletes. CNI allows no two concurrent calls for one attachment; if a runtime breaks
- * that, the worst result is a torn record, which readers tolerate. Nothing is synced: the directory is on a tmpfs, and
- * is meant to be lost at a reboot.
- *
- * @param runDirectory usually `/run/drawbridge`
- * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names or a record too large, ERR_STORE
- */
-export function writeAttachment(runDirectory: string, record: AttachmentRecord, files: StoreFileSystem): void {
-  const { directory, path, scratch } = pathsOf(runDirectory, record.network, record);
-  const text = JSON.stringify(attachmentToJson(record));
-  const size = new TextEncoder().encode(text).length;
-  if (size > MAX_RECORD_BYTES) {
-    throw new DrawbridgeError(
-      "ERR_CONFIGURATION",
-      `attachment record of ${record.containerId}: ${size} bytes; expected at most ${MAX_RECORD_BYTES}: use fewer port mappings`,
-    );
-  }
-  files.makeDirectory(directory, 0o700);
-  try {
-    if (!files.createFile(scratch, text)) {
-      files.unlink(scratch);
-      if (!files.createFile(scratch, text)) {
-        throw new DrawbridgeError(
-          "ERR_STORE",
-          `cannot create ${scratch}: another call for this attachment is under way`,
-        );
-      }
-    }
-    files.rename(scratch, path);
-  } catch (error) {
-    try {
-      files.unlink(scratch);
-    } catch (second) {
-      if (!(second instanceof DrawbridgeError)) throw second;
-    }
-    throw error;
-  }
 }
 
 /**
@@ -253,52 +207,4 @@ function readRecord(path: string, network: string, fileName: string, files: Stor
     if (!(error instanceof DrawbridgeError)) throw error;
     return { kind: "unreadable", reason: error.message };
   }
-}
-
-/** Returns a record for JSON, with its addresses as text; `attachmentFromJson` reads it. */
-export function attachmentToJson(record: AttachmentRecord): object {
-  const { policyd, host } = record;
-  return {
-    ...record,
-    addresses: record.addresses.map(formatCidr),
-    portMappings: record.portMappings.map((mapping) => ({
-      ...mapping,
-      hostIp: mapping.hostIp === undefined ? undefined : formatAddress(mapping.hostIp),
-    })),
-    ...(policyd === undefined
-      ? {}
-      : {
-          policyd: {
-            serviceCidrs: policyd.serviceCidrs.map(formatCidr),
-            nonMasqueradeCidrs: policyd.nonMasqueradeCidrs.map(formatCidr),
-          },
-        }),
-    ...(host === undefined
-      ? {}
-      : {
-          host: {
-            ...host,
-            bridgeAddresses: host.bridgeAddresses.map(formatCidr),
-            routes: host.routes.map(formatCidr),
-          },
-        }),
-  };
-}
-
-/** Returns at most 200 + 1 + 15 + 5 bytes; the scratch name has one more, and a file name may have 255. */
-function fileNameOf(owner: Owner): string {
-  return `${owner.containerId}:${owner.ifname}.json`;
-}
-
-/** Returns the paths of an attachment. The alphabets that {@link expectOwner} enforces make them unambiguous. */
-function pathsOf(runDirectory: string, network: string, owner: Owner) {
-  expectOwner(owner);
-  const directory = directoryOf(runDirectory, network);
-  const fileName = fileNameOf(owner);
-  return { directory, fileName, path: `${directory}/${fileName}`, scratch: `${directory}/.${fileName}` };
-}
-
-function directoryOf(runDirectory: string, network: string): string {
-  expectNetworkName(network);
-  return `${runDirectory}/attachments/${network}`;
 }

@@ -1,12 +1,10 @@
+import { expectContainerId, expectInterfaceName, expectNetworkName, isDirectoryPath } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { parseAddress } from "../kernel/ip/address.ts";
 import { type Cidr, parseCidr } from "../kernel/ip/cidr.ts";
 import { parseMac } from "../kernel/ip/mac.ts";
 import type { AttachmentRecord, Bandwidth, PortMapping, RecordedHost, RecordedRules } from "./attachment.ts";
-import { isDirectoryPath, expectContainerId, expectInterfaceName, expectNetworkName } from "../ipam/owner.ts";
-
-/** The most networks that one list of a record may have: each is an element of a set, for each port or address. */
-export const MOST_NETWORKS = 256;
+import { MOST_NETWORKS } from "./attachment_writer.ts";
 
 /**
  * Reads the text of an attachment record; unknown fields are ignored.

@@ -3,6 +3,9 @@ import { DrawbridgeError } from "../kernel/error.ts";
 /** The longest message between the plugin and policyd, in bytes without its line end. */
 export const LONGEST_MESSAGE = 64 * 1024;
 
+/** The longest time, in milliseconds, that a client of the daemon may announce to wait. */
+export const LONGEST_WAIT = 120_000;
+
 const LINE_FEED = 10;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });

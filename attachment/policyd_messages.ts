@@ -1,7 +1,9 @@
-import { DrawbridgeError, type ErrorCode } from "../kernel/error.ts";
-import { type AttachmentRecord, attachmentToJson } from "./attachment.ts";
-import { attachmentFromJson, expectString, JsonObject } from "./attachment_decoder.ts";
+import { LONGEST_WAIT } from "./message_frame.ts";
 import { expectNetworkName, expectOwner } from "../ipam/owner.ts";
+import { DrawbridgeError, type ErrorCode } from "../kernel/error.ts";
+import type { AttachmentRecord } from "./attachment.ts";
+import { attachmentFromJson, expectString, JsonObject } from "./attachment_decoder.ts";
+import { attachmentToJson } from "./attachment_writer.ts";
 
 /**
  * The version of the messages between the plugin and policyd. Each request is answered by one reply, in order.
@@ -9,9 +11,6 @@ import { expectNetworkName, expectOwner } from "../ipam/owner.ts";
  * The messages are here because both sides need them and the plugin imports nothing of policyd.
  */
 export const MESSAGE_VERSION = 1;
-
-/** The longest time, in milliseconds, that a client may announce to wait. */
-export const LONGEST_WAIT = 120_000;
 
 /** The names of an attachment, which also name its record. */
 export interface AttachmentName {

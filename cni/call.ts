@@ -1,12 +1,16 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import { writeAll } from "../kernel/file.ts";
 import { type NativeCalls, nativeMachineCalls, nativeProgramCalls } from "../kernel/syscall/native.ts";
-import type * as Adding from "./add/add.ts";
+import type * as Adding from "./adding.ts";
+import type * as Unwiring from "./del/wiring_removal.ts";
+import type * as Deleting from "./deleting.ts";
 import { CniError, formatCniError, toCniError } from "./error.ts";
 import { machine, type PluginMachine } from "./host.ts";
-import type * as NodeRules from "./pod_rules.ts";
+import type * as Loopback from "./loopback.ts";
 import { errorVersion, faceOf, nameOf, runVerb } from "./plugin.ts";
+import type * as NodeRules from "./pod_rules.ts";
 import type * as Rare from "./rare.ts";
+import type * as Registering from "./registration.ts";
 import { readStdin } from "./standard_input.ts";
 
 const STDIN = 0;
@@ -52,7 +56,11 @@ function nativeMachine(): PluginMachine {
   return machine(nativeMachineCalls(), {
     sha256: native.sha256,
     /* oxlint-disable no-unsafe-type-assertion -- the module of each path has this type */
-    adding: () => native.load("cni/add/add.js") as typeof Adding,
+    adding: () => native.load("cni/adding.js") as typeof Adding,
+    unwiring: () => native.load("cni/del/wiring_removal.js") as typeof Unwiring,
+    loopback: () => native.load("cni/loopback.js") as typeof Loopback,
+    deleting: () => native.load("cni/deleting.js") as typeof Deleting,
+    registering: () => native.load("cni/registration.js") as typeof Registering,
     nodeRules: () => native.load("cni/pod_rules.js") as typeof NodeRules,
     rare: () => native.load("cni/rare.js") as typeof Rare,
     /* oxlint-enable no-unsafe-type-assertion */

@@ -1,23 +1,33 @@
-import { listAttachmentNames, readAttachment } from "../attachment/attachment.ts";
-import { type StoreFileSystem, systemFileSystem } from "../ipam/file_system.ts";
-import { rememberingSysctl } from "../attachment/original_settings.ts";
-import { AddressStore, type Holding } from "../ipam/store.ts";
-import { acquireFileLock } from "../kernel/file_lock.ts";
-import { readBootId } from "../kernel/file.ts";
-import { procSysctl, type Sysctl } from "../kernel/sysctl.ts";
-import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
-import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
-import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
-import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../kernel/syscall/syscalls.ts";
 import type { Sha256 } from "../attachment/names_and_macs.ts";
-import type * as Adding from "./add/add.ts";
+import { type StoreFileSystem, systemFileSystem } from "../ipam/file_system.ts";
+import { AddressStore, type Holding } from "../ipam/store.ts";
+import { readBootId } from "../kernel/file.ts";
+import { acquireFileLock } from "../kernel/file_lock.ts";
+import type { BpfCalls } from "../kernel/syscall/bpf_calls.ts";
+import type { FileReadCalls } from "../kernel/syscall/file_calls.ts";
+import type { MachineCalls } from "../kernel/syscall/machine_calls.ts";
+import type { ProgramCalls } from "../kernel/syscall/program_calls.ts";
+import type { Syscalls } from "../kernel/syscall/syscalls.ts";
+import { procSysctl, type Sysctl } from "../kernel/sysctl.ts";
+import type * as Adding from "./adding.ts";
+import type * as Unwiring from "./del/wiring_removal.ts";
+import type * as Deleting from "./deleting.ts";
+import type * as Loopback from "./loopback.ts";
 import type * as NodeRules from "./pod_rules.ts";
 import type * as Rare from "./rare.ts";
+import type * as Registering from "./registration.ts";
 
 /** The modules that are loaded on their first use: reading all of them would take a third of a call (docs/measurements/plugin.md). */
 export interface LazyModules {
+  /** ADD itself, and what ADD and CHECK read of a configuration. */
   adding(): typeof Adding;
+  /** DEL, and reading what exists of an attachment. */
+  deleting(): typeof Deleting;
+  /** Removes links, unless the daemon has done that. */
+  unwiring(): typeof Unwiring;
+  loopback(): typeof Loopback;
+  /** Calls the daemon. */
+  registering(): typeof Registering;
   /** Writes nftables: few calls need it. */
   nodeRules(): typeof NodeRules;
   /** The parts that most calls on a node do not need. */
@@ -71,23 +81,11 @@ export function openStore(
   });
 }
 
-/** Yields the addresses that pods of a network hold in a store, by their records of this boot. */
-export function* recordedHoldings(
-  node: PluginMachine,
-  {
-    name,
-    runDir,
-    ipam,
-  }: { readonly name: string; readonly runDir: string; readonly ipam: { readonly dataDir: string } },
-): Generator<Holding> {
-  for (const owner of listAttachmentNames(runDir, name, node.files)) {
-    const record = readAttachment(runDir, name, owner, node.files);
-    if (record === undefined || record.bootId !== node.bootId() || record.dataDir !== ipam.dataDir) continue;
-    yield { owner, addresses: record.addresses.map(({ address }) => address) };
-  }
-}
-
 /** Returns the node's settings, and remembers the original ones: like a foreign bridge, they outlive an uninstall. */
 export function rememberingSettings(node: PluginMachine, runDirectory: string): Sysctl {
-  return rememberingSysctl(node.sysctl, { files: node.files, runDirectory, bootId: () => node.bootId() });
+  const place = { files: node.files, runDirectory, bootId: () => node.bootId() };
+  return {
+    read: (key) => node.sysctl.read(key),
+    write: (key, value) => node.rare().rememberingSysctl(node.sysctl, place).write(key, value),
+  };
 }

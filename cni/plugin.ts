@@ -1,44 +1,26 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import {
-  type BridgeConfiguration,
-  bridgeConfiguration,
-  decodeConfiguration,
-  networkConfiguration,
-  networkName,
-} from "./configuration/configuration.ts";
-import { del } from "./del/del.ts";
-import {
-  addressGiver,
-  type AddressTaker,
-  addressTaker,
-  checkGiver,
-  collectOfGiver,
-  delegatedDirectory,
-  isForeignIpam,
-  networkShapeFor,
-  type PluginInput,
-  statusOfGiver,
-} from "./delegation/foreign_ipam.ts";
+import type { BridgeConfiguration } from "./configuration/configuration.ts";
+import { decodeConfiguration, networkName } from "./configuration/decoding.ts";
 import {
   type DetachConfiguration,
   detachConfiguration,
   releaseConfiguration,
 } from "./configuration/detach_configuration.ts";
+import { type DetachInput, detachShape, type NetworkInput } from "./configuration/network_input.ts";
+import { detachEnded } from "./del/marked_sandboxes.ts";
+import type { AddressTaker } from "./delegation/address_taker.ts";
+import { delegatedDirectory, isForeignIpam, networkShapeFor, type PluginInput } from "./delegation/ipam_choice.ts";
 import { type Attachment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
-import { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
-import { detachEnded } from "./gc/ended.ts";
-import type { Decoded, Shape } from "./json.ts";
-import { checkLoopback, loopbackResult, setLoopback } from "./loopback.ts";
-import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import type { PluginMachine } from "./host.ts";
+
+import type { Decoded, Shape } from "./json.ts";
+
+import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
-import { chainedResult, previousResult, unchangedResult } from "./configuration/previous_result.ts";
-import { type AddResult, resultObject } from "./result.ts";
-import { type DetachInput, detachShape, type NetworkInput } from "./configuration/network_input.ts";
+import type { AddResult } from "./result.ts";
 import { type CniVersion, negotiateVersion, supportedVersions } from "./version.ts";
-import { noteOutcome } from "./status/attach_outcome.ts";
 
 export { machine } from "./host.ts";
 
@@ -134,24 +116,31 @@ function runAdd(
   networkName(input);
   const version = negotiateVersion(input.cniVersion);
   if (face === "drawbridge-ipam") {
+    const { allocateForOthers, networkConfiguration, resultObject } = node.adding();
     const configuration = networkConfiguration(input, attachment.arguments);
     return print(resultObject(allocateForOthers(node, configuration, attachment), version));
   }
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.TRY_AGAIN_LATER);
-  const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
-  const previous = previousResult(input.prevResult, call.stdin);
+  const configuration = face === "drawbridge" ? attachConfiguration(node, call, attachment, input) : undefined;
+  const { prevResult } = input;
+  const previous = prevResult === undefined ? undefined : node.rare().previousResult(prevResult, call.stdin);
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
+    const { noteOutcome, resultObject } = node.adding();
     if (configuration !== undefined) {
       waitForOtherCalls(node, namespace);
       detachEnded(node, configuration, detachOf(node, call, input, home));
-      const giver = addressGiver(node, call, input, configuration, attachment);
+      const isForeign = isForeignIpam(input, call.self);
+      const giver = isForeign ? node.rare().addressGiver(node, call, input, configuration, attachment) : undefined;
       const attach = (): AddResult => node.adding().add(node, configuration, attachment, { home, namespace }, giver);
       const result = noteOutcome(node, configuration, attach, giver !== undefined);
-      return print(chainedResult(result, version, previous));
+      return print(
+        previous === undefined ? resultObject(result, version) : node.rare().chainedResult(result, version, previous),
+      );
     }
+    const { loopbackResult, setLoopback } = node.loopback();
     setLoopback(node, home, namespace, true);
-    if (previous !== undefined) return print(unchangedResult(previous, version));
+    if (previous !== undefined) return print(node.rare().unchangedResult(previous, version));
     return print(resultObject(loopbackResult(namespace.path), version));
   });
 }
@@ -166,8 +155,13 @@ function onlyDetaches(code: CniErrorCode): CniError {
 }
 
 /** @throws CniError, DrawbridgeError as {@link bridgeConfiguration} */
-function attachConfiguration(call: PluginInput, attachment: Attachment, input: NetworkInput): BridgeConfiguration {
-  return bridgeConfiguration(input, attachment.arguments, isForeignIpam(input, call.self));
+function attachConfiguration(
+  node: PluginMachine,
+  call: PluginInput,
+  attachment: Attachment,
+  input: NetworkInput,
+): BridgeConfiguration {
+  return node.adding().bridgeConfiguration(input, attachment.arguments, isForeignIpam(input, call.self));
 }
 
 function runCheck(
@@ -178,12 +172,12 @@ function runCheck(
   input: NetworkInput,
 ): void {
   networkName(input);
-  if (face === "drawbridge-ipam") return checkForOthers(node, releaseConfiguration(input), attachment);
-  const configuration = face === "drawbridge" ? attachConfiguration(call, attachment, input) : undefined;
+  if (face === "drawbridge-ipam") return node.adding().checkForOthers(node, releaseConfiguration(input), attachment);
+  const configuration = face === "drawbridge" ? attachConfiguration(node, call, attachment, input) : undefined;
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
-    if (configuration === undefined) return checkLoopback(node, home, namespace);
-    checkGiver(node, call, input);
+    if (configuration === undefined) return node.loopback().checkLoopback(node, home, namespace);
+    node.rare().checkGiver(node, call, input);
     return node.rare().check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
 }
@@ -199,7 +193,7 @@ function runGc(node: PluginMachine, face: Face, call: PluginInput): void {
     if (isValid !== undefined) collectReservations(node, releaseConfiguration(input), isValid);
     return;
   }
-  const forward = (): void => collectOfGiver(node, call, input);
+  const forward = (): void => node.rare().collectOfGiver(node, call, input);
   if (isValid === undefined) return forward();
   const configuration = detachConfiguration(input);
   withNamespaces(node, call.environment, { containerId: "", ifname: "", ...NOBODY }, (home) => {
@@ -219,7 +213,7 @@ function detachOf(
   return (owner) => {
     const configuration = detachConfiguration(input);
     const attachment = { ...owner, ...NOBODY };
-    const taker = addressTaker(node, callFor(call, owner), input, configuration, attachment);
+    const taker = node.deleting().addressTaker(node, callFor(call, owner), input, configuration, attachment);
     delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
   };
 }
@@ -241,8 +235,9 @@ function answerStatus(node: PluginMachine, face: Face, call: PluginInput): void 
   networkName(input);
   if (face !== "drawbridge") return;
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.NOT_AVAILABLE);
+  const { status, statusOfGiver } = node.rare();
   const isForeign = statusOfGiver(node, call, input);
-  node.rare().status(node, input, detachConfiguration(input), isForeign);
+  status(node, input, detachConfiguration(input), isForeign);
 }
 
 function runDel(
@@ -254,16 +249,16 @@ function runDel(
 ): string {
   networkName(input);
   if (face === "drawbridge-ipam") {
-    releaseForOthers(node, releaseConfiguration(input), attachment);
+    node.adding().releaseForOthers(node, releaseConfiguration(input), attachment);
     return "";
   }
   const configuration = face === "drawbridge" ? detachConfiguration(input) : undefined;
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (configuration !== undefined) {
       if (namespace !== undefined) waitForOtherCalls(node, namespace);
-      const taker = addressTaker(node, call, input, configuration, attachment);
+      const taker = node.deleting().addressTaker(node, call, input, configuration, attachment);
       delAll(node, configuration, attachment, { home, namespace }, taker);
-    } else if (namespace !== undefined) setLoopback(node, home, namespace, false);
+    } else if (namespace !== undefined) node.loopback().setLoopback(node, home, namespace, false);
     return "";
   });
 }
@@ -282,7 +277,7 @@ function delAll(
   try {
     const { ipam, runDir } = configuration;
     const dataDir = taker === undefined ? ipam.dataDir : delegatedDirectory(runDir);
-    del(node, { ...configuration, ipam: { dataDir } }, attachment, home, namespace);
+    node.deleting().del(node, { ...configuration, ipam: { dataDir } }, attachment, home, namespace);
     taker?.take();
   } finally {
     taker?.end();

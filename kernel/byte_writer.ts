@@ -1,5 +1,6 @@
-/** Whether this machine stores the low byte first. Netlink uses the byte order of the machine. */
-export const littleEndian: boolean = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
+import { littleEndian } from "./byte_order.ts";
+
+export { littleEndian };
 
 /** Small writers come by the thousand, so they share buffers of this size instead of allocating their own. */
 const POOL_BYTES = 16 * 1024;
@@ -41,22 +42,30 @@ export class Writer {
   }
 
   u8(value: number): void {
-    const offset = this.#reserve(1);
+    const offset = this.#length;
+    this.#length += 1;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setUint8(offset, value);
   }
 
   u16(value: number): void {
-    const offset = this.#reserve(2);
+    const offset = this.#length;
+    this.#length += 2;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setUint16(offset, value, littleEndian);
   }
 
   u32(value: number): void {
-    const offset = this.#reserve(4);
+    const offset = this.#length;
+    this.#length += 4;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setUint32(offset, value, littleEndian);
   }
 
   i32(value: number): void {
-    const offset = this.#reserve(4);
+    const offset = this.#length;
+    this.#length += 4;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setInt32(offset, value, littleEndian);
   }
 
@@ -66,12 +75,16 @@ export class Writer {
   }
 
   be16(value: number): void {
-    const offset = this.#reserve(2);
+    const offset = this.#length;
+    this.#length += 2;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setUint16(offset, value);
   }
 
   be32(value: number): void {
-    const offset = this.#reserve(4);
+    const offset = this.#length;
+    this.#length += 4;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setUint32(offset, value);
   }
 
@@ -100,12 +113,20 @@ export class Writer {
 
   /** Appends zeros up to a multiple of four, the alignment of netlink messages and attributes. */
   align(): void {
-    this.#reserve((4 - (this.#length & 3)) & 3);
+    if ((this.#length & 3) !== 0) this.#reserve(4 - (this.#length & 3));
+  }
+
+  /** Appends zeros. @returns a view of them, for numbers in them; later writes may invalidate it */
+  zeros(count: number): DataView {
+    const offset = this.#reserve(count);
+    return new DataView(this.#bytes.buffer, this.#bytes.byteOffset + offset, count);
   }
 
   /** Starts an attribute. @returns its offset, for {@link endAttribute} */
   beginAttribute(type: number): number {
-    const offset = this.#reserve(4);
+    const offset = this.#length;
+    this.#length += 4;
+    if (this.#length > this.#capacity) this.#grow(offset);
     this.#view.setUint16(offset + 2, type, littleEndian);
     return offset;
   }
@@ -114,18 +135,8 @@ export class Writer {
   endAttribute(offset: number): number {
     const length = this.#length - offset;
     this.#view.setUint16(offset, length, littleEndian);
-    this.#reserve((4 - (length & 3)) & 3);
+    if ((length & 3) !== 0) this.#reserve(4 - (length & 3));
     return length;
-  }
-
-  /** Overwrites a 16-bit length written earlier. */
-  patchU16(offset: number, value: number): void {
-    this.#view.setUint16(offset, value, littleEndian);
-  }
-
-  /** Overwrites a 32-bit length written earlier. */
-  patchU32(offset: number, value: number): void {
-    this.#view.setUint32(offset, value, littleEndian);
   }
 
   /** Returns the bytes written so far, as a view that later writes may invalidate. */
@@ -133,19 +144,26 @@ export class Writer {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Makes room for bytes and returns their offset. It may replace the view: take the view only afterwards. */
+  /** Appends zeros. @returns their offset. It may replace the view: take the view only afterwards */
   #reserve(count: number): number {
     const offset = this.#length;
-    const needed = offset + count;
-    if (needed > this.#capacity) {
-      this.#capacity = Math.max(needed, 2 * this.#capacity);
-      const grown = zeros(this.#capacity);
-      grown.set(this.#bytes.subarray(0, offset));
-      this.#bytes = grown;
-      this.#view = viewOf(grown);
-    }
-    this.#length = needed;
+    this.#length += count;
+    if (this.#length > this.#capacity) this.#grow(offset);
     return offset;
+  }
+
+  /**
+   * Makes room for the length. Each method for a number calls it itself where the room does not suffice: an ADD of a pod
+   * writes a thousand of them, and calls are most of what the plugin's engine does.
+   *
+   * @param used the number of bytes written before
+   */
+  #grow(used: number): void {
+    this.#capacity = Math.max(this.#length, 2 * this.#capacity);
+    const grown = zeros(this.#capacity);
+    grown.set(this.#bytes.subarray(0, used));
+    this.#bytes = grown;
+    this.#view = viewOf(grown);
   }
 }
 

@@ -1,26 +1,33 @@
+import { type AttachmentRecord } from "../../attachment/attachment.ts";
+import { mayBeRecorded, writeAttachment } from "../../attachment/attachment_writer.ts";
+import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
+import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import { assignRequested } from "../../ipam/allocator.ts";
-import type { Allocation, AddressStore, Holding } from "../../ipam/store.ts";
-import {
-  type AttachmentRecord,
-  readAttachment,
-  removeAttachment,
-  writeAttachment,
-} from "../../attachment/attachment.ts";
+import type { AddressStore, Allocation, Holding } from "../../ipam/store.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { deleteLink, type Link } from "../../kernel/route/link.ts";
+import { deleteLink, type LinkIdentity } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { describedLink, openRouteSocket } from "../../kernel/route/socket.ts";
+import { type BridgeConfiguration, hasIpv6 } from "../configuration/configuration.ts";
+import { dnsOf } from "../configuration/dns.ts";
+import { recordedRules } from "../configuration/node_rules_configuration.ts";
+import type { AddressGiver } from "../delegation/foreign_ipam.ts";
+import type { Attachment } from "../environment.ts";
+import { openStore, type PluginMachine, rememberingSettings } from "../host.ts";
+import { ensureNodeState } from "../node_state/ensure.ts";
+import { type Registration } from "../registration.ts";
+import type { AddResult, Dns } from "../result.ts";
+import { makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "../wiring/shaping.ts";
 import {
   addResult,
   type Bridge,
   decideWiring,
   DESCRIPTION,
-  hostRoute,
   hostSteps,
   linkSteps,
   podSteps,
@@ -28,20 +35,11 @@ import {
   type Wiring,
 } from "../wiring/wiring.ts";
 import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
-import { type BridgeConfiguration, hasIpv6 } from "../configuration/configuration.ts";
-import type { AddressGiver } from "../delegation/foreign_ipam.ts";
-import { dnsOf } from "../configuration/dns.ts";
-import type { Attachment } from "../environment.ts";
+import { forgetDevice } from "../wiring/delay_devices.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
-import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
-import { type PluginMachine, openStore, recordedHoldings, rememberingSettings } from "../host.ts";
-import { ensureNodeState } from "../node_state/ensure.ts";
-import { asksForNodeRules, recordedRules } from "../configuration/node_rules_configuration.ts";
+import { hostRoute } from "../wiring/host_route.ts";
 import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
-import { register, type Registration, unregister } from "../registration.ts";
-import type { AddResult, Dns } from "../result.ts";
-import { forgetDevice, makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "../wiring/shaping.ts";
 
 /**
  * Attaches a pod: the ADD verb.
@@ -112,7 +110,7 @@ function attach(
 ): AddResult {
   const hostSocket = openRouteSocket(node.syscalls);
   const bridge = ensureNodeBridge(node, hostSocket, configuration, given);
-  const recorded = (): Iterable<Holding> => recordedHoldings(node, configuration);
+  const recorded = (): Iterable<Holding> => node.deleting().recordedHoldings(node, configuration);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);
   let registration: Registration | undefined;
   const { ranges, requested } = configuration.ipam;
@@ -130,12 +128,12 @@ function attach(
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     const { policyd, runDir } = configuration;
-    registration = policyd && register(node, policyd, record, { runDir });
+    registration = policyd && node.registering().register(node, policyd, record, { runDir });
     wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
     const parts = { syscalls: node.syscalls, socket: hostSocket, runDir: configuration.runDir };
     const sysctl = rememberingSettings(node, configuration.runDir);
     // By then the daemon has made its part of the node's side: routes beside another bridge (FOREIGN-03).
-    const confirm = (): void => ensureNodeState({ ...parts, sysctl }, record, bridge.index);
+    const confirm = (): void => ensureNodeState({ ...parts, sysctl }, record, bridge.index, node);
     awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {
@@ -164,7 +162,9 @@ function keepsRules(configuration: BridgeConfiguration): boolean {
 
 /** Refuses an attachment that has a record of this boot: a runtime must call DEL before it calls ADD again. */
 function refuseSecondAttachment(node: PluginMachine, configuration: BridgeConfiguration, attachment: Attachment): void {
-  const record = readAttachment(configuration.runDir, configuration.name, attachment, node.files);
+  const { runDir, name } = configuration;
+  if (!mayBeRecorded(runDir, name, attachment, node.files)) return;
+  const record = node.deleting().readAttachment(runDir, name, attachment, node.files);
   if (record === undefined || record.bootId !== node.bootId()) return;
   const held = record.addresses.map(({ address }) => formatAddress(address)).join(", ");
   throw new DrawbridgeError(
@@ -281,7 +281,7 @@ function shape(hostSocket: NetlinkSocket, hostIndex: number, wiring: Wiring, sha
 }
 
 /** The index of a veth's other end. Kernels before 5.10 omit it when both indexes are the same (nla_put_iflink). */
-function peerIndex({ peer, index }: Link): number {
+function peerIndex({ peer, index }: LinkIdentity): number {
   return peer ?? index;
 }
 
@@ -358,7 +358,7 @@ function undo(
   const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
   const { policyd, name: network } = configuration;
   const { containerId, ifname } = attachment;
-  const undone = policyd && unregister(node, policyd, { network, containerId, ifname });
+  const undone = policyd && node.registering().unregister(node, policyd, { network, containerId, ifname });
   const steps: readonly (() => unknown)[] = [
     () => {
       if (isRegistered && undone === "undone") node.nodeRules().forgetAddresses(node, addresses);
@@ -368,7 +368,7 @@ function undo(
       node.nodeRules().withdraw(node, configuration.runDir, owner, { ...configuration, addresses });
     },
     () => store.releaseAddresses(attachment, addresses),
-    () => removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
+    () => node.deleting().removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
   ];
   for (const step of steps) {
     try {

@@ -1,4 +1,3 @@
-import { recordedNetworks } from "../../attachment/attachment.ts";
 import { isName } from "../../ipam/owner.ts";
 import { type Address, bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -26,7 +25,7 @@ export function foreignAddresses(
 ): (address: Address) => boolean {
   const { name, runDir, ipam, bridge } = configuration;
   const beside = node.files.readDirectory(ipam.dataDir).filter((other) => other !== name && isName(other));
-  const ours = beside.length === 0 ? [] : recordedNetworks(runDir, node.files);
+  const ours = beside.length === 0 ? [] : node.deleting().recordedNetworks(runDir, node.files);
   const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
   return (address) => {
     const text = formatAddress(address);

@@ -1,13 +1,12 @@
+import { bridgeMac } from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
-import { offeredOf } from "../delegation/foreign_ipam.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import { type PluginMachine, rememberingSettings } from "../host.ts";
-import { bridgeMac } from "../../attachment/names_and_macs.ts";
-import { type Bridge } from "../wiring/wiring.ts";
+import type { Bridge } from "../wiring/wiring.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
 
 /**
@@ -29,7 +28,7 @@ export function ensureNodeBridge(
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
     mtu: configuration.mtu,
-    ranges: given === undefined ? configuration.ipam.ranges : offeredOf(given),
+    ranges: given === undefined ? configuration.ipam.ranges : node.rare().offeredOf(given),
   });
   ensureForwarding(socket, sysctl, bridge.name);
   filterChecksums(node.syscalls, bridge.index, (calls) => node.rare().kernelChecksumProgram(calls));

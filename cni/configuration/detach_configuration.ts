@@ -1,8 +1,8 @@
-import { checkDirectory, DATA_DIRECTORY, networkName, RUN_DIRECTORY } from "./configuration.ts";
 import { checkInterfaceName } from "../environment.ts";
 import { CniErrorCode } from "../error.ts";
+import { checkDirectory, DATA_DIRECTORY, networkName, RUN_DIRECTORY } from "./decoding.ts";
 import type { DetachInput } from "./network_input.ts";
-import { detachAccess, type PolicydAccess } from "../registration.ts";
+import { detachAccess, type PolicydAccess } from "./policyd_access.ts";
 
 /** The part of a configuration that is needed to release addresses: where they are, not how they are chosen. */
 export interface ReleaseConfiguration {

@@ -1,5 +1,5 @@
 import type { Decoded } from "../json.ts";
-import { policydShape } from "../registration.ts";
+import { policydShape } from "./policyd_access.ts";
 
 const range = {
   subnet: "string",

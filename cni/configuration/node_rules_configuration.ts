@@ -1,5 +1,5 @@
-import type { AttachmentRecord, PortMapping, RecordedRules } from "../../attachment/attachment.ts";
-import { MOST_NETWORKS } from "../../attachment/attachment_decoder.ts";
+import type { PortMapping, RecordedRules } from "../../attachment/attachment.ts";
+import { MOST_NETWORKS } from "../../attachment/attachment_writer.ts";
 import type { RangeSet } from "../../ipam/range.ts";
 import type { Family } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, hasHostBits, networkAddress, outermost, parseCidr } from "../../kernel/ip/cidr.ts";
@@ -16,11 +16,6 @@ export interface NodeRulesConfiguration {
   /** The destinations for which pods keep their own address under ipMasq, besides the ranges of the pods' addresses. */
   readonly nonMasqueradeCidrs: readonly Cidr[];
   readonly macspoofchk: boolean;
-}
-
-/** Whether an attachment has elements in the node's tables. */
-export function asksForNodeRules(use: Pick<AttachmentRecord, "portMappings" | "ipMasq" | "macspoofchk">): boolean {
-  return use.portMappings.length > 0 || use.ipMasq === true || use.macspoofchk === true;
 }
 
 /** A configuration whose ranges are known. */

@@ -2,32 +2,16 @@ import type { RangeSet } from "../../ipam/range.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
-import {
-  type BridgeConfiguration,
-  checkExpressible,
-  decodeConfiguration,
-  onNetwork,
-} from "../configuration/configuration.ts";
-import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
-import type { Attachment, Environment } from "../environment.ts";
+import { type BridgeConfiguration, checkExpressible, onNetwork } from "../configuration/configuration.ts";
+import type { DetachInput, NetworkInput } from "../configuration/network_input.ts";
+import type { Attachment } from "../environment.ts";
 import { CniError } from "../error.ts";
-import { decode, isObject } from "../json.ts";
-import { type DetachInput, type NetworkInput, networkShape } from "../configuration/network_input.ts";
 import type { PluginMachine } from "../host.ts";
+import { type PendingAdd, pendingPath, writePending } from "./delegation_file.ts";
 import type { GivenAddresses } from "./ipam_answer.ts";
+import { delegatedDirectory, type PluginInput, usableType } from "./ipam_choice.ts";
 import type { IpamCall } from "./ipam_program.ts";
-import { lockPending, type PendingAdd, pendingPath, readPending, writePending } from "./delegation_file.ts";
 import { findPlugin, foreignIpamType } from "./plugin_search.ts";
-
-/** A call of this plugin, as it came. */
-export interface PluginInput {
-  /** The name this process was executed under. */
-  readonly self: string;
-  readonly environment: Environment;
-  readonly stdin: string;
-  /** Writes a line to the runtime's log that does not report an error. */
-  warn?(text: string): void;
-}
 
 /** An external IPAM plugin that gives an ADD the pod's addresses. */
 export interface AddressGiver {
@@ -49,28 +33,6 @@ export interface AddressGiver {
 export interface GivenConfiguration {
   readonly configuration: BridgeConfiguration;
   readonly allocations: readonly Allocation[];
-}
-
-/** Returns the directory of the reservations for external IPAM plugins: in memory, since no pod outlives a reboot. */
-export function delegatedDirectory(runDir: string): string {
-  return `${runDir}/delegated`;
-}
-
-/** Whether another program gives the addresses; false without `ipam`. @throws as {@link foreignIpamType} */
-export function isForeignIpam({ ipam }: NetworkInput, self: string): boolean {
-  return ipam !== undefined && foreignIpamType(ipam.type, self) !== undefined;
-}
-
-/** The keys to validate in a configuration whose addresses another program gives. */
-const foreignShape = { ...networkShape, ipam: { type: "string" } } as const;
-
-/** Chooses the keys to read: below `ipam` only the type if an external IPAM plugin validates the rest. */
-export function networkShapeFor(self: string): (value: object) => typeof networkShape | typeof foreignShape {
-  return (value) => {
-    const { ipam } = decode(value, { ipam: "any" });
-    const type = isObject(ipam) ? decode(ipam, { type: "any" }).type : undefined;
-    return usableType(type, self) === undefined ? networkShape : foreignShape;
-  };
 }
 
 /**
@@ -184,72 +146,6 @@ export function collectOfGiver(
 ): void {
   const type = usableType(ipam?.type, self);
   if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "GC");
-}
-
-/** The external IPAM plugin that a DEL has to call. */
-export interface AddressTaker {
-  /** Lets it take the addresses back. @throws CniError the plugin's answer */
-  take(): void;
-  /** Releases the lock. */
-  end(): void;
-}
-
-/**
- * Returns the IPAM plugin that may hold addresses for an attachment that is removed: that of the ADD, otherwise the
- * configured one.
- *
- * Waits until the plugin of a killed ADD has ended.
- *
- * @returns undefined if this process serves the addresses
- * @throws DrawbridgeError ERR_LOCK_TIMEOUT when that plugin still runs after ten seconds
- */
-export function addressTaker(
-  node: PluginMachine,
-  call: PluginInput,
-  input: DetachInput,
-  { runDir, name }: Pick<DetachConfiguration, "runDir" | "name">,
-  attachment: Attachment,
-): AddressTaker | undefined {
-  const path = pendingPath(runDir, name, attachment);
-  const ipam = ipamOfDetach(node, call, input, path);
-  if (ipam === undefined) return undefined;
-  const lock = lockPending(node, path);
-  return {
-    take() {
-      node.rare().runIpam(node, ipam, "DEL", lock?.fd);
-      node.files.unlink(path);
-    },
-    end: () => lock?.release(),
-  };
-}
-
-/** Returns the call by the given configuration, unless the ADD used another plugin. */
-function ipamOfDetach(node: PluginMachine, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
-  const { environment, stdin } = call;
-  const configured = usableType(input.ipam?.type, call.self);
-  const earlier = readPending(node, path);
-  const added = earlier === undefined ? undefined : typeIn(earlier, call.self);
-  if (earlier !== undefined && added !== undefined && added !== configured)
-    return { type: added, environment, stdin: earlier };
-  return configured === undefined ? undefined : { type: configured, environment, stdin };
-}
-
-function typeIn(stdin: string, self: string): string | undefined {
-  try {
-    return usableType(decodeConfiguration(stdin, { ipam: { type: "any" } }).ipam?.type, self);
-  } catch {
-    // A call that was killed while it wrote the file has not executed any plugin.
-    return undefined;
-  }
-}
-
-/** As {@link foreignIpamType}, for verbs other than ADD and CHECK: undefined for a name that ADD refuses. */
-function usableType(type: unknown, self: string): string | undefined {
-  try {
-    return foreignIpamType(type, self);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns each address of the pod as the only one of a range, so that the bridge may not have it. */

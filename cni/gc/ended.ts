@@ -1,8 +1,6 @@
 import { readAttachment } from "../../attachment/attachment.ts";
-import { ENDED_SECONDS, endedAttachments, forgetEnded } from "../../attachment/ended.ts";
+import { ENDED_SECONDS, type EndedMark, forgetEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { CniError } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 import { linksOf } from "./proof.ts";
@@ -11,30 +9,25 @@ import { linksOf } from "./proof.ts";
 const MOST_AT_ONCE = 8;
 
 /**
- * Removes the remains of sandboxes that ended without DEL a quarter of an hour ago: addresses, neighbours, rules and
- * records, as their DEL would. ADD does this first, since runtimes need not call GC, and since only the plugin can
- * release addresses. A sandbox that has a link by now is not removed. After a failure the next ADD tries again.
+ * Removes what is left of marked sandboxes, of those whose time is over.
  *
  * @param detach the DEL of an attachment whose namespace is gone
+ * @throws DrawbridgeError, CniError what the DEL throws
  */
-export function detachEnded(
+export function detachMarked(
   node: PluginMachine,
   { runDir, name }: { readonly runDir: string; readonly name: string },
+  marks: readonly EndedMark[],
   detach: (attachment: Owner) => void,
 ): void {
-  try {
-    const marks = endedAttachments(runDir, name, node.bootId(), node.files);
-    const seconds = marks.length === 0 ? undefined : uptime(node);
-    if (seconds === undefined) return;
-    const over = marks.filter(({ since }) => seconds - since >= ENDED_SECONDS);
-    const hasLink = linksOf(node);
-    for (const { containerId, ifname } of over.slice(0, MOST_AT_ONCE)) {
-      const owner = { containerId, ifname };
-      const record = readAttachment(runDir, name, owner, node.files);
-      if (record === undefined) forgetEnded(runDir, name, owner, node.files);
-      else if (!hasLink(record.hostInterface)) detach(owner);
-    }
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError) && !(error instanceof CniError)) throw error;
+  const seconds = uptime(node);
+  if (seconds === undefined) return;
+  const over = marks.filter(({ since }) => seconds - since >= ENDED_SECONDS);
+  const hasLink = linksOf(node);
+  for (const { containerId, ifname } of over.slice(0, MOST_AT_ONCE)) {
+    const owner = { containerId, ifname };
+    const record = readAttachment(runDir, name, owner, node.files);
+    if (record === undefined) forgetEnded(runDir, name, owner, node.files);
+    else if (!hasLink(record.hostInterface)) detach(owner);
   }
 }

@@ -162,7 +162,8 @@ HOST(host_open) {
   INT(mode, 2);
   const char *path = text_of(context, arguments[0]);
   if (path == NULL) return JS_EXCEPTION;
-  return with_path(context, path, open(path, flags, mode));
+  // The C library's function would set O_CLOEXEC once more by a call of its own.
+  return with_path(context, path, syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
 HOST(host_unlink) {

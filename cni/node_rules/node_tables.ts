@@ -1,15 +1,18 @@
 import type { AttachmentRecord, PortMapping } from "../../attachment/attachment.ts";
+import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
+import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "../../attachment/our_tables.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { decodeBody } from "../../kernel/netlink/message.ts";
-import { requestsOf } from "../../kernel/nftables/encode/change.ts";
-import { commentText } from "../../kernel/nftables/model/identifier.ts";
-import { setLayout } from "../../kernel/nftables/encode/message.ts";
-import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { TableState } from "../../kernel/nftables/decode/state.ts";
+import { requestsOf } from "../../kernel/nftables/encode/change.ts";
+import { setLayout } from "../../kernel/nftables/encode/message.ts";
+import { commentText } from "../../kernel/nftables/model/identifier.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { anyFlag, rule } from "../../kernel/nftables/model/statement.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
+import { unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
 import {
   hairpinRules,
   hostPortChains,
@@ -21,8 +24,6 @@ import {
 import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "./localhost_ports.ts";
 import { macCheckElements, macCheckRules, macCheckSets } from "./mac_check.ts";
 import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerade.ts";
-import { asksForNodeRules, unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
-import { PLUGIN_BRIDGE_TABLE, PLUGIN_MARK, PLUGIN_TABLE } from "../../attachment/our_tables.ts";
 import type { SetElements } from "./set_elements.ts";
 
 /** The version of sets, chains and rules, to be raised with every change of them: tables of another are replaced. */

@@ -15,7 +15,8 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
-import { ALL_RESERVED_GROUPS, hostRoute } from "../wiring/wiring.ts";
+import { hostRoute } from "../wiring/host_route.ts";
+import { ALL_RESERVED_GROUPS } from "../wiring/wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
 

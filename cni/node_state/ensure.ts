@@ -1,17 +1,8 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import type { LazyModules } from "../host.ts";
 import type { StepMachine } from "./carry_out.ts";
 import { type DesiredBridge, desiredBridges } from "./desired.ts";
-import { repairSteps, stepText } from "./difference.ts";
-import { netlinkNodeState, observeBridge, readWays } from "./netlink_kernel.ts";
-import type { Scope } from "./observed.ts";
-import { problemsOf } from "./problems.ts";
-import { settle } from "./settle.ts";
-
-/** The scope of an ADD: the bridge, and the routes to the pod; about ten requests. */
-function scopeOf({ addresses }: AttachmentRecord): Scope {
-  return { ports: new Set(), ways: new Set(addresses.map(({ address }) => address)), hasFilters: false };
-}
+import { readWays } from "./ways.ts";
 
 /**
  * Whether the bridge's settings are right and packets for the pods go to it, by one request for each. The ADD has just
@@ -30,28 +21,13 @@ function isInOrder({ socket, sysctl }: StepMachine, { ports, settings }: Desired
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT if the node still does not send packets for the pod to its bridge, with
  *   the way out
  */
-export function ensureNodeState(machine: StepMachine, record: AttachmentRecord, bridgeIndex: number): void {
-  for (const desired of desiredBridges([record])) {
-    if (isInOrder(machine, desired, bridgeIndex)) continue;
-    const settled = settle(netlinkNodeState(machine), desired, scopeOf(record));
-    const problems = problemsOf(desired, settled).filter(({ isCut }) => isCut);
-    if (problems.length === 0) continue;
-    throw new DrawbridgeError("ERR_FOREIGN_OBJECT", problems.map(({ text }) => text).join("; "));
-  }
-}
-
-/** Describes how the bridge's settings and the routes to a pod differ from what its ADD made; changes nothing. */
-export function nodeStateDifferences(
-  machine: Pick<StepMachine, "socket" | "sysctl">,
+export function ensureNodeState(
+  machine: StepMachine,
   record: AttachmentRecord,
-): readonly string[] {
-  return desiredBridges([record]).flatMap((desired) => {
-    const observed = observeBridge(machine, desired, scopeOf(record));
-    // Links and addresses are compared with the result of the whole chain (../check/comparison.ts).
-    const settings = repairSteps(desired, observed).filter(({ part }) => part === "setting");
-    const isWhole =
-      observed.link?.up === true && !repairSteps(desired, observed).some(({ part }) => part === "address");
-    const ways = isWhole ? problemsOf(desired, { remaining: [], refused: [], observed }) : [];
-    return [...settings.map((step) => `expected to ${stepText(step)}`), ...ways.map(({ text }) => text)];
-  });
+  bridgeIndex: number,
+  { rare }: Pick<LazyModules, "rare">,
+): void {
+  for (const desired of desiredBridges([record])) {
+    if (!isInOrder(machine, desired, bridgeIndex)) rare().repairNodeState(machine, desired, record);
+  }
 }

@@ -7,14 +7,14 @@ import { dumpPortEntries, getPortEntry, parsePortEntry } from "../../kernel/rout
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { dumpLinks, getLink, type Link, parseLink } from "../../kernel/route/link.ts";
 import { dumpNeighbours, getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
-import { lookUpRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { parsePortFilter } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import { dumpReceivedFilters } from "../../kernel/traffic_control/redirect.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
-import type { NodeStateKernel, ObservedBridge, ObservedFilters, ObservedPort, Scope, Way } from "./observed.ts";
+import type { NodeStateKernel, ObservedBridge, ObservedFilters, ObservedPort, Scope } from "./observed.ts";
 import { carryOutSteps, type StepMachine } from "./carry_out.ts";
+import { readWays } from "./ways.ts";
 
 /** For more ports than these, all links are listed, which costs as much as this many requests. */
 const ASKED_ONE_BY_ONE = 16;
@@ -149,26 +149,6 @@ function addressesToLookUp(
 ): readonly Address[] {
   const own = (ways === "all" ? [...ports.values()] : wanted).flatMap(({ addresses }) => addresses);
   return [...new Set([...own, ...(ways === "all" ? [] : ways)])];
-}
-
-/** Returns where the node sends packets for addresses. @throws DrawbridgeError when the kernel does not answer */
-export function readWays(
-  socket: Pick<NetlinkSocket, "batch">,
-  addresses: readonly Address[],
-): ReadonlyMap<Address, Way> {
-  const replies = socket.batch(addresses.map((address) => lookUpRoute(address)));
-  return new Map(addresses.map((address, position) => [address, wayOf(replies[position])]));
-}
-
-/**
- * Returns the kernel's answer as a way. It reports a route that discards packets as an error: EINVAL, EACCES or
- * EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c).
- */
-function wayOf(reply: Reply | undefined): Way {
-  const [message] = reply?.messages ?? [];
-  if (message === undefined) return { error: reply?.error?.errnoName ?? "no answer" };
-  const link = parseRouteOfAnyTable(message)?.outputInterface;
-  return link === undefined ? { error: "not a way to another link" } : { link };
 }
 
 function listNeighbours(

@@ -1,15 +1,16 @@
-import type { AttachmentRecord, Bandwidth } from "../../attachment/attachment.ts";
+import type { Bandwidth } from "../../attachment/attachment.ts";
+import type { Sha256 } from "../../attachment/names_and_macs.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { changeLink, getLink } from "../../kernel/route/link.ts";
-import { describedLink, findLink } from "../../kernel/route/socket.ts";
-import { createDelayDevice, type DelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
+import { describedLink } from "../../kernel/route/socket.ts";
+import { createDelayDevice, type DelayDevice } from "../../kernel/traffic_control/delay_device.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
 import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import { delayDeviceOf } from "./delay_devices.ts";
 import { type Limits, tokenBucket } from "../configuration/bandwidth.ts";
-import { delayDeviceMac, delayDeviceName, type Sha256 } from "../../attachment/names_and_macs.ts";
 import type { Step } from "./wiring.ts";
 
 /** The limits of an attachment's bandwidth. They are set only on the node's side: a pod can change its own end. */
@@ -28,12 +29,6 @@ export function decideShaping(limits: Limits, owner: Owner, mtu: number, sha256:
     fromPod:
       egress === undefined ? undefined : { device: delayDeviceOf(owner, sha256), bucket: tokenBucket(egress, mtu) },
   };
-}
-
-/** Returns the delay device of an attachment, whether or not the attachment has one. */
-export function delayDeviceOf(owner: Owner, sha256: Sha256): DelayDevice {
-  const name = delayDeviceName(sha256, owner.containerId, owner.ifname);
-  return { name, mac: delayDeviceMac(sha256, name) };
 }
 
 /**
@@ -93,14 +88,4 @@ export function recordedBandwidth({ toPod, fromPod }: Shaping): Bandwidth {
     egressRate: (fromPod?.bucket.rate ?? 0) * 8,
     egressBurst: (fromPod?.bucket.burst ?? 0) * 8,
   };
-}
-
-/** Whether an attachment may have a delay device. The record says so; without a record it may. */
-export function mayBeDelayed(record: AttachmentRecord | undefined): boolean {
-  return record === undefined || (record.bandwidth?.egressRate ?? 0) > 0;
-}
-
-/** Removes a delay device if it exists; another link of its name stays. @throws NetlinkError when the kernel refuses */
-export function forgetDevice(socket: NetlinkSocket, device: DelayDevice): void {
-  removeDelayDevice(socket, findLink(socket, { name: device.name }), device);
 }

@@ -1,6 +1,7 @@
+import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
-import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
@@ -8,9 +9,9 @@ import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createVeth, getLink } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
 import { MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
+import { hostRoute } from "./host_route.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
-import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../../attachment/names_and_macs.ts";
 import { type AddResult, defaultRoute, type Dns, type ResultRoute } from "../result.ts";
 import { decideShaping, type Shaping } from "./shaping.ts";
 
@@ -194,12 +195,6 @@ export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
 /** Tolerates an existing route: policyd adds a missing one, and may have been faster. */
 function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
   return { request: newRoute(hostRoute(destination, bridgeIndex)), tolerates: "EEXIST" };
-}
-
-/** Returns the node's route to a pod's address that no subnet of the bridge contains. */
-export function hostRoute(destination: Cidr, bridgeIndex: number): RouteSpec {
-  const family = cidrFamily(destination);
-  return { family, destination, gateway: undefined, outputInterface: bridgeIndex, onLink: false };
 }
 
 /**

@@ -28,7 +28,11 @@ export function parseMac(text: string, field = "mac"): MacAddress {
 
 export function macToBytes(mac: MacAddress): Uint8Array {
   const bytes = new Uint8Array(6);
-  for (let i = 0; i < 6; i++) bytes[i] = Number.parseInt(mac.slice(3 * i, 3 * i + 2), 16);
+  const view = new DataView(bytes.buffer);
+  const value = Number.parseInt(mac.replaceAll(":", ""), 16);
+  view.setUint16(0, value / 0x1_0000_0000);
+  // Only the low 32 bits are stored.
+  view.setUint32(2, value);
   return bytes;
 }
 

@@ -4,11 +4,21 @@ import { littleEndian } from "../byte_writer.ts";
 /** The size of an attribute's header: its length and its number. */
 export const HEADER = 4;
 /** The low 14 bits of the type field are the number. The other bits mean "nested" and "network byte order". */
-const NUMBER_MASK = 0x3fff;
+export const NUMBER_MASK = 0x3fff;
 
 /** Returns the error for a malformed attribute. */
 export function malformed(what: string): DrawbridgeError {
   return new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink attribute: ${what}`);
+}
+
+/** Returns the error for an attribute's length that does not fit the bytes left. */
+export function wrongLength(length: number, left: number): DrawbridgeError {
+  return malformed(`length ${length} with ${left} bytes left`);
+}
+
+/** Demands that the bytes after the last attribute are zeros: alignment, shorter than a header. */
+export function demandPadding(buffer: Uint8Array, start: number, end: number): void {
+  for (let i = start; i < end; i++) if (buffer[i] !== 0) throw malformed(`${end - start} stray bytes`);
 }
 
 /** Steps through attributes of a buffer without an object for each, because set elements come by the ten thousand. */
@@ -44,12 +54,11 @@ export class AttributeCursor {
     const offset = this.#offset;
     const left = this.#limit - offset;
     if (left < HEADER) {
-      // Trailing zeros shorter than a header are alignment, not an attribute.
-      for (let i = offset; i < this.#limit; i++) if (this.#buffer[i] !== 0) throw malformed(`${left} stray bytes`);
+      demandPadding(this.#buffer, offset, this.#limit);
       return false;
     }
     const length = this.#view.getUint16(offset, littleEndian);
-    if (length < HEADER || length > left) throw malformed(`length ${length} with ${left} bytes left`);
+    if (length < HEADER || length > left) throw wrongLength(length, left);
     this.number = this.#view.getUint16(offset + 2, littleEndian) & NUMBER_MASK;
     this.start = offset + HEADER;
     this.end = offset + length;

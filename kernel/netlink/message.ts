@@ -55,9 +55,13 @@ export interface ReceivedMessage {
   readonly body: Uint8Array;
 }
 
-/** Builds a request; `flags` are added to REQUEST. */
+/**
+ * Builds a request; `flags` are added to REQUEST.
+ *
+ * @param operation a function where the words have addresses in them, as hardly any request is refused
+ */
 export function request<S extends StructLayout, A extends AttributeTable>(
-  operation: string,
+  operation: string | (() => string),
   kind: {
     readonly type: number;
     readonly flags: number;
@@ -72,7 +76,9 @@ export function request<S extends StructLayout, A extends AttributeTable>(
   writer.align();
   encodeAttributes(writer, kind.layout.attributes, attributes);
   return {
-    operation,
+    get operation() {
+      return typeof operation === "string" ? operation : operation();
+    },
     type: kind.type,
     flags: MessageFlag.REQUEST | kind.flags,
     body: writer.view(),
@@ -83,11 +89,12 @@ export function request<S extends StructLayout, A extends AttributeTable>(
 
 /** Appends a request with its header. */
 export function encodeRequest(writer: Writer, message: Request, flags: number, sequence: number): void {
-  writer.u32(HEADER_SIZE + message.body.length);
-  writer.u16(message.type);
-  writer.u16(message.flags | flags);
-  writer.u32(sequence);
-  writer.u32(0);
+  // The port id stays 0: the kernel knows the sender.
+  const header = writer.zeros(HEADER_SIZE);
+  header.setUint32(0, HEADER_SIZE + message.body.length, littleEndian);
+  header.setUint16(4, message.type, littleEndian);
+  header.setUint16(6, message.flags | flags, littleEndian);
+  header.setUint32(8, sequence, littleEndian);
   writer.bytes(message.body);
   writer.align();
 }

@@ -11,10 +11,15 @@ export type StructValues<L extends StructLayout> = { readonly [K in keyof L]: nu
 
 const widths = { u8: 1, u16: 2, u32: 4, i32: 4, be16: 2, be32: 4 } as const;
 
+const sizes = new WeakMap<StructLayout, number>();
+
 /** Returns the size of the struct in bytes. */
 export function structSize(layout: StructLayout): number {
-  let size = 0;
+  let size = sizes.get(layout);
+  if (size !== undefined) return size;
+  size = 0;
   for (const field in layout) size += widths[layout[field] ?? "u8"];
+  sizes.set(layout, size);
   return size;
 }
 

@@ -51,7 +51,7 @@ export interface InterfaceAddress {
 export function newAddress(index: number, cidr: Cidr): Request {
   const isV4 = familyOf(cidr.address) === 4;
   return request(
-    `add address ${formatCidr(cidr)} to link ${index}`,
+    () => `add address ${formatCidr(cidr)} to link ${index}`,
     { type: RTM_NEWADDR, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
     { family: addressFamilyNumber(familyOf(cidr.address)), prefixLength: cidr.prefixLength, index },
     {
@@ -66,7 +66,7 @@ export function newAddress(index: number, cidr: Cidr): Request {
 /** Returns the request to delete an address from an interface. */
 export function deleteAddress(index: number, cidr: Cidr): Request {
   return request(
-    `delete address ${formatCidr(cidr)} from link ${index}`,
+    () => `delete address ${formatCidr(cidr)} from link ${index}`,
     { type: RTM_DELADDR, flags: 0, layout },
     { family: addressFamilyNumber(familyOf(cidr.address)), prefixLength: cidr.prefixLength, index },
     { local: cidr.address, address: cidr.address },

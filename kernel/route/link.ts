@@ -99,7 +99,15 @@ const readLayout = {
   attributes: { ...linkAttributes, mac: [1, bytes], portInformation: [12, bytes], families: [26, bytes] },
 } as const satisfies BodyLayout;
 
-const identityLayout = { struct: linkHeader, attributes: { name: linkAttributes.name } } as const satisfies BodyLayout;
+const identityLayout = {
+  struct: linkHeader,
+  attributes: { name: linkAttributes.name, link: linkAttributes.link },
+} as const satisfies BodyLayout;
+
+const stateLayout = {
+  struct: linkHeader,
+  attributes: { operationalState: linkAttributes.operationalState },
+} as const satisfies BodyLayout;
 
 const VETH_INFO_PEER = 1;
 /**
@@ -348,15 +356,23 @@ function bridgePortOf(data: Uint8Array): Link["bridgePort"] {
   return { hairpin: hairpin === 1, isolated: isolated === 1, groupForwardMask };
 }
 
+/** The parts of a link that identify it and its other end. */
+export type LinkIdentity = Pick<Link, "index" | "name" | "peer">;
+
 /**
  * Returns the link of a RTM_*LINK message, for a third of {@link parseLink}'s work, as most messages are of no
  * interest.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
-export function linkIdentity({ body }: ReceivedMessage): Pick<Link, "index" | "name"> {
+export function linkIdentity({ body }: ReceivedMessage): LinkIdentity {
   const { header, attributes } = decodeBody(identityLayout, body);
-  return { index: header.index, name: attributes.name ?? "" };
+  return { index: header.index, name: attributes.name ?? "", peer: attributes.link };
+}
+
+/** Returns a link's IF_OPER_* from its RTM_NEWLINK message, as {@link parseLink} does. @throws as that */
+export function operationalStateOf({ body }: ReceivedMessage): number {
+  return decodeBody(stateLayout, body).attributes.operationalState ?? 0;
 }
 
 /** Returns 0 when the name identifies the link. */

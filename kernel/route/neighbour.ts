@@ -43,7 +43,7 @@ export interface Neighbour {
 /** Returns the request to set a permanent neighbour entry, which replaces any learned entry for that address. */
 export function setNeighbour(index: number, destination: Address, linkAddress: MacAddress): Request {
   return request(
-    `set neighbour ${formatAddress(destination)} on link ${index}`,
+    () => `set neighbour ${formatAddress(destination)} on link ${index}`,
     { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
     { family: addressFamilyNumber(familyOf(destination)), index, state: NUD_PERMANENT },
     { destination, mac: linkAddress },
@@ -53,7 +53,7 @@ export function setNeighbour(index: number, destination: Address, linkAddress: M
 /** Returns the request to delete a neighbour entry; ENOENT when there is none. */
 export function deleteNeighbour(index: number, destination: Address): Request {
   return request(
-    `delete neighbour ${formatAddress(destination)} on link ${index}`,
+    () => `delete neighbour ${formatAddress(destination)} on link ${index}`,
     { type: RTM_DELNEIGH, flags: 0, layout },
     { family: addressFamilyNumber(familyOf(destination)), index },
     { destination },
@@ -63,7 +63,7 @@ export function deleteNeighbour(index: number, destination: Address): Request {
 /** Returns the request for the neighbour entry of an address; ENOENT when there is none. Linux answers since 5.0. */
 export function getNeighbour(index: number, destination: Address): Request {
   return request(
-    `get neighbour ${formatAddress(destination)} on link ${index}`,
+    () => `get neighbour ${formatAddress(destination)} on link ${index}`,
     { type: RTM_GETNEIGH, flags: 0, layout, isAnswered: true },
     { family: addressFamilyNumber(familyOf(destination)), index },
     { destination },
@@ -112,7 +112,7 @@ export interface ProxyNeighbour {
 /** Returns the request to add a proxy marked as ours. An existing one is set again, never EEXIST. */
 export function setProxyNeighbour(index: number, destination: Address): Request {
   return request(
-    `set proxy for ${formatAddress(destination)} on link ${index}`,
+    () => `set proxy for ${formatAddress(destination)} on link ${index}`,
     { type: RTM_NEWNEIGH, flags: MessageFlag.CREATE, layout },
     { family: addressFamilyNumber(familyOf(destination)), index, flags: NTF_PROXY },
     { destination, protocol: ROUTE_PROTOCOL },
@@ -122,7 +122,7 @@ export function setProxyNeighbour(index: number, destination: Address): Request 
 /** Returns the request to delete a proxy; ENOENT when there is none. */
 export function deleteProxyNeighbour(index: number, destination: Address): Request {
   return request(
-    `delete proxy for ${formatAddress(destination)} on link ${index}`,
+    () => `delete proxy for ${formatAddress(destination)} on link ${index}`,
     { type: RTM_DELNEIGH, flags: 0, layout },
     { family: addressFamilyNumber(familyOf(destination)), index, flags: NTF_PROXY },
     { destination },

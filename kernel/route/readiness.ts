@@ -2,9 +2,9 @@ import { DrawbridgeError } from "../error.ts";
 import { type Address, formatAddress } from "../ip/address.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { realWaiting, type Waiting } from "../waiting.ts";
-import { type LinkReference, OPERATIONAL_STATE_UP } from "./link.ts";
+import type { LinkReference } from "./link.ts";
 import { isLocalRoute, lookUpRoute } from "./route.ts";
-import { findLink } from "./socket.ts";
+import { isOperational } from "./socket.ts";
 
 const TIMEOUT_MILLISECONDS = 2000;
 const FIRST_PAUSE_MILLISECONDS = 0.2;
@@ -21,8 +21,11 @@ const LONGEST_PAUSE_MILLISECONDS = 5;
  */
 export function waitUntilUp(socket: NetlinkSocket, link: LinkReference, waiting?: Waiting): void {
   const name = "name" in link ? link.name : link.index;
-  const isUp = (): boolean => findLink(socket, link)?.operationalState === OPERATIONAL_STATE_UP;
-  waitUntil(isUp, `link ${name} has no carrier: is its other end up?`, waiting);
+  waitUntil(
+    () => isOperational(socket, link),
+    () => `link ${name} has no carrier: is its other end up?`,
+    waiting,
+  );
 }
 
 /**
@@ -39,14 +42,14 @@ export function waitUntilLocal(socket: NetlinkSocket, address: Address, waiting?
     const answer = reply?.messages[0];
     return answer !== undefined && isLocalRoute(answer);
   };
-  waitUntil(isLocal, `address ${formatAddress(address)} has no local route`, waiting);
+  waitUntil(isLocal, () => `address ${formatAddress(address)} has no local route`, waiting);
 }
 
-function waitUntil(holds: () => boolean, otherwise: string, waiting: Waiting = realWaiting): void {
+function waitUntil(holds: () => boolean, otherwise: () => string, waiting: Waiting = realWaiting): void {
   const deadline = waiting.now() + TIMEOUT_MILLISECONDS;
   for (let pause = FIRST_PAUSE_MILLISECONDS; !holds(); pause = Math.min(pause * 2, LONGEST_PAUSE_MILLISECONDS)) {
     if (waiting.now() >= deadline) {
-      throw new DrawbridgeError("ERR_NETLINK", `${otherwise} after ${TIMEOUT_MILLISECONDS} ms; try again`);
+      throw new DrawbridgeError("ERR_NETLINK", `${otherwise()} after ${TIMEOUT_MILLISECONDS} ms; try again`);
     }
     waiting.pause(pause);
   }

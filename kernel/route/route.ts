@@ -17,6 +17,7 @@ import {
   type Request,
   request,
 } from "../netlink/message.ts";
+import { decodeStruct } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWROUTE = 24;
@@ -113,7 +114,7 @@ export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outp
 /** Returns the request to add a route; EEXIST when one has the same destination and priority. */
 export function newRoute(route: RouteSpec): Request {
   return request(
-    `add route ${describe(route)}`,
+    () => `add route ${describe(route)}`,
     { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
     header(route),
     attributes(route),
@@ -126,7 +127,7 @@ export function newRoute(route: RouteSpec): Request {
  */
 export function replaceRoute(route: RouteSpec): Request {
   return request(
-    `set route ${describe(route)}`,
+    () => `set route ${describe(route)}`,
     { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
     header(route),
     attributes(route),
@@ -136,7 +137,7 @@ export function replaceRoute(route: RouteSpec): Request {
 /** Returns the request to delete a route; ESRCH when none matches. */
 export function deleteRoute(route: RouteSpec): Request {
   return request(
-    `delete route ${describe(route)}`,
+    () => `delete route ${describe(route)}`,
     { type: RTM_DELROUTE, flags: 0, layout },
     header(route),
     attributes(route),
@@ -152,7 +153,7 @@ export function dumpRoutes(family: Family): Request {
 export function lookUpRoute(destination: Address): Request {
   const family = familyOf(destination);
   return request(
-    `look up route to ${formatAddress(destination)}`,
+    () => `look up route to ${formatAddress(destination)}`,
     { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
     { family: addressFamilyNumber(family), destinationLength: bitsOf(family) },
     { destination },
@@ -163,7 +164,7 @@ export function lookUpRoute(destination: Address): Request {
 export function lookUpMatchedRoute(destination: Address): Request {
   const family = familyOf(destination);
   return request(
-    `look up route to ${formatAddress(destination)}`,
+    () => `look up route to ${formatAddress(destination)}`,
     { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
     { family: addressFamilyNumber(family), destinationLength: bitsOf(family), flags: RTM_F_FIB_MATCH },
     { destination },
@@ -172,7 +173,7 @@ export function lookUpMatchedRoute(destination: Address): Request {
 
 /** Tells whether the route in a RTM_NEWROUTE message delivers to the namespace itself. */
 export function isLocalRoute(message: ReceivedMessage): boolean {
-  return decodeBody(layout, message.body).header.type === RTN_LOCAL;
+  return decodeStruct(layout.struct, message.body).type === RTN_LOCAL;
 }
 
 /**

@@ -1,7 +1,17 @@
 import { DrawbridgeError } from "../error.ts";
 import { NetlinkSocket, type Reply } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import { getLink, type Link, type LinkReference, parseLink } from "./link.ts";
+import type { ReceivedMessage } from "../netlink/message.ts";
+import {
+  getLink,
+  type Link,
+  type LinkIdentity,
+  linkIdentity,
+  type LinkReference,
+  OPERATIONAL_STATE_UP,
+  operationalStateOf,
+  parseLink,
+} from "./link.ts";
 
 const NETLINK_ROUTE = 0;
 
@@ -20,10 +30,20 @@ export function openRouteSocket(syscalls: Syscalls): NetlinkSocket {
  * @throws NetlinkError when the kernel refuses for any other reason
  */
 export function findLink(socket: Pick<NetlinkSocket, "batch">, link: LinkReference): Link | undefined {
+  const message = describing(socket, link);
+  return message === undefined ? undefined : parseLink(message);
+}
+
+/** Tells whether a link exists and carries packets. @throws NetlinkError as {@link findLink} */
+export function isOperational(socket: Pick<NetlinkSocket, "batch">, link: LinkReference): boolean {
+  const message = describing(socket, link);
+  return message !== undefined && operationalStateOf(message) === OPERATIONAL_STATE_UP;
+}
+
+function describing(socket: Pick<NetlinkSocket, "batch">, link: LinkReference): ReceivedMessage | undefined {
   const [reply] = socket.batch([getLink(link)]);
   if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
-  const message = reply?.messages[0];
-  return message === undefined ? undefined : parseLink(message);
+  return reply?.messages[0];
 }
 
 /**
@@ -31,8 +51,8 @@ export function findLink(socket: Pick<NetlinkSocket, "batch">, link: LinkReferen
  *
  * @throws NetlinkError when the kernel refused the request, DrawbridgeError when the answer contains no link
  */
-export function describedLink(reply: Reply | undefined): Link {
+export function describedLink(reply: Reply | undefined): LinkIdentity {
   const [message] = reply?.messages ?? [];
-  if (message !== undefined) return parseLink(message);
+  if (message !== undefined) return linkIdentity(message);
   throw reply?.error ?? new DrawbridgeError("ERR_NETLINK", "netlink: a link was not described");
 }

@@ -50,13 +50,12 @@ export interface FrameWord {
 /** Returns the words that match these bytes at an offset. */
 export function frameWords(offset: number, bytes: Uint8Array): readonly FrameWord[] {
   const words: FrameWord[] = [];
+  const padded = new Uint8Array((bytes.length + 3) & ~3);
+  padded.set(bytes);
+  const view = new DataView(padded.buffer);
   for (let start = 0; start < bytes.length; start += 4) {
-    let [mask, value] = [0, 0];
-    for (let i = start; i < start + 4; i++) {
-      mask = mask * 256 + (i < bytes.length ? 255 : 0);
-      value = value * 256 + (bytes[i] ?? 0);
-    }
-    words.push({ offset: offset + start, mask, value });
+    const missing = Math.max(start + 4 - bytes.length, 0);
+    words.push({ offset: offset + start, mask: (-1 << (8 * missing)) >>> 0, value: view.getUint32(start) });
   }
   return words;
 }
@@ -154,7 +153,10 @@ export interface ReceivedFilter {
 }
 
 /** Returns the request to add a filter to a link that has classifiers. @param action its purpose in words */
-export function addReceivedFilter(action: string, { index, info, words, actions }: ReceivedFilter): Request {
+export function addReceivedFilter(
+  action: string | (() => string),
+  { index, info, words, actions }: ReceivedFilter,
+): Request {
   return request(
     action,
     { type: RTM_NEWTFILTER, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout: trafficControlLayout },

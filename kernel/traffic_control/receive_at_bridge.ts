@@ -47,7 +47,7 @@ export function receiveAtBridge(port: number, bridge: number, { source, destinat
   const addresses = new Uint8Array(12);
   addresses.set(macToBytes(destination));
   addresses.set(macToBytes(source), 6);
-  return addReceivedFilter(`have link ${bridge} receive what link ${port} does from ${formatAddress(address)}`, {
+  return addReceivedFilter(() => `have link ${bridge} receive what link ${port} does from ${formatAddress(address)}`, {
     index: port,
     // Filters of one priority have one protocol.
     info: family === 4 ? filterInfo(PRIORITY, "ip") : filterInfo(PRIORITY + 1, "ip6"),

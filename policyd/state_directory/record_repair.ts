@@ -1,4 +1,5 @@
-import { type AttachmentRecord, listAttachmentNames, writeAttachment } from "../../attachment/attachment.ts";
+import { type AttachmentRecord, listAttachmentNames } from "../../attachment/attachment.ts";
+import { writeAttachment } from "../../attachment/attachment_writer.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";

@@ -20,7 +20,11 @@ const MODULES = [
   "cni/native/globals.ts",
   "cni/main.ts",
   "cni/call.ts",
-  "cni/add/add.ts",
+  "cni/adding.ts",
+  "cni/deleting.ts",
+  "cni/del/wiring_removal.ts",
+  "cni/loopback.ts",
+  "cni/registration.ts",
   "cni/pod_rules.ts",
   "cni/rare.ts",
 ];

@@ -13,8 +13,11 @@ import { makeWhole } from "./whole_directory.mjs";
 const VERSION = "0.17.0.2";
 const REQUIREMENT = `quickjs-ng==${VERSION} --hash=sha256:43d2e48272208721a7aaea8e3f02d4b9318f12ef20cc4f5421b59d9a470706ef`;
 const SOURCES = `quickjs_ng-${VERSION}/upstream-quickjs`;
-/** The engine's interpreter jumps from each operation to the next; without these it is 3 % faster. */
-const ENGINE_FLAGS = ["-D_GNU_SOURCE", "-w", "-fno-gcse", "-fno-crossjumping"];
+/**
+ * NDEBUG is how upstream builds a release: otherwise each operation asks whether it is to be printed. The interpreter
+ * jumps from each operation to the next; without the last two it is 3 % faster.
+ */
+const ENGINE_FLAGS = ["-D_GNU_SOURCE", "-DNDEBUG", "-w", "-fno-gcse", "-fno-crossjumping"];
 /** The engine without its library for programs of its own. */
 export const ENGINE_FILES = ["quickjs.c", "libregexp.c", "libunicode.c", "dtoa.c"];
 

@@ -33,6 +33,10 @@ export function nodeOf(syscalls: MachineCalls): PluginMachine {
     sha256,
     nodeRules: () => nodeRules,
     adding: notHere,
+    deleting: notHere,
+    unwiring: notHere,
+    loopback: notHere,
+    registering: notHere,
     rare: notHere,
     programs: notHere,
   });

@@ -1,4 +1,4 @@
-import { writeAttachment } from "../../../attachment/attachment.ts";
+import { writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { Lab } from "../../lab/lab.ts";

@@ -95,7 +95,7 @@ describe("the plugin's executable", function () {
     }
     const whole = JSON.stringify(configurationOf(wired));
     expectAnswer(limitedCall("ulimit -v 20000", whole), "20 MB of address space");
-    const starved = limitedCall("ulimit -v 2700", whole);
+    const starved = limitedCall("ulimit -v 2200", whole);
     assert.equal(
       (JSON.parse(starved.stdout) as { msg: string }).msg,
       "out of memory; expected at least 20 MB of address space",

@@ -14,15 +14,15 @@ import {
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
-import { writeAttachment } from "../../../attachment/attachment.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
-import { realFileSystem, useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { realFileSystem, useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { roundsFor } from "../../support/long_form.ts";
+import { requireKernel } from "../../support/privilege.ts";
 
 const ROUNDS = roundsFor("rounds", 2, 20);
 const syscalls = nodeSyscalls();

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import {
-  type BridgeConfiguration,
-  bridgeConfiguration,
-  decodeConfiguration,
-} from "../../../cni/configuration/configuration.ts";
+import { type BridgeConfiguration, bridgeConfiguration } from "../../../cni/configuration/configuration.ts";
+import { decodeConfiguration } from "../../../cni/configuration/decoding.ts";
 import type { Attachment, CniArguments } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
 import { networkShape } from "../../../cni/configuration/network_input.ts";

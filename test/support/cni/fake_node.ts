@@ -1,14 +1,18 @@
 import path from "node:path";
+import * as adding from "../../../cni/adding.ts";
+import * as unwiring from "../../../cni/del/wiring_removal.ts";
+import * as deleting from "../../../cni/deleting.ts";
 import type { PluginMachine } from "../../../cni/host.ts";
-import * as adding from "../../../cni/add/add.ts";
+import * as loopback from "../../../cni/loopback.ts";
 import * as nodeRules from "../../../cni/pod_rules.ts";
 import * as rare from "../../../cni/rare.ts";
+import * as registering from "../../../cni/registration.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { fakeSysctl } from "../fake_sysctl.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
+import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import { fakeSysctl } from "../fake_sysctl.ts";
 import { sha256 } from "./cni.ts";
 
 /** A node whose kernel supports only files below one directory, and which records what else was requested. */
@@ -66,6 +70,10 @@ export function fakeNode(root: string): FakeNode {
     files: systemFileSystem(syscalls),
     sha256,
     adding: () => adding,
+    deleting: () => deleting,
+    unwiring: () => unwiring,
+    loopback: () => loopback,
+    registering: () => registering,
     nodeRules: () => nodeRules,
     rare: () => rare,
     programs: () => {

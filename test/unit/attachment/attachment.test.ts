@@ -1,14 +1,14 @@
+import fc from "fast-check";
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
-import fc from "fast-check";
 import {
   type AttachmentRecord,
   listAttachments,
   readAttachment,
   removeAttachment,
   type UnreadableAttachment,
-  writeAttachment,
 } from "../../../attachment/attachment.ts";
+import { writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
@@ -132,10 +132,10 @@ describe("ipam/attachment", () => {
     ["a port with a fraction", "8080", "80.5"],
     ["an unknown protocol", '"tcp"', '"icmp"'],
     ["a rate below zero", '"ingressRate":1000000', '"ingressRate":-1'],
-    ["a host interface that is a path", "dbv0123456789ab", "../eth0"],
+    ["a host interface that is a path", "dbv0123456789ab", "../cni/eth0"],
     ["a host interface with a foreign name", "dbv0123456789ab", "eth0"],
     ["a host interface that no rule could hold", "dbv0123456789ab", 'dbvweb-0\\";flush'],
-    ["a bridge that is a path", '"bridge":"cni0"', '"bridge":"../cni0"'],
+    ["a bridge that is a path", '"bridge":"cni0"', '"bridge":"../cni/cni0"'],
     ["a relative directory", '"dataDir":"/var/', '"dataDir":"var/'],
     ["a directory that leads elsewhere", '"dataDir":"/var/lib', '"dataDir":"/var/../etc'],
     ["a record without a directory", '"dataDir":', '"dirData":'],
@@ -206,7 +206,7 @@ describe("ipam/attachment", () => {
       { containerId: "a".repeat(201) },
       { ifname: "a:b" },
       { ifname: ".." },
-      { network: "../x" },
+      { network: "../cni/x" },
       { network: "" },
     ]) {
       assert.throws(() => writeAttachment(base(), { ...RECORD, ...names }, realFileSystem), {

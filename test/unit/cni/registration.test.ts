@@ -1,21 +1,15 @@
 import assert from "node:assert/strict";
-import { decodeConfiguration } from "../../../cni/configuration/configuration.ts";
-import { detachShape, networkShape } from "../../../cni/configuration/network_input.ts";
-import type { PluginMachine } from "../../../cni/host.ts";
-import * as nodeRules from "../../../cni/pod_rules.ts";
-import {
-  detachAccess,
-  policydAccess,
-  register,
-  type RegistrationAccess,
-  unregister,
-  type Unregistration,
-} from "../../../cni/registration.ts";
-import type { Waiting } from "../../../kernel/waiting.ts";
 import { frame } from "../../../attachment/message_frame.ts";
 import { parseRequest, type PolicydReply, replyToJson } from "../../../attachment/policyd_messages.ts";
+import { decodeConfiguration } from "../../../cni/configuration/decoding.ts";
+import { detachShape, networkShape } from "../../../cni/configuration/network_input.ts";
+import { detachAccess, policydAccess, type RegistrationAccess } from "../../../cni/configuration/policyd_access.ts";
+import type { PluginMachine } from "../../../cni/host.ts";
+import * as nodeRules from "../../../cni/pod_rules.ts";
+import { register, unregister, type Unregistration } from "../../../cni/registration.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
+import type { Waiting } from "../../../kernel/waiting.ts";
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { fakeNode } from "../../support/cni/fake_node.ts";
 import { type ReceiveStep, ScriptedSyscalls } from "../kernel/scripted_syscalls.ts";

@@ -112,7 +112,7 @@ describe("kernel/netlink/message", () => {
     encodeRequest(writer, request("test", kind, {}, {}), 0, 1);
     const datagram = writer.view();
     for (const length of [0, 15, datagram.length + 1, 0xffff_ffff]) {
-      writer.patchU32(0, length);
+      new DataView(datagram.buffer, datagram.byteOffset).setUint32(0, length, true);
       assert.throws(() => [...decodeMessages(datagram)], { code: "ERR_NETLINK_MALFORMED" });
     }
   });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { decodeConfiguration, networkConfiguration } from "../../../../cni/configuration/configuration.ts";
+import { networkConfiguration } from "../../../../cni/configuration/configuration.ts";
+import { decodeConfiguration } from "../../../../cni/configuration/decoding.ts";
 import { networkShape } from "../../../../cni/configuration/network_input.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";

@@ -1,4 +1,4 @@
-import { decodeConfiguration } from "../../../../cni/configuration/configuration.ts";
+import { decodeConfiguration } from "../../../../cni/configuration/decoding.ts";
 import type { CniArguments } from "../../../../cni/environment.ts";
 import { networkShape } from "../../../../cni/configuration/network_input.ts";
 import { assertRefusal, configurationOf, networkInput, noArguments } from "../../../support/cni/cni.ts";

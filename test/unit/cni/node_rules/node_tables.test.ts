@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { MOST_NETWORKS } from "../../../../attachment/attachment_writer.ts";
+import { recordedRules } from "../../../../cni/configuration/node_rules_configuration.ts";
 import {
   bridgeTable,
   decideNodeRules,
@@ -12,18 +14,16 @@ import {
   tablesOf,
 } from "../../../../cni/node_rules/node_tables.ts";
 import { claimIn, withdrawFrom } from "../../../../cni/pod_rules.ts";
-import { recordedRules } from "../../../../cni/configuration/node_rules_configuration.ts";
-import { MOST_NETWORKS } from "../../../../attachment/attachment_decoder.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { tableChanges } from "../../../../kernel/nftables/encode/change.ts";
-import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { formatChanges, formatTable } from "../../../../kernel/nftables/text/text.ts";
-import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";
 import { callOn } from "../../../support/daemon/fake_call.ts";
 import { FakeKernel } from "../../../support/daemon/fake_kernel.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
+import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 
 const NETLINK_NETFILTER = 12;
 

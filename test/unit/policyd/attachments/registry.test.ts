@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { writeAttachment } from "../../../../attachment/attachment.ts";
+import { writeAttachment } from "../../../../attachment/attachment_writer.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { realFileSystem, useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
+import { realFileSystem, useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 
 describe("policyd/attachments/registry", () => {
   const base = useTemporaryDirectory();

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { writeAttachment } from "../../../../attachment/attachment_writer.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
-import { writeAttachment } from "../../../../attachment/attachment.ts";
 import { type FileSight, sightOf } from "../../../../kernel/file.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
+import { DirectoryChanges } from "../../../../policyd/state_directory/directory_changes.ts";
 import { KeptTree } from "../../../../policyd/state_directory/directory_repair.ts";
 import { RecordRepair } from "../../../../policyd/state_directory/record_repair.ts";
-import { DirectoryChanges } from "../../../../policyd/state_directory/directory_changes.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 

@@ -1,0 +1,127 @@
+import type { StoreFileSystem } from "../ipam/file_system.ts";
+import { expectNetworkName, expectOwner, type Owner } from "../ipam/owner.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
+import { formatAddress } from "../kernel/ip/address.ts";
+import { formatCidr } from "../kernel/ip/cidr.ts";
+import type { AttachmentRecord } from "./attachment.ts";
+
+/** The most networks that one list of a record may have: each is an element of a set, for each port or address. */
+export const MOST_NETWORKS = 256;
+
+/** The largest record; one with some hundred port mappings is smaller. A larger file is not read. */
+export const MAX_RECORD_BYTES = 64 * 1024;
+
+/**
+ * Writes the record of an attachment, replacing an older one.
+ *
+ * The text is written under another name and then renamed: readers see either the old or the new record as a whole,
+ * even after SIGKILL. That name is fixed, so a killed call leaves at most one such file per attachment, which the next
+ * write or removeAttachment deletes. CNI allows no two concurrent calls for one attachment; if a runtime breaks
+ * that, the worst result is a torn record, which readers tolerate. Nothing is synced: the directory is on a tmpfs, and
+ * is meant to be lost at a reboot.
+ *
+ * @param runDirectory usually `/run/drawbridge`
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names or a record too large, ERR_STORE
+ */
+export function writeAttachment(runDirectory: string, record: AttachmentRecord, files: StoreFileSystem): void {
+  const { directory, path, scratch } = pathsOf(runDirectory, record.network, record);
+  const text = JSON.stringify(attachmentToJson(record));
+  const size = new TextEncoder().encode(text).length;
+  if (size > MAX_RECORD_BYTES) {
+    throw new DrawbridgeError(
+      "ERR_CONFIGURATION",
+      `attachment record of ${record.containerId}: ${size} bytes; expected at most ${MAX_RECORD_BYTES}: use fewer port mappings`,
+    );
+  }
+  files.makeDirectory(directory, 0o700);
+  try {
+    if (!files.createFile(scratch, text)) {
+      files.unlink(scratch);
+      if (!files.createFile(scratch, text)) {
+        throw new DrawbridgeError(
+          "ERR_STORE",
+          `cannot create ${scratch}: another call for this attachment is under way`,
+        );
+      }
+    }
+    files.rename(scratch, path);
+  } catch (error) {
+    try {
+      files.unlink(scratch);
+    } catch (second) {
+      if (!(second instanceof DrawbridgeError)) throw second;
+    }
+    throw error;
+  }
+}
+
+/**
+ * Tells whether an attachment may have a record: whether there is a file, whatever is in it.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names only
+ */
+export function mayBeRecorded(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): boolean {
+  const { path } = pathsOf(runDirectory, network, owner);
+  try {
+    return files.readSmallFile(path, MAX_RECORD_BYTES).kind !== "missing";
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    return true;
+  }
+}
+
+/** Returns a record for JSON, with its addresses as text; `attachmentFromJson` reads it. */
+export function attachmentToJson(record: AttachmentRecord): object {
+  const { policyd, host } = record;
+  return {
+    ...record,
+    addresses: record.addresses.map(formatCidr),
+    portMappings: record.portMappings.map((mapping) => ({
+      ...mapping,
+      hostIp: mapping.hostIp === undefined ? undefined : formatAddress(mapping.hostIp),
+    })),
+    ...(policyd === undefined
+      ? {}
+      : {
+          policyd: {
+            serviceCidrs: policyd.serviceCidrs.map(formatCidr),
+            nonMasqueradeCidrs: policyd.nonMasqueradeCidrs.map(formatCidr),
+          },
+        }),
+    ...(host === undefined
+      ? {}
+      : {
+          host: {
+            ...host,
+            bridgeAddresses: host.bridgeAddresses.map(formatCidr),
+            routes: host.routes.map(formatCidr),
+          },
+        }),
+  };
+}
+
+/** Returns at most 200 + 1 + 15 + 5 bytes; the scratch name has one more, and a file name may have 255. */
+export function fileNameOf(owner: Owner): string {
+  return `${owner.containerId}:${owner.ifname}.json`;
+}
+
+/** The paths of an attachment's record; `scratch` is the name under which it is written. */
+interface RecordPaths {
+  readonly directory: string;
+  readonly fileName: string;
+  readonly path: string;
+  readonly scratch: string;
+}
+
+/** Returns the paths of an attachment. The alphabets that {@link expectOwner} enforces make them unambiguous. */
+export function pathsOf(runDirectory: string, network: string, owner: Owner): RecordPaths {
+  expectOwner(owner);
+  const directory = directoryOf(runDirectory, network);
+  const fileName = fileNameOf(owner);
+  return { directory, fileName, path: `${directory}/${fileName}`, scratch: `${directory}/.${fileName}` };
+}
+
+export function directoryOf(runDirectory: string, network: string): string {
+  expectNetworkName(network);
+  return `${runDirectory}/attachments/${network}`;
+}

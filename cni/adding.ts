@@ -1,0 +1,6 @@
+/** The parts that ADD and CHECK need besides those of DEL: the ADD itself, and what reads a whole configuration and prints a result. */
+export { add } from "./add/add.ts";
+export { bridgeConfiguration, networkConfiguration } from "./configuration/configuration.ts";
+export { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";
+export { resultObject } from "./result.ts";
+export { noteOutcome } from "./status/attach_outcome.ts";

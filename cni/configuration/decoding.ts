@@ -1,0 +1,74 @@
+import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../../ipam/owner.ts";
+import { CniError, CniErrorCode, invalidField } from "../error.ts";
+import { decode, type Decoded, isNestedDeeper, type Shape } from "../json.ts";
+import { type CniVersion, negotiateVersion } from "../version.ts";
+import type { DetachInput } from "./network_input.ts";
+
+export const RUN_DIRECTORY = "/run/drawbridge";
+export const DATA_DIRECTORY = "/var/lib/cni/networks";
+/** Real configurations have fewer than ten. */
+const MOST_LEVELS = 64;
+
+/**
+ * Reads the configuration a runtime passes on standard input.
+ *
+ * @param shape the typed keys, or a function that chooses them by the whole configuration
+ * @param judge checks the version before anything else is read
+ * @returns the typed keys of the shape, spelled as declared whatever their case
+ * @throws CniError 6 when it is not a JSON object, 1 for an unsupported version, 7 for a wrong type
+ */
+export function decodeConfiguration<const S extends Shape>(
+  text: string,
+  shape: S | ((value: object) => S),
+  judge: (version: CniVersion) => void = () => {},
+): Decoded<S> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      "standard input is not JSON; expected a network configuration object",
+      error instanceof Error ? error.message : undefined,
+    );
+  }
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      "standard input is not a JSON object; expected a network configuration",
+    );
+  }
+  if (isNestedDeeper(value, MOST_LEVELS)) {
+    throw new CniError(
+      CniErrorCode.DECODING_FAILURE,
+      `standard input nests objects and lists deeper than ${MOST_LEVELS} levels; expected a network configuration`,
+    );
+  }
+  // The version comes first: in another version the other keys may have other types.
+  judge(negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion));
+  return decode(value, typeof shape === "function" ? shape(value) : shape);
+}
+
+/** Returns the network's name. @throws CniError 7 when it is missing or cannot name a directory */
+export function networkName(input: DetachInput): string {
+  const name = input.name ?? "";
+  if (name === "")
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      "missing network name: set name in the network configuration",
+    );
+  if (!isName(name)) {
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      `invalid characters found in network name: name must be a letter or digit, then letters, digits, "_", "." or "-", at most ${MAX_NAME_LENGTH} in all`,
+      JSON.stringify(name.slice(0, 2 * MAX_NAME_LENGTH)),
+    );
+  }
+  return name;
+}
+
+/** Returns the path. @throws CniError 7 for a path that {@link isDirectoryPath} refuses */
+export function checkDirectory(field: string, path: string): string {
+  if (isDirectoryPath(path)) return path;
+  throw invalidField(field, path, 'an absolute path without ".."');
+}
