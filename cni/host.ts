@@ -15,7 +15,7 @@ import type * as Adding from "./add/add.ts";
 import type * as NodeRules from "./pod_rules.ts";
 import type * as Rare from "./rare.ts";
 
-/** The modules that are loaded on their first use: reading all of them would take a third of a call (docs/measurements/plugin.md). */
+/** The modules that are loaded on their first use: reading all of them would take a third of a call (docs/performance.md). */
 export interface LazyModules {
   adding(): typeof Adding;
   /** Writes nftables: few calls need it. */
