@@ -1,14 +1,14 @@
 import { tableOf } from "../table.ts";
-import { doctorChecks } from "./doctor_findings.ts";
 import { type Entries, type Explanation, type Messages, readEntries } from "./entries.ts";
 import { type LogMessage, logMessages } from "./log_messages.ts";
 import { pluginErrors } from "./plugin_errors.ts";
 
 const HEAD = `# Troubleshooting by message
 
-Search this page for the words that you have seen: a line of the log, a problem of the status, a finding of the doctor
-or an error of the plugin. [Kubernetes Events](events.md) have a page of their own, and [debugging](debugging.md) begins
-with symptoms, such as a pod without network. This page is written by \`npm run docs\` from the sources.
+Search this page for the words that you have seen: a line of the log, a problem of the status or an error of the plugin.
+A message that is not here says itself what has happened. [Kubernetes Events](events.md) have a page of their own, and
+[debugging](debugging.md) begins with symptoms, such as a pod without network. This page is written by \`npm run docs\`
+from the sources.
 
 * [The log of the daemon](#the-log-of-the-daemon)
 * [Problems of the status](#problems-of-the-status)
@@ -20,7 +20,7 @@ The sign \`…\` stands for a value, such as a name or an address.
 
 const LOG = `## The log of the daemon
 
-These are the warnings and errors of \`policyd\`: first those that have one way out together, then each of the others.
+These are the warnings and errors of \`policyd\`: first the kinds of lines, then single ones.
 Words such as \`reason\` and \`error\` are fields of the line ([the log](debugging.md#the-log)).
 
 A line that begins with \`policyd: \` is the last one of a daemon that could not start. It names the option or the field
@@ -37,7 +37,7 @@ a line of the log, and names its way out.
 const DOCTOR = `## Findings of node doctor
 
 [\`drawbridge node doctor\`](cli.md#node-doctor) prints each finding with its reason and its way out, so they are not
-repeated here. These are its checks:
+repeated here. \`--list\` prints its checks.
 `;
 
 const PLUGIN = `## Errors of the plugin
@@ -58,7 +58,6 @@ export function troubleshootingDocument(): string {
     STATUS,
     ...messageSections(entries.status, []),
     DOCTOR,
-    checkList(entries),
     PLUGIN,
     `${errorTable(entries)}\n`,
   ];
@@ -69,7 +68,9 @@ export function troubleshootingDocument(): string {
 function messageSections({ alike, single }: Messages, logged: readonly LogMessage[]): readonly string[] {
   const levels = new Map(logged.map((message) => [message.words, message.levels]));
   return [
-    ...alike.map((group) => section(group.title, `${listOf(group.words)}\n\n${group.meaning}`, group.way)),
+    ...alike.map(({ title, words, listed, meaning, way }) =>
+      section(title, listed ? `${listOf(words)}\n\n${meaning}` : meaning, way),
+    ),
     ...Object.entries(single)
       .toSorted(([a], [b]) => compareWords(a, b))
       .map(([words, { meaning, way }]) => {
@@ -94,14 +95,6 @@ function compareWords(a: string, b: string): number {
 
 function section(title: string, text: string, way: string): string {
   return `### ${title}\n\n${text}\n\n**Way out.** ${way}\n`;
-}
-
-function checkList({ doctor }: Entries): string {
-  const items = doctorChecks().map(({ id, summary }) => {
-    const note = doctor[id]?.note;
-    return `* \`${id}\`: ${summary}${note === undefined ? "" : ` ${note}`}`;
-  });
-  return `${items.join("\n")}\n`;
 }
 
 function errorTable({ plugin }: Entries): string {

@@ -7,8 +7,10 @@ const ENTRIES = "test/reference/troubleshooting/troubleshooting.yaml";
 const sentences = v.pipe(v.string(), v.minLength(10));
 const explanation = v.strictObject({ meaning: sentences, way: sentences });
 const messages = {
-  /** Messages that have one meaning and one way out. */
-  alike: v.array(v.strictObject({ ...explanation.entries, title: v.string(), words: v.array(v.string()) })),
+  /** Messages that have one meaning and one way out. Those that explain themselves are not listed in the document. */
+  alike: v.array(
+    v.strictObject({ ...explanation.entries, title: v.string(), words: v.array(v.string()), listed: v.boolean() }),
+  ),
   single: v.record(v.string(), explanation),
 };
 
@@ -26,7 +28,6 @@ const schema = v.strictObject({
       what: v.optional(v.string()),
       /** The way out of the finding whose way out the check's source does not have. */
       way: v.optional(v.string()),
-      note: v.optional(v.string()),
     }),
   ),
   plugin: v.record(v.string(), explanation),
