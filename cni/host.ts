@@ -17,7 +17,7 @@ import type * as NodeRules from "./pod_rules.ts";
 import type * as Rare from "./rare.ts";
 import type * as Registering from "./registration.ts";
 
-/** The modules that are loaded on their first use: reading all of them would take a third of a call (docs/measurements/plugin.md). */
+/** The modules that are loaded on their first use: reading all of them would take a third of a call (docs/performance.md). */
 export interface LazyModules {
   /** ADD itself, and what ADD and CHECK read of a configuration. */
   adding(): typeof Adding;

@@ -6,17 +6,21 @@ const ENTRIES = "test/reference/troubleshooting/troubleshooting.yaml";
 
 const sentences = v.pipe(v.string(), v.minLength(10));
 const explanation = v.strictObject({ meaning: sentences, way: sentences });
+const messages = {
+  /** Messages that have one meaning and one way out. Those that explain themselves are not listed in the document. */
+  alike: v.array(
+    v.strictObject({ ...explanation.entries, title: v.string(), words: v.array(v.string()), listed: v.boolean() }),
+  ),
+  single: v.record(v.string(), explanation),
+};
 
 const schema = v.strictObject({
-  log: v.record(v.string(), explanation),
-  status: v.record(
-    v.string(),
-    v.strictObject({
-      ...explanation.entries,
-      /** The source of a text that `statusProblems` does not find. */
-      file: v.optional(v.string()),
-    }),
-  ),
+  log: v.strictObject(messages),
+  status: v.strictObject({
+    ...messages,
+    /** The sources of texts that `statusProblems` does not find. */
+    files: v.record(v.string(), v.string()),
+  }),
   doctor: v.record(
     v.string(),
     v.strictObject({
@@ -24,7 +28,6 @@ const schema = v.strictObject({
       what: v.optional(v.string()),
       /** The way out of the finding whose way out the check's source does not have. */
       way: v.optional(v.string()),
-      note: v.optional(v.string()),
     }),
   ),
   plugin: v.record(v.string(), explanation),
@@ -35,7 +38,15 @@ export type Explanation = v.InferOutput<typeof explanation>;
 /** The texts that the sources do not have, by the words as they are printed. */
 export type Entries = v.InferOutput<typeof schema>;
 
+/** The explained messages of the log, or problems of the status. */
+export type Messages = Pick<Entries["log"], "alike" | "single">;
+
 /** Returns the texts beside this file. @throws ValiError where they do not have the expected form */
 export function readEntries(): Entries {
   return v.parse(schema, parse(readFileSync(ENTRIES, "utf8")));
+}
+
+/** Returns the words of all explained messages, those that are explained twice also twice. */
+export function wordsOf({ alike, single }: Messages): readonly string[] {
+  return [...alike.flatMap(({ words }) => words), ...Object.keys(single)];
 }

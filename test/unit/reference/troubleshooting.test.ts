@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { doctorChecks } from "../../reference/troubleshooting/doctor_findings.ts";
-import { readEntries } from "../../reference/troubleshooting/entries.ts";
+import { readEntries, wordsOf } from "../../reference/troubleshooting/entries.ts";
 import { eventReasons, explainedEvents } from "../../reference/troubleshooting/event_reasons.ts";
 import { logMessages, messagesIn } from "../../reference/troubleshooting/log_messages.ts";
 import { pluginErrors } from "../../reference/troubleshooting/plugin_errors.ts";
@@ -14,22 +14,20 @@ describe("entries of docs/troubleshooting.md", () => {
   it("DOCS-05: every warning and error of the daemon's log has an entry, and every entry its message", () => {
     const messages = logMessages().map(({ words }) => words);
     assert.ok(messages.length > 60, String(messages.length));
-    assert.deepEqual(Object.keys(entries.log).toSorted(), messages);
+    assert.deepEqual(wordsOf(entries.log).toSorted(), messages);
   });
 
   it("DOCS-05: every reason of an Event has a row in docs/events.md, and every row its reason", () => {
     assert.ok(eventReasons().length >= 10);
-    assert.deepEqual([...explainedEvents().keys()].toSorted(), eventReasons());
+    assert.deepEqual(explainedEvents().toSorted(), eventReasons());
   });
 
   it("DOCS-05: every problem that a component states has an entry, and every entry its text in the sources", () => {
     const found = statusProblems();
     assert.ok(found.length > 15, String(found.length));
-    const all = Object.entries(entries.status);
-    const ofScanner = all.flatMap(([words, { file }]) => (file === undefined ? [words] : []));
-    assert.deepEqual(ofScanner.toSorted(), found);
-    const ofFiles = all.flatMap(([words, { file }]) => (file === undefined ? [] : [[words, file] as const]));
-    for (const [words, file] of ofFiles) {
+    const { files } = entries.status;
+    assert.deepEqual(wordsOf(entries.status).toSorted(), [...found, ...Object.keys(files)].toSorted());
+    for (const [words, file] of Object.entries(files)) {
       const source = readFileSync(file, "utf8").replaceAll(/["`]\s*\+\s*["`]/g, "");
       const missing = words.split(VALUE).filter((part) => !source.includes(part.trim()));
       assert.deepEqual(missing, [], `${words}: not in ${file}`);
@@ -62,7 +60,11 @@ describe("entries of docs/troubleshooting.md", () => {
   });
 
   it("every entry is made of sentences", () => {
-    const all = [entries.log, entries.status, entries.plugin].flatMap((group) => Object.entries(group));
+    const { log, status, plugin } = entries;
+    const all = [
+      ...[log.single, status.single, plugin].flatMap((group) => Object.entries(group)),
+      ...[...log.alike, ...status.alike].map((group) => [group.title, group] as const),
+    ];
     for (const [words, { meaning, way }] of all) {
       for (const text of [meaning, way]) assert.match(text, /^[A-Z`[].*\.$/, `${words}: ${text}`);
     }
