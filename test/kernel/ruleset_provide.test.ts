@@ -18,6 +18,7 @@ import { profileSets, profileTable, provideJudged, withdrawJudged } from "../sup
 import { runRandomProfiles } from "../support/ruleset/random_profiles.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
+import { countedSeed } from "../support/long_form.ts";
 
 const STEPS = 400;
 const COMPARISONS = 20;
@@ -69,7 +70,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
 
   it(`DP-11: after ${STEPS} random changes with faults it equals a fresh build`, function () {
     this.timeout(240_000);
-    const seed = Date.now() >>> 0;
+    const seed = countedSeed();
     console.log(`      seed ${seed}`);
     const node = namespaceOf("random");
     let others = 0;

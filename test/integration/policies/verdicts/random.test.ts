@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
@@ -19,11 +18,11 @@ import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
 import { PolicedCluster } from "../../../support/policy/policed_cluster.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
-import { hasLongForm } from "../../../support/long_form.ts";
+import { countedSeed, hasLongForm } from "../../../support/long_form.ts";
 
 const isFull = hasLongForm("2,000 random flows in place of 80");
 const FLOWS = isFull ? 2000 : 80;
-const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
+const seed = countedSeed();
 /** The ports that pods serve: those that random policies name, and one that they do not. */
 const PORTS = [53, 80, 81, 8080] as const;
 /** The number of clusters. Each has eight flows, not all of which can be sent in a lab. */

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { tryParseAddress } from "../../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
@@ -12,12 +11,12 @@ import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts"
 import { featuresOf } from "../../../../support/policy/features.ts";
 import { type AddressedFlow, PolicedCluster } from "../../../../support/policy/policed_cluster.ts";
 import { flowOf, manifestsOf, type RawFlow } from "../../../../support/policy/raw_cluster.ts";
-import { hasLongForm } from "../../../../support/long_form.ts";
+import { countedSeed, hasLongForm } from "../../../../support/long_form.ts";
 
 const isFull = hasLongForm("more random clusters");
 /** The number of clusters, with eight flows each, of which two thirds can be sent. */
 const CLUSTERS = isFull ? 8000 : 200;
-const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 6));
+const seed = countedSeed();
 
 /** The number of rules above which a profile is flattened: never, the daemon's default, always. */
 const FLATTEN_ABOVE = [Number.POSITIVE_INFINITY, undefined, 0] as const;
