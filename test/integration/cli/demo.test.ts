@@ -16,6 +16,7 @@ import {
   keyOf,
   runDemo,
 } from "../../support/demo_result.ts";
+import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
 /** Returns the process ids of a demo's daemons, found by the directory of its lab in their command lines. */
@@ -109,7 +110,8 @@ describe("the demo", function () {
     await assertNothingLeft(demo);
   });
 
-  it("the demo prints tables without colour codes into a pipe, and one red line for the removed guard", () => {
+  it("the demo prints tables without colour codes into a pipe, and one red line for the removed guard", function () {
+    requireLongForm(this, "a demo takes half a minute");
     const { status, stdout, stderr } = spawnSync(process.execPath, [DEMO, "--break", "guard"], { encoding: "utf8" });
     assert.equal(status, 1, stderr);
     assert.match(stdout, /pod-f/);

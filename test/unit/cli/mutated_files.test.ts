@@ -8,7 +8,7 @@ import { type Outcome, runCli } from "../../support/cli/cli.ts";
 import { ALIAS_BOMB, mutatedFiles, pathsOf, replacedAt } from "../../support/cli/mutation.ts";
 import { countedSeed, roundsFor } from "../../support/long_form.ts";
 
-const FILES = roundsFor("changed files", 100, 10_000);
+const FILES = roundsFor("changed files", 50, 10_000);
 
 const YAML = readFileSync("test/fixtures/cli/mutated.yaml", "utf8");
 const OBJECTS = objectsIn(YAML);

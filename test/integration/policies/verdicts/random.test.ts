@@ -20,13 +20,13 @@ import { PolicedCluster } from "../../../support/policy/policed_cluster.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { countedSeed, hasLongForm } from "../../../support/long_form.ts";
 
-const isFull = hasLongForm("2,000 random flows in place of 80");
-const FLOWS = isFull ? 2000 : 80;
+const isFull = hasLongForm("2,000 random flows in place of 48");
+const FLOWS = isFull ? 2000 : 48;
 const seed = countedSeed();
 /** The ports that pods serve: those that random policies name, and one that they do not. */
 const PORTS = [53, 80, 81, 8080] as const;
 /** The number of clusters. Each has eight flows, not all of which can be sent in a lab. */
-const CLUSTERS = FLOWS / 4;
+const CLUSTERS = FLOWS / 2;
 const MOST_TOLD = 5;
 
 describe(`random clusters with packets (seed ${seed})`, function () {
