@@ -18,6 +18,7 @@ import { profileSets, profileTable, provideJudged, withdrawJudged } from "../sup
 import { runRandomProfiles } from "../support/ruleset/random_profiles.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
+import { countedSeed } from "../support/long_form.ts";
 
 const STEPS = 400;
 const COMPARISONS = 20;
@@ -49,7 +50,8 @@ const harms = {
 
 const harmNames = Object.keys(harms).filter((name): name is keyof typeof harms => Object.hasOwn(harms, name));
 
-describe("policyd/ruleset with objects that come and go, in the kernel", () => {
+describe("policyd/ruleset with objects that come and go, in the kernel", function () {
+  this.timeout(120_000);
   let lab: Lab | undefined;
 
   before(function () {
@@ -69,7 +71,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
 
   it(`DP-11: after ${STEPS} random changes with faults it equals a fresh build`, function () {
     this.timeout(240_000);
-    const seed = Date.now() >>> 0;
+    const seed = countedSeed();
     console.log(`      seed ${seed}`);
     const node = namespaceOf("random");
     let others = 0;
@@ -80,8 +82,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", () => {
     assert.ok(seen.faults > 10 && seen.restarts > 2 && seen.harms > 0 && seen.comparisons === COMPARISONS);
   });
 
-  it("DP-13: a great many objects are added and removed in slices, with the same result as at once", async function () {
-    this.timeout(120_000);
+  it("DP-13: a great many objects are added and removed in slices, with the same result as at once", async () => {
     const node = namespaceOf("many");
     const kernel = open(node);
     const options = { logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };

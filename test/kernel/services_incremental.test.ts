@@ -5,7 +5,7 @@ import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { runIncrementally } from "../support/services/incremental.ts";
 import { TABLES } from "../support/services/random_node.ts";
-import { roundsFor } from "../support/long_form.ts";
+import { countedSeed, roundsFor } from "../support/long_form.ts";
 
 const EVENTS = roundsFor("random events", 1000, 10_000);
 const COMPARE_EVERY = 200;
@@ -18,7 +18,7 @@ describe("Services in a kernel that fails", () => {
   it(`DP-11: after ${EVENTS} random events the tables equal a fresh build in an empty namespace`, function () {
     this.timeout(1_200_000);
     using lab = createLab("incremental");
-    const seed = Date.now() >>> 0;
+    const seed = countedSeed();
     console.log(`      seed ${seed}`);
     let builds = 0;
     const open = (name: string): NftablesSocket => lab.namespace(name).inside(() => new NftablesSocket(lab.calls));

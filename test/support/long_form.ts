@@ -24,6 +24,14 @@ export function hasLongForm(what: string): boolean {
   return IS_FULL;
 }
 
+/**
+ * Returns the seed of random cases of which a test counts the kinds: DRAWBRIDGE_SEED if it is set, otherwise the same one
+ * in each `npm test`, so that enough of each kind always come, and another one in each `npm run test:full`.
+ */
+export function countedSeed(): number {
+  return Number(process.env["DRAWBRIDGE_SEED"] ?? (IS_FULL ? Date.now() % 0x7fff_ffff : 6));
+}
+
 /** Skips a test that only `npm run test:full` has. @param why ("making the image takes too long") */
 export function requireLongForm(context: Mocha.Context, why: string): void {
   if (!hasLongForm(context.runnable().title)) skip(context, `${why}: \`npm run test:full\` does`);

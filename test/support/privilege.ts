@@ -52,15 +52,6 @@ export function requireProgram(context: Mocha.Context, program: string): void {
   refuse(context, isThere ? undefined : `${program} is not installed: as root the tests install it`);
 }
 
-/**
- * Skips like {@link requireKernel} when a file of one of the project's npm packages is missing.
- *
- * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1
- */
-export function requirePackaged(context: Mocha.Context, file: string): void {
-  refuse(context, existsSync(file) ? undefined : `${file} is missing: \`npm ci --ignore-scripts\` brings it`);
-}
-
 function refuse(context: Mocha.Context, reason: string | undefined): void {
   if (reason === undefined) return;
   if (process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") {

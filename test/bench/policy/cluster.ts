@@ -135,18 +135,6 @@ export function relabelled(pod: BenchPod): BenchPod {
   return { ...pod, labels: { ...pod.labels, role } };
 }
 
-/** Whether a policy isolates a pod. */
-export function selects({ namespace, app }: BenchPolicy, pod: BenchPod): boolean {
-  return pod.namespace === namespace && pod.labels.app === app;
-}
-
-/** Whether a policy allows a pod as a peer. */
-export function admits({ namespace, near, far }: BenchPolicy, { namespace: of, labels }: BenchPod): boolean {
-  const isNear = near.app === undefined ? labels.tier === near.tier : labels.app === near.app;
-  if (of === namespace && isNear) return true;
-  return labels.role === far.role && teamOf(Number(of.slice(1))) === far.team;
-}
-
 /** Returns the namespaces as an API server has them. */
 export function namespaceManifests(): readonly object[] {
   return Array.from({ length: NAMESPACES }, (_, number) => ({

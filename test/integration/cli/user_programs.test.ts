@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
-import { skip } from "../../support/privilege.ts";
-import { requireGoProgram, requirePreCommit } from "../../support/programs/user_programs.ts";
+import { requireGoProgram } from "../../support/programs/user_programs.ts";
 
 const PROJECT = path.resolve(import.meta.dirname, "../../..");
 
@@ -23,7 +22,7 @@ spec:
   ingress: [{ from: [{ podSelector: { matchLabels: { app: ${from} } } }] }]
 `;
 
-describe("the command line with the real kustomize, helm and pre-commit", function () {
+describe("the command line with the real kustomize and helm", function () {
   this.timeout(900_000);
   let directory = "";
 
@@ -129,75 +128,6 @@ patches:
       const { status, out, err } = explain("client");
       assert.deepEqual([status, out], [3, ""]);
       assert.match(err, /helm template .*it ended with exit code 1\n.*nosuch/s);
-    });
-  });
-
-  describe("pre-commit", () => {
-    let environment: NodeJS.ProcessEnv = {};
-    let program = "";
-
-    before(function () {
-      if (!existsSync(path.join(PROJECT, ".git")))
-        skip(this, "no Git repository here, of which pre-commit makes a clone");
-      const found = requirePreCommit(this);
-      ({ program } = found);
-      environment = { PYTHONPATH: found.packages };
-    });
-    beforeEach(() => {
-      const node = path.dirname(process.execPath);
-      // The hooks' checkout, its packages and pre-commit's own records are removed with the test.
-      environment = {
-        ...environment,
-        HOME: directory,
-        PRE_COMMIT_HOME: path.join(directory, "pre-commit"),
-        PATH: `${node}${path.delimiter}${process.env["PATH"] ?? ""}`,
-        GIT_CONFIG_COUNT: "2",
-        GIT_CONFIG_KEY_0: "user.name",
-        GIT_CONFIG_VALUE_0: "t",
-        GIT_CONFIG_KEY_1: "user.email",
-        GIT_CONFIG_VALUE_1: "t@example.com",
-        npm_config_userconfig: path.join(os.homedir(), ".npmrc"),
-        npm_config_cache: path.join(os.homedir(), ".npm"),
-      };
-    });
-
-    const git = (...args: readonly string[]): string => {
-      const { status, out, err } = run("git", args, environment);
-      assert.equal(status, 0, err);
-      return out.trim();
-    };
-
-    it("CI-01: pre-commit runs lint and diff from a clone of this repository, and a commit with a mistake is refused", () => {
-      // pre-commit clones the commit at HEAD, so the committed hooks are tested.
-      const rev = git("-C", PROJECT, "rev-parse", "HEAD");
-      write(
-        ".pre-commit-config.yaml",
-        `repos:
-  - repo: ${PROJECT}
-    rev: ${rev}
-    hooks: [{ id: drawbridge-lint, args: [-f, k8s, -R] }, { id: drawbridge-diff, args: [HEAD, k8s] }]
-`,
-      );
-      git("init", "--quiet", ".");
-      write("k8s/pods.yaml", POD("web") + POD("client"));
-      git("add", "k8s");
-      git("commit", "--quiet", "--message", "base");
-      const installed = run("python3", [program, "install"], environment);
-      assert.equal(installed.status, 0, installed.out + installed.err);
-
-      write("k8s/policy.yaml", POLICY("clients"));
-      git("add", "--all", "k8s", ".pre-commit-config.yaml");
-      const refused = run("git", ["commit", "--message", "a selector with a slip of the pen"], environment);
-      assert.equal(refused.status, 1, refused.out + refused.err);
-      assert.match(refused.out + refused.err, /network policies are sane\.+Failed/);
-      assert.match(refused.out + refused.err, /what network policies open and close\.+Passed/);
-      assert.match(refused.out + refused.err, /removed .*default\/web/);
-
-      write("k8s/policy.yaml", POLICY("client"));
-      git("add", "k8s");
-      const taken = run("git", ["commit", "--message", "the right selector"], environment);
-      assert.equal(taken.status, 0, taken.out + taken.err);
-      assert.match(taken.out + taken.err, /network policies are sane\.+Passed/);
     });
   });
 });

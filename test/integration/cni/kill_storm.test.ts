@@ -11,7 +11,7 @@ import { containerState, podAddresses } from "../../support/cni/container_state.
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
-const PAIRS = roundsFor("pairs of calls in each storm", 150, 3000);
+const PAIRS = roundsFor("pairs of calls in each storm", 100, 3000);
 /** The kills inside calls until which the storm continues, twice as long at most. */
 const LEAST_KILLS = 20;
 const PARALLEL = 16;

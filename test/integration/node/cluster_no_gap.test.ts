@@ -21,13 +21,13 @@ import {
 } from "../../support/services/steady_load.ts";
 import { hasLongForm } from "../../support/long_form.ts";
 
-const IS_FULL = hasLongForm("30 kills in place of 4, at 990 connections a second");
+const IS_FULL = hasLongForm("30 kills in place of 2, at 990 connections a second");
 /** How often a daemon is ended, not counting the upgrade and the downgrade. */
-const KILLS = IS_FULL ? 30 : 4;
-const FLOWS = 120;
-const CONNECTIONS_PER_SECOND = IS_FULL ? 990 : 210;
-const CHANGES_PER_SECOND = 20;
-const KNOCKS_PER_SECOND = 20;
+const KILLS = IS_FULL ? 30 : 2;
+const FLOWS = IS_FULL ? 120 : 60;
+const CONNECTIONS_PER_SECOND = IS_FULL ? 990 : 90;
+const CHANGES_PER_SECOND = IS_FULL ? 20 : 10;
+const KNOCKS_PER_SECOND = IS_FULL ? 20 : 10;
 const PORT = 8080;
 const SERVICE_PORT = 80;
 const NODE_PORT = 30_080;

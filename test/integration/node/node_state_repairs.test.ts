@@ -15,7 +15,7 @@ import { roundsFor } from "../../support/long_form.ts";
 const INSISTING_MILLISECONDS = 6000;
 const INSISTING_PAUSE = 10;
 
-const ROUNDS = roundsFor("rounds", 6, 300);
+const ROUNDS = roundsFor("rounds", 3, 300);
 /** In one of this number of rounds no daemon runs while the harm is done. */
 const ROUNDS_OF_A_DEATH = 3;
 

@@ -10,7 +10,7 @@ import { requireKernel } from "../../support/privilege.ts";
 import { randomFrom } from "../../support/random.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
-const CHANGES = roundsFor("changes", 3000, 100_000);
+const CHANGES = roundsFor("changes", 2000, 100_000);
 /** The number of changes in one message to the API server, and the limit in a second: 100,000 take one minute. */
 const BATCH = 200;
 const PER_SECOND = 1700;

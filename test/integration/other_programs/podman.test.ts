@@ -13,7 +13,7 @@ import { RuntimeNode } from "../../support/runtimes/runtime_node.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
 const SEED = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 1_000_000);
-const ROUNDS = roundsFor("rounds", 12, 60);
+const ROUNDS = roundsFor("rounds", 5, 60);
 /** The last moment of a kill. A call in a process of its own has usually ended by then, even on a busy machine. */
 const LATEST_KILL_SECONDS = 0.15;
 /** The moment of a kill before which no such call ends: its executable is not even loaded. */

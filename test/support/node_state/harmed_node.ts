@@ -190,7 +190,7 @@ export class HarmedNode {
     assert.deepEqual(missing, [], context);
     let now = this.state();
     while (!isEqual(now, before) && performance.now() - since < 5 * REPAIR_MILLISECONDS) {
-      await pause(50);
+      await pause(200);
       now = this.state();
     }
     const whole = performance.now() - since;

@@ -1,9 +1,8 @@
-import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import type Mocha from "mocha";
-import { CACHE, goInstall, hasGo, lastWords } from "./go.ts";
+import { CACHE, goInstall, hasGo } from "./go.ts";
 import { requireLongForm } from "../long_form.ts";
 import { skip } from "../privilege.ts";
 
@@ -12,7 +11,6 @@ const GO_PROGRAMS = {
   kustomize: { version: "5.8.2", package: "sigs.k8s.io/kustomize/kustomize/v5" },
   helm: { version: "4.3.1", package: "helm.sh/helm/v4/cmd/helm" },
 } as const;
-const PRE_COMMIT_VERSION = "4.7.0";
 
 /**
  * Returns the directory with the program of that name. The long form of the tests builds it with Go into the user's
@@ -33,31 +31,4 @@ export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_P
   const failure = goInstall(directory, [`${source}@v${version}`]);
   if (failure !== undefined) throw new Error(`${name} could not be built: ${failure}`);
   return directory;
-}
-
-/** The directory of pre-commit's Python packages, which PYTHONPATH must contain, and the program. */
-export interface PreCommit {
-  readonly packages: string;
-  readonly program: string;
-}
-
-/**
- * Returns pre-commit. Installs it with pip into the user's cache unless it is there already.
- *
- * Without Python's pip it skips the tests of the hook's suite.
- *
- * @throws Error when the installation fails
- */
-export function requirePreCommit(context: Mocha.Context): PreCommit {
-  const packages = path.join(CACHE, `pre-commit-${PRE_COMMIT_VERSION}`);
-  const program = path.join(packages, "bin/pre-commit");
-  if (existsSync(program)) return { packages, program };
-  const pip = ["-m", "pip", "--disable-pip-version-check"];
-  if (spawnSync("python3", [...pip, "--version"]).status !== 0) {
-    skip(context, `this machine has no pip to install pre-commit ${PRE_COMMIT_VERSION}: install python3-pip`);
-  }
-  const args = [...pip, "install", "--quiet", "--target", packages, `pre-commit==${PRE_COMMIT_VERSION}`];
-  const { status, stderr } = spawnSync("python3", args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`pre-commit could not be installed: ${lastWords(stderr)}`);
-  return { packages, program };
 }

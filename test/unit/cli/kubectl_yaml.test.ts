@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import process from "node:process";
 import fc from "fast-check";
 import { readManifestObjects } from "../../../cli/input/manifest_objects.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { decodeAll, type Decoded, requireDecoder } from "../../support/kubectl_decoder/decoder.ts";
-import { roundsFor } from "../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../support/long_form.ts";
 
 const DOCUMENTS = roundsFor("documents", 500, 2000);
 const PROJECT = path.resolve(import.meta.dirname, "../../..");
@@ -183,7 +182,7 @@ describe("YAML compared with kubectl's decoder", function () {
   });
 
   it(`YAML-02: ${DOCUMENTS} random files have equal objects, are refused by both, or differ as docs/cli.md says`, () => {
-    const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+    const seed = countedSeed();
     const texts = fc.sample(file, { numRuns: DOCUMENTS, seed });
     const decoded = decodeAll(texts);
     const differences = texts.flatMap((text, i) => difference(text, decoded[i] ?? { objects: [] }) ?? []);

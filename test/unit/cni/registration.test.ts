@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { frame } from "../../../attachment/message_frame.ts";
-import { parseRequest, type PolicydReply, replyToJson } from "../../../attachment/policyd_messages.ts";
+import { type PolicydReply, replyToJson } from "../../../attachment/policyd_messages.ts";
 import { decodeConfiguration } from "../../../cni/configuration/decoding.ts";
 import { detachShape, networkShape } from "../../../cni/configuration/network_input.ts";
 import { detachAccess, policydAccess, type RegistrationAccess } from "../../../cni/configuration/policyd_access.ts";
@@ -78,44 +78,6 @@ describe("cni/registration", () => {
     assert.deepEqual(policydAccess({}), { socket: SOCKET, wait: 10_000, onUnavailable: "fail" });
     assert.equal(policydAccess({ onUnavailable: "closed" })?.onUnavailable, "closed");
     assert.equal(policydAccess(undefined), undefined);
-  });
-
-  it("REG-05: ADD waits for a daemon that is away, and the request says how long it may still wait", () => {
-    const daemon = new Daemon(3, [reply({ type: "done" })]);
-    daemon.register(FAIL);
-    assert.equal(daemon.tries, 4);
-    const [sent = new Uint8Array()] = daemon.sent;
-    const request = parseRequest(new TextDecoder().decode(sent.subarray(0, -1)));
-    assert.ok(request.type === "register");
-    assert.equal(request.wait, 1000 - daemon.now());
-    assert.ok(daemon.now() > 0 && daemon.now() < 1000);
-  });
-
-  it("REG-05: a daemon that closes the connection is asked again", () => {
-    const daemon = new Daemon(0, [END, Errno.ECONNRESET, reply({ type: "done" })]);
-    daemon.register(FAIL);
-    assert.equal(daemon.sent.length, 3);
-  });
-
-  it("REG-02: a daemon that stays away is an error when the time is over", () => {
-    const daemon = new Daemon(Number.POSITIVE_INFINITY);
-    assert.throws(() => daemon.register(FAIL), {
-      code: "ERR_UNAVAILABLE",
-      message: /ECONNREFUSED.*is policyd running/,
-    });
-    assert.ok(daemon.now() > 900 && daemon.now() <= 1000, `${daemon.now()}`);
-    assert.deepEqual(daemon.closings, []);
-  });
-
-  it('REG-06: with "closed" the tables are checked when the time is over, with the reason', () => {
-    const away = new Daemon(Number.POSITIVE_INFINITY);
-    away.register(CLOSED);
-    assert.match(away.closings.join(), /ECONNREFUSED/);
-    assert.ok(away.now() > 900, "not before the time is over");
-    const waiting = new Daemon(0, [refusal(true)]);
-    waiting.register(CLOSED);
-    assert.deepEqual(waiting.closings, ["policyd: not in force within 1000 ms: no Pod object"]);
-    assert.equal(waiting.tries, 1);
   });
 
   it('REG-06: a permanent refusal is an error with "closed", too', () => {

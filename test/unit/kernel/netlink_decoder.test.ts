@@ -31,6 +31,9 @@ import { addClassifiers, parseQueueingDiscipline } from "../../../kernel/traffic
 import { parseRedirect, redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
 import { parseTokenBucket, setTokenBucket } from "../../../kernel/traffic_control/token_bucket.ts";
 import { assertDecodersHold, type Decoders, outcome } from "./hostile_bytes.ts";
+import { roundsFor } from "../../support/long_form.ts";
+
+const BODIES = roundsFor("random bodies of netlink messages", 100, 5000);
 
 const mac = parseMac("0a:58:0a:f4:01:07");
 const veth = createVeth({ host: { name: "dbv0", mac }, peer: { name: "eth0", mac, netnsFd: 5 }, mtu: 1400, master: 3 });
@@ -117,7 +120,9 @@ function errorBody(echoed: number, attributes: Uint8Array): Uint8Array {
 const bodies = [...wellFormed.map((message) => message.body), datagramOf(wellFormed), datagramOf([dumpLinks()])];
 const anyBody = fc.constantFrom(...bodies);
 
-describe("kernel/netlink decoder", () => {
+describe("kernel/netlink decoder", function () {
+  this.timeout(120_000);
+
   it("holds at every truncation", () => {
     for (const body of bodies)
       for (let length = 0; length <= body.length; length++) assertHolds(body.subarray(0, length));
@@ -143,7 +148,7 @@ describe("kernel/netlink decoder", () => {
         for (const [offset, value] of changes) changed[offset % body.length] = value;
         assertHolds(changed, surrounding);
       }),
-      { numRuns: 500 },
+      { numRuns: BODIES },
     );
   });
 
@@ -152,7 +157,7 @@ describe("kernel/netlink decoder", () => {
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(255), (bytes, surrounding) =>
         assertHolds(bytes, surrounding),
       ),
-      { numRuns: 1000 },
+      { numRuns: 2 * BODIES },
     );
   });
 
@@ -171,7 +176,7 @@ describe("kernel/netlink decoder", () => {
         assertHolds(writer.view());
         assertHolds(errorBody(16, writer.view().subarray(16)));
       }),
-      { numRuns: 500 },
+      { numRuns: BODIES },
     );
   });
 

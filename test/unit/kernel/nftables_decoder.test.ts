@@ -14,6 +14,9 @@ import { Errno } from "../../../kernel/syscall/errno.ts";
 import { everythingElements, everythingTable } from "../../support/nftables/example.ts";
 import { assertDecodersHold } from "./hostile_bytes.ts";
 import { dumpEnd, kernelAnswer, kernelMessage, ScriptedSyscalls } from "./scripted_syscalls.ts";
+import { roundsFor } from "../../support/long_form.ts";
+
+const BODIES = roundsFor("random messages of nftables", 100, 3000);
 
 const table = { family: "inet", name: "t" } as const;
 const requests = requestsOf(tableChanges(everythingTable, everythingElements));
@@ -152,7 +155,7 @@ describe("kernel/nftables: messages of the kernel", () => {
     this.timeout(60_000);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => assertDecodersHold(decoders, bytes)),
-      { numRuns: 300 },
+      { numRuns: BODIES },
     );
     const bodies = requests.map(({ body }) => body.subarray(0, 600));
     fc.assert(
@@ -166,7 +169,7 @@ describe("kernel/nftables: messages of the kernel", () => {
           assertDecodersHold(decoders, bytes);
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: 3 * BODIES },
     );
   });
 });

@@ -28,7 +28,7 @@ import { roundsFor } from "../../../support/long_form.ts";
 
 /** The number of pods of each kind that are added at once. */
 const TOGETHER = 10;
-const ROUNDS = roundsFor("rounds", 4, 40);
+const ROUNDS = roundsFor("rounds", 2, 40);
 /** The port of forbidden packets, and the ports of those that must arrive, below the ones the kernel chooses. */
 const FORBIDDEN = 7001;
 const FIRST_PORT = 10_000;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
@@ -10,40 +9,27 @@ import { storeOf } from "../../../support/evaluate/store.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { CompiledCluster } from "../../../support/policy/compiled_cluster.ts";
 import { featuresOf } from "../../../support/policy/features.ts";
-import { ninePodLab, ninePods } from "../../../support/policy/lab/nine_pods.ts";
-import { chosen, generatedCases } from "../../../support/policy/lab/generated/generated_cases.ts";
+import { ninePodLab } from "../../../support/policy/lab/nine_pods.ts";
 import { padded } from "../../../support/policy/lab/padding.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
-import {
-  ALL_TRAFFIC,
-  askEvaluator,
-  askLab,
-  flowOf,
-  matrix,
-  questionText,
-  type Traffic,
-} from "../../../support/policy/lab/question.ts";
+import { askLab, flowOf, questionText } from "../../../support/policy/lab/question.ts";
 import { inLab, type LabCase } from "../../../support/policy/lab/random_cluster.ts";
 import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
 import { PolicedCluster } from "../../../support/policy/policed_cluster.ts";
-import { KEYS } from "../../../support/policy/three_by_three.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
-import { hasLongForm } from "../../../support/long_form.ts";
+import { countedSeed, hasLongForm } from "../../../support/long_form.ts";
 
-const isFull = hasLongForm("198 policies in place of 8, with all traffic in all ways");
-/** The number of clusters whose policies are like those of cyclonus. */
-const POLICIES = isFull ? 198 : 8;
-const FLOWS = isFull ? 2000 : 80;
-const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
+const isFull = hasLongForm("2,000 random flows in place of 48");
+const FLOWS = isFull ? 2000 : 48;
+const seed = countedSeed();
 /** The ports that pods serve: those that random policies name, and one that they do not. */
 const PORTS = [53, 80, 81, 8080] as const;
 /** The number of clusters. Each has eight flows, not all of which can be sent in a lab. */
-const CLUSTERS = FLOWS / 4;
-const SOME_TRAFFIC: readonly Traffic[] = ["80/TCP", "81/UDP", "80/SCTP"];
+const CLUSTERS = FLOWS / 2;
 const MOST_TOLD = 5;
 
-describe(`random clusters and policies with packets (seed ${seed})`, function () {
+describe(`random clusters with packets (seed ${seed})`, function () {
   this.timeout(20 * 60_000);
   let lab: PolicyLab;
 
@@ -71,25 +57,6 @@ describe(`random clusters and policies with packets (seed ${seed})`, function ()
     if (problems.length > 0) assert.fail(`${problems.length} of ${count}:\n${problems.slice(0, MOST_TOLD).join("\n")}`);
     const allowed = (seen.get("allowed") ?? 0) / count;
     assert.ok(allowed > 0.3 && allowed < 0.8);
-  });
-
-  it(`POL-61: ${POLICIES} policies in the manner of cyclonus let those packets through among nine pods that the evaluator allows`, async () => {
-    const problems: string[] = [];
-    for (const [place, { group, name, policies }] of chosen(generatedCases(lab), POLICIES, seed).entries()) {
-      // Rules are compiled in two ways, and frames bridged in two; the full run sends each policy all four ways.
-      for (const way of isFull ? [0, 1, 2, 3] : [place % 4]) {
-        lab.bridgeFrames(way < 2 ? "as made" : "the other way");
-        const objects = [...ninePods(lab), ...(way % 2 === 1 ? padded(policies) : policies)];
-        await lab.apply(objects);
-        const index = indexOf(objects);
-        for (const { question, mark } of await askLab(lab, matrix(KEYS, isFull ? ALL_TRAFFIC : SOME_TRAFFIC))) {
-          const expected = askEvaluator(index, lab, question);
-          if (mark !== expected)
-            problems.push(`${group}, ${name}: ${questionText(question)}: ${mark}, not ${expected}`);
-        }
-      }
-    }
-    assert.deepEqual(problems.slice(0, MOST_TOLD), []);
   });
 
   /** @param isPadded whether rules are padded, so that they are compiled in the second of two ways */

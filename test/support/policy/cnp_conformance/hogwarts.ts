@@ -11,22 +11,12 @@ export type House = keyof typeof HOUSES;
 export type PodName = `${(typeof HOUSES)[House]}-${Replica}`;
 type Replica = 0 | 1;
 
-/** Chooses the node of a pod that is not in the hosts' network; of those in it each node has its own. */
-export type Placement = (replica: Replica) => Replica;
-
-/** Placements of pods on nodes. The suite leaves them to the scheduler, since none of its verdicts depends on them. */
-export const PLACEMENTS: Readonly<Record<string, Placement>> = {
-  "a pod of each pair on each node": (replica) => replica,
-  "all beside centaur-0": () => 0,
-  "all beside centaur-1": () => 1,
-};
-
 const REPLICAS: readonly Replica[] = [0, 1];
 const ALL: readonly House[] = ["gryffindor", "slytherin", "hufflepuff", "ravenclaw", "forbidden-forrest"];
 
 /** Returns the manifests of nodes, namespaces and pods. */
-export function hogwarts(placement: Placement): readonly object[] {
-  return [...REPLICAS.map(node), ...ALL.flatMap((house) => [namespace(house), ...podsOf(house, placement)])];
+export function hogwarts(): readonly object[] {
+  return [...REPLICAS.map(node), ...ALL.flatMap((house) => [namespace(house), ...podsOf(house)])];
 }
 
 export function namespaceOf(house: House): string {
@@ -79,7 +69,7 @@ function namespace(house: House): object {
   };
 }
 
-function podsOf(house: House, placement: Placement): readonly object[] {
+function podsOf(house: House): readonly object[] {
   const hostNetwork = house === "forbidden-forrest";
   return REPLICAS.map((replica) => {
     const name: PodName = `${HOUSES[house]}-${replica}`;
@@ -91,7 +81,7 @@ function podsOf(house: House, placement: Placement): readonly object[] {
         namespace: namespaceOf(house),
         labels: { "conformance-house": house, "statefulset.kubernetes.io/pod-name": name },
       },
-      spec: { nodeName: `node-${hostNetwork ? replica : placement(replica)}`, hostNetwork, containers: servers() },
+      spec: { nodeName: `node-${replica}`, hostNetwork, containers: servers() },
       status: { phase: "Running", podIPs: addressesOf(name).map((ip) => ({ ip })) },
     };
   });

@@ -6,7 +6,6 @@ import type { Relabelling } from "../../../../kernel/conntrack/relabelling.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { ALLOWED_LABEL } from "../../../../policyd/policies/compile/policy_table.ts";
-import { CUT_LABEL } from "../../../../policyd/policies/cuts/cut_decision.ts";
 import type { PolicyFlows } from "../../../../policyd/policies/cuts/cuts.ts";
 
 /** A connection in short form. */
@@ -22,9 +21,8 @@ export interface FakeFlow {
   readonly hasRoom?: boolean;
 }
 
-/** The labels of a connection that passes, and of one that was cut. */
+/** The labels of a connection that passes. */
 export const LABELLED: readonly number[] = [ALLOWED_LABEL];
-export const WAS_CUT: readonly number[] = [CUT_LABEL];
 
 /** The kernel's connections, in memory. */
 export class FakeFlows implements PolicyFlows {

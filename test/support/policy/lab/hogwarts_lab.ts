@@ -73,7 +73,7 @@ export class HogwartsLab {
    * Returns the pokes of a subtest whose outcome is not upstream's, in both families and both states of br_netfilter.
    */
   async failures(subtest: ConformanceSubtest): Promise<readonly string[]> {
-    const objects = [...hogwarts((replica) => replica), ...subtest.policies];
+    const objects = [...hogwarts(), ...subtest.policies];
     const services = this.lab.pods.map((place) =>
       singleService(place, this.#services.get(place.name) ?? ["", ""], "TCP", 80),
     );

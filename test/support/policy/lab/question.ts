@@ -42,11 +42,6 @@ export function inBoth(from: string, to: string, ...traffics: readonly Traffic[]
   return traffics.flatMap((traffic) => families.map((family) => ({ from, to, traffic, family })));
 }
 
-/** Returns questions for every pair of places, in both families. */
-export function matrix(names: readonly string[], traffics: readonly Traffic[] = ALL_TRAFFIC): readonly Question[] {
-  return names.flatMap((from) => names.flatMap((to) => inBoth(from, to, ...traffics)));
-}
-
 /** The number of questions at once. More of them would take a busy machine so long that it sends packets twice. */
 const AT_ONCE = 200;
 const MOST_TIMES = 8;

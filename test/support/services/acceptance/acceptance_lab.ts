@@ -80,11 +80,12 @@ export class AcceptanceLab {
   }
 
   /** Makes the lab, and resolves when the rules of all Services are in force on both nodes. */
-  static async create(bridgeNetfilter: boolean): Promise<AcceptanceLab> {
-    const lab = createLab(`acceptance-${bridgeNetfilter ? "on" : "off"}`);
+  static async create({ n1, n2 }: Readonly<Record<NodePlace, boolean>>): Promise<AcceptanceLab> {
+    const lab = createLab(`acceptance-${n1 ? "on" : "off"}`);
     let made: AcceptanceLab | undefined;
     try {
-      made = new AcceptanceLab(lab, twoNodes(lab, { bridgeNetfilter, reversePathFilter: 1 }));
+      const [first, second] = [n1, n2].map((bridgeNetfilter) => ({ bridgeNetfilter, reversePathFilter: 1 }) as const);
+      made = new AcceptanceLab(lab, twoNodes(lab, first, second));
       await made.#fill();
       return made;
     } catch (error) {

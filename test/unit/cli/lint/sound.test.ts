@@ -18,7 +18,7 @@ import { show } from "../../../support/policy/question.ts";
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { NUMBERS } from "../../../support/policy/arbitrary_words.ts";
 import { manifestsOf, type RawCluster } from "../../../support/policy/raw_cluster.ts";
-import { roundsFor } from "../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../support/long_form.ts";
 
 const CLUSTERS = roundsFor("random clusters", 20, 200);
 /** Addresses that no end has, some of them in networks that policies name. */
@@ -74,7 +74,7 @@ describe("policy lint on random clusters", () => {
           if (isAllowed(all, flow) !== isAllowed(rest, flow)) assert.fail(`${[...found].join()}: ${show(flow)}`);
         }
       }),
-      { numRuns: CLUSTERS },
+      { numRuns: CLUSTERS, seed: countedSeed() },
     );
     assert.ok(count > CLUSTERS / 10, `${count} redundant policies`);
   });
@@ -114,7 +114,7 @@ describe("policy lint on random clusters", () => {
           }
         }
       }),
-      { numRuns: CLUSTERS },
+      { numRuns: CLUSTERS, seed: countedSeed() },
     );
     assert.ok(count.rules > CLUSTERS / 10 && count.subjects > CLUSTERS / 10, JSON.stringify(count));
   });

@@ -13,7 +13,7 @@ import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_
 import { policyCases } from "../../../support/policy/arbitrary_cluster.ts";
 import { indexOf } from "../../../support/policy/question.ts";
 import { manifestsOf } from "../../../support/policy/raw_cluster.ts";
-import { roundsFor } from "../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../support/long_form.ts";
 
 const ROUNDS = roundsFor("rounds", 40, 1000);
 
@@ -68,7 +68,7 @@ describe("ways in: against the evaluator", function () {
           seen[actual]++;
         }
       }),
-      { numRuns: ROUNDS },
+      { numRuns: ROUNDS, seed: countedSeed() },
     );
     assert.ok(Math.min(seen.no, seen.some, seen.yes) > ROUNDS / 5, JSON.stringify(seen));
   });

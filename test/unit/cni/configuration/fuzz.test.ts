@@ -2,17 +2,16 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import process from "node:process";
 import fc from "fast-check";
 import { toCniError } from "../../../../cni/error.ts";
 import { type Face, runVerb } from "../../../../cni/plugin.ts";
 import { ipamInput, networkInput } from "../../../support/cni/cni.ts";
 import { type MutatedCall, mutatedCalls } from "../../../support/cni/mutation.ts";
 import { fakeNode } from "../../../support/cni/fake_node.ts";
-import { roundsFor } from "../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../support/long_form.ts";
 
 const RUNS = roundsFor("random cases", 2000, 100_000);
-const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
+const seed = countedSeed();
 
 const faces: readonly Face[] = ["drawbridge", "drawbridge-ipam", "loopback"];
 

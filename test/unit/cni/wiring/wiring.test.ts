@@ -1,15 +1,6 @@
 import assert from "node:assert/strict";
 import type { CniArguments } from "../../../../cni/environment.ts";
-import {
-  addResult,
-  type Bridge,
-  decideWiring,
-  hostSteps,
-  linkSteps,
-  podSteps,
-  type Step,
-  type Wiring,
-} from "../../../../cni/wiring/wiring.ts";
+import { type Bridge, decideWiring, podSteps, type Step, type Wiring } from "../../../../cni/wiring/wiring.ts";
 import type { Allocation } from "../../../../ipam/store.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -133,34 +124,6 @@ describe("cni/wiring decides", () => {
 describe("cni/wiring asks the kernel", () => {
   const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4, ipv6], noArguments, { ...bridge, mtu: 1400 });
 
-  it("on the node for the described pair before it is up, its port, neighbours, and bridge addresses that may exist", () => {
-    const { hostInterface } = wiring;
-    assert.deepEqual(operations([...linkSteps(wiring, bridge, 33), ...hostSteps(wiring, bridge)]), [
-      `create veth ${hostInterface} with peer eth0`,
-      `get link ${hostInterface}`,
-      `change link ${hostInterface} ?EAFNOSUPPORT`,
-      `change link ${hostInterface}`,
-      "set neighbour 10.244.1.7 on link 9",
-      "set neighbour fd00:244:1::7 on link 9",
-      "add address 10.244.1.1/24 to link 9 ?EEXIST",
-      "add address fd00:244:1::1/64 to link 9 ?EEXIST",
-    ]);
-  });
-
-  it("in the pod for loopback, addresses, the link, neighbours and routes, in this order (POD-02, POD-14)", () => {
-    assert.deepEqual(operations(podSteps(wiring, 5)), [
-      "change link 1",
-      "add address 10.244.1.7/32 to link 5",
-      "add address fd00:244:1::7/128 to link 5",
-      "change link 5",
-      "set neighbour 10.244.1.1 on link 5",
-      "set neighbour fd00:244:1::1 on link 5",
-      "add route default (IPv4) via 10.244.1.1 ?EEXIST",
-      "add route default (IPv6) via fd00:244:1::1 ?EEXIST",
-      "add route fe80::/64 via fd00:244:1::1 ?EEXIST",
-    ]);
-  });
-
   it("SHARE-04: a pod's route to link-local destinations has a metric for each link, before the kernel's own", () => {
     for (const [index, metric] of [
       [5, 6],
@@ -178,31 +141,9 @@ describe("cni/wiring asks the kernel", () => {
     );
   });
 
-  it("for a configured default route that must be new", () => {
-    const routed = wiringOf(ipamInput({ routes: [{ dst: "0.0.0.0/0" }] }), [ipv4]);
-    assert.deepEqual(operations(podSteps(routed, 5)).slice(-1), ["add route default (IPv4) via 10.244.1.1"]);
-  });
-
   it("for one neighbour entry of each gateway", () => {
     const second = { ...ipv6, address: parseCidr("fd00:244:1::8/64"), set: 1 };
     const twice = operations(podSteps(wiringOf(networkInput(), [ipv6, second]), 5));
     assert.equal(twice.filter((operation) => operation.startsWith("set neighbour")).length, 1);
-  });
-});
-
-describe("cni/wiring reports", () => {
-  it("bridge, host end and pod interface, addresses on the third, each with its family's gateway (B3)", () => {
-    const wiring = wiringOf();
-    const { interfaces, ips, routes } = addResult(wiring, bridge, "/run/netns/c1", {});
-    assert.deepEqual(interfaces, [
-      { name: "cni0", mac: bridge.mac, mtu: 1500 },
-      { name: wiring.hostInterface, mac: wiring.hostMac, mtu: 1500 },
-      { name: "eth0", mac: wiring.podMac, mtu: 1500, sandbox: "/run/netns/c1" },
-    ]);
-    assert.deepEqual(ips, [
-      { interface: 2, address: parseCidr("10.244.1.7/32"), gateway: ipv4.gateway },
-      { interface: 2, address: parseCidr("fd00:244:1::7/128"), gateway: ipv6.gateway },
-    ]);
-    assert.equal(routes.length, 2);
   });
 });

@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { type BrokenObject, readYamlObjects } from "../../../../objects/yaml/documents.ts";
 import { cutList, headerOf } from "../../../../objects/yaml/yaml_list.ts";
 import { readTree } from "../../../../objects/yaml/yaml_tree.ts";
-import { roundsFor } from "../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../support/long_form.ts";
 
 interface Read {
   readonly objects: readonly { readonly value: unknown; readonly line: number }[];
@@ -87,7 +87,7 @@ describe("objects/yaml/yaml_list", () => {
         );
         assert.deepEqual(one.objects, whole.objects, text);
       }),
-      { numRuns: roundsFor("random cases", 400, 10_000) },
+      { numRuns: roundsFor("random cases", 400, 10_000), seed: countedSeed() },
     );
     assert.ok(cut > 100, `${cut} lists were cut`);
   });

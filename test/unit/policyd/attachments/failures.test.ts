@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { FAILURE_CAUSES, type FailureCause, noteFailure } from "../../../../cni/status/failure_record.ts";
+import { type FailureCause, noteFailure } from "../../../../cni/status/failure_record.ts";
 import {
   AttachmentFailures,
   type RecordedFailure,
@@ -37,25 +37,6 @@ describe("policyd/attachments/failures", () => {
     return { failures, events, clock, see };
   }
 
-  for (const cause of FAILURE_CAUSES) {
-    it(`STATUS-05: a failure of the class ${cause} gives one Event, a problem and a duration until an ADD succeeds`, () => {
-      const { failures, events, see } = follow();
-      assert.deepEqual([failures.problems(), failures.seconds(), events.notices], [[], [], []]);
-      see(failing("pods", cause, 3));
-      see(failing("pods", cause, 8));
-      const [note = ""] = failures.problems();
-      assert.match(note, /^pods cannot be attached to network pods: .{20,} \(the reason\)$/);
-      const regarding = { kind: "Node", key: "n1", uid: "" };
-      assert.deepEqual(events.notices, [{ regarding, reason: "AttachmentsFail", note }]);
-      assert.deepEqual(failures.seconds(), [{ network: "pods", cause, seconds: 8 }]);
-      see();
-      assert.deepEqual(failures.problems(), []);
-      assert.deepEqual(failures.seconds(), [{ network: "pods", cause, seconds: 0 }]);
-      see(failing("pods", cause, 1));
-      assert.equal(events.notices.length, 2, "it has recovered and failed again");
-    });
-  }
-
   it("STATUS-05: causes that alternate are reported once each, for each network separately", () => {
     const { failures, events, see } = follow();
     for (let round = 0; round < 5; round++) {
@@ -72,13 +53,6 @@ describe("policyd/attachments/failures", () => {
         ["others", "ports", 7],
       ],
     );
-  });
-
-  it("STATUS-06: a failure from before the daemon's start is reported at the start, and a stopped daemon checks no more", async () => {
-    const { failures, events, clock } = follow([failing("pods", "daemon")]);
-    assert.equal(events.notices.length, 1);
-    await failures.stop();
-    assert.equal(clock.pending, 0);
   });
 
   describe("the plugin's failure files", () => {

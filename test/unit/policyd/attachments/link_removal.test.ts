@@ -92,24 +92,6 @@ describe("policyd/attachments link removal", () => {
     await Promise.all(all);
   });
 
-  it("a link that does not exist counts as removed, and an empty group is not removed (DEL-01)", async () => {
-    const writer = slowWriter({ dbv1: Errno.ENODEV });
-    await new LinkRemoval(writer).remove(linkOf("dbv1"));
-    assert.equal(writer.removals.length, 0);
-  });
-
-  it("all callers get an error when the kernel does not answer (DEL-01)", async () => {
-    const writer = slowWriter();
-    const silent = new DrawbridgeError("ERR_NETLINK", "netlink: no answer from the kernel");
-    const removal = new LinkRemoval({
-      ...writer,
-      batch: () => {
-        throw silent;
-      },
-    });
-    await Promise.all(["dbv1", "dbv2"].map((name) => assert.rejects(removal.remove(linkOf(name)), silent)));
-  });
-
   it("each caller gets the kernel's refusal, and the next removal begins (DEL-01)", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
@@ -121,22 +103,6 @@ describe("policyd/attachments link removal", () => {
     await turns();
     writer.removals[1]?.end();
     await next;
-  });
-
-  it("DEL-02: neighbours of the pods' addresses are forgotten after the removal, before any caller is answered", async () => {
-    const writer = slowWriter();
-    const removal = new LinkRemoval(writer);
-    let isGone = false;
-    const gone = removal.remove(linkOf("dbv1")).then(() => (isGone = true));
-    await turns();
-    assert.equal(writer.batches.length, 1, "none before the link is gone");
-    assert.ok(!isGone);
-    writer.removals[0]?.end();
-    await gone;
-    assert.deepEqual(writer.batches.slice(1), [
-      ["get link drawbridge0"],
-      [`delete neighbour 10.244.1.2 on link ${BRIDGE_INDEX}`, `delete neighbour fd00:244:1::2 on link ${BRIDGE_INDEX}`],
-    ]);
   });
 
   it("DEL-02: missing neighbours and those that went with their bridge count as forgotten, and a refusal is reported", async () => {

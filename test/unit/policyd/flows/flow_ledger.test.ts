@@ -6,20 +6,20 @@ import { setImmediate as turn } from "node:timers/promises";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { ConntrackMessage } from "../../../../kernel/conntrack/request.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
 import { readTextFile } from "../../../../kernel/file.ts";
 import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
 import { MessageFlag, type ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
 import { FlowEndNames } from "../../../../policyd/flows/flow_end_names.ts";
-import { type DeniedFlow, FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
+import { FlowLedger } from "../../../../policyd/flows/flow_ledger.ts";
 import { Ledger } from "../../../../policyd/flows/ledger.ts";
 import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
-import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { storeView } from "../../../support/policy/store_view.ts";
 
 const MINUTE = 60_000;
@@ -140,62 +140,6 @@ describe("policyd/flows", () => {
     return Object.fromEntries(rows);
   }
 
-  it("FLOW-01: connections that have a pod of this node as an end count by workload, behind a Service by the pod's port", async () => {
-    const { events, flows } = await start();
-    events.emit("conntrack", [
-      tcp(1, "10.0.0.1", "10.0.1.1", "begun"),
-      tcp(2, "10.0.0.2", "10.0.1.1", "begun"),
-      tcp(3, "192.0.2.7", "10.0.0.1", "begun"),
-      tcp(4, "10.0.1.2", "10.0.1.1", "begun"),
-      tcp(5, "10.0.0.1", "10.0.0.2", "begun"),
-      tcp(6, "192.0.2.1", "10.0.0.1", "begun"),
-      tcp(7, "192.0.2.2", "10.0.0.1", "begun"),
-      tcp(1, "10.0.0.1", "10.0.1.1", "ended", 1000),
-    ]);
-    await flows.write();
-    assert.deepEqual(written(), {
-      "shop/deployment/web > shop/db:5432 allowed": [2, 1, 1000],
-      "192.0.2.7/32 > shop/deployment/web:5432 allowed": [1, 1, 0],
-      "shop/deployment/web > shop/deployment/web:5432 allowed": [1, 1, 0],
-      "own-node > shop/deployment/web:5432 allowed": [1, 1, 0],
-      "node/n2 > shop/deployment/web:5432 allowed": [1, 1, 0],
-    });
-  });
-
-  it("FLOW-04: changed rows are written once a minute and at the end, and a new daemon continues from them", async () => {
-    const first = await start();
-    first.events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun")]);
-    first.clock.pass(MINUTE - 1);
-    await turn();
-    assert.deepEqual(written(), {});
-    first.clock.pass(1);
-    await turn();
-    assert.deepEqual(written(), { "shop/deployment/web > shop/db:5432 allowed": [1, 1, 0] });
-    first.events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.1.1", "begun")]);
-    await first.flows.stop();
-    table = [tcp(2, "10.0.0.1", "10.0.1.1", "listed"), tcp(9, "10.0.0.1", "10.0.0.2", "listed")];
-    const second = await start();
-    second.events.emit("conntrack", [tcp(2, "10.0.0.1", "10.0.1.1", "ended", 70)]);
-    await second.flows.write();
-    assert.deepEqual(written(), {
-      "shop/deployment/web > shop/db:5432 allowed": [2, 0, 70],
-      "shop/deployment/web > shop/deployment/web:5432 allowed": [1, 1, 0],
-    });
-  });
-
-  it("FLOW-04: after an hour of changes one file has all rows", async () => {
-    const { events, clock } = await start();
-    for (let minute = 1; minute <= 70; minute++) {
-      events.emit("conntrack", [tcp(minute, "10.0.0.1", "10.0.1.1", "begun")]);
-      clock.pass(MINUTE);
-      for (let turns = 0; turns < 5; turns++) await turn();
-    }
-    assert.deepEqual(written(), { "shop/deployment/web > shop/db:5432 allowed": [70, 70, 0] });
-    const names = readdirSync(place().directory);
-    assert.equal(names.filter((name) => name.startsWith("all-")).length, 1);
-    assert.ok(names.length <= 61, names.join(" "));
-  });
-
   it("FLOW-04: files of changes hold at most twice the rows of the ledger, however many rows change", async () => {
     const { events, flows } = await start();
     for (let round = 0; round < 6; round++) {
@@ -234,23 +178,6 @@ describe("policyd/flows", () => {
     assert.deepEqual(flows.problems(), []);
     assert.deepEqual(Object.keys(written()).length, 2);
     assert.equal(logger.lines.filter(({ message }) => message === "the flow ledger is not written").length, 1);
-  });
-
-  it("FLOW-05: packets that policies drop, or would drop, count with the reason", async () => {
-    const { flows } = await start();
-    const packet = (verdict: DeniedFlow["verdict"], to: string): DeniedFlow => {
-      return { source: parseAddress("10.0.0.1"), destination: parseAddress(to), protocol: "TCP", port: 22, verdict };
-    };
-    flows.denied(packet("denied", "10.0.1.1"), "isolated by shop/web");
-    flows.denied(packet("denied", "10.0.1.1"), undefined);
-    flows.denied(packet("would be denied", "192.0.2.9"), "x".repeat(5000));
-    await flows.write();
-    assert.deepEqual(written(), {
-      "shop/deployment/web > shop/db:22 denied": [2, 0, 0],
-      "shop/deployment/web > 192.0.2.9/32:22 would be denied": [1, 0, 0],
-    });
-    const reasons = atOnce(readLedger(place())).rows.map(({ reason }) => reason);
-    assert.deepEqual([reasons[0], reasons[1]?.length], ["isolated by shop/web", 1001]);
   });
 
   it("FLOW-08: after a loss of events the conntrack table is read, and the loss is counted", async () => {

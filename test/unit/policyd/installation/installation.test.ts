@@ -1,17 +1,7 @@
 import assert from "node:assert/strict";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
-import { readConfigurationNames } from "../../../../cli/node/machine/read_files.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
@@ -20,7 +10,6 @@ import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { ObjectChange } from "../../../../objects/model.ts";
 import { listValues } from "../../../support/installation/own_part.ts";
-import { PLACE } from "../../../support/node/node_facts.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const SYNC_PERIOD = 30_000;
@@ -103,34 +92,6 @@ describe("policyd/installation", function () {
   const linesAbout = (text: string): number =>
     logger.lines.filter((line) => JSON.stringify(line).includes(text)).length;
 
-  it("POD-17: the configuration is written when objects are read, rules are in force and the Node has pod CIDRs", async () => {
-    const installation = start();
-    await until(isPluginThere, "the plugin is there");
-    installation.apply(node("n1", ["10.244.1.0/24"]));
-    await aWhile();
-    assert.equal(configuration(), "", "not all objects are read yet");
-    installation.synced();
-    await aWhile();
-    assert.equal(configuration(), "", "the rules are not in force yet");
-    installation.apply(node("n1", []));
-    installation.rulesInForce();
-    await until(() => installation.problems().length > 0, "the problem is reported");
-    await aWhile();
-    assert.equal(configuration(), "");
-    assert.match(installation.problems().join(), /Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs/);
-    assert.equal(linesAbout("has no spec.podCIDRs"), 1);
-    assert.deepEqual(
-      events.notices.map(({ regarding, reason }) => [regarding.kind, regarding.key, reason]),
-      [["Node", "n1", "InstallationProblem"]],
-    );
-    assert.match(events.notices[0]?.note ?? "", /^Node n1 has no spec\.podCIDRs.*--allocate-node-cidrs/);
-    assert.equal(installation.isInstalled, false);
-    installation.apply(node("n1", ["10.244.1.0/24", "fd00:244:1::/64"]));
-    await until(() => installation.isInstalled, "it is installed");
-    assert.match(configuration(), /"10\.244\.1\.0\/24".*"fd00:244:1::\/64"/s);
-    assert.deepEqual(installation.problems(), []);
-  });
-
   async function installed(cidrs: readonly string[], mtu?: () => number | undefined): Promise<Installation> {
     const installation = start([], mtu);
     installation.apply(node("n1", cidrs));
@@ -139,46 +100,6 @@ describe("policyd/installation", function () {
     await until(() => installation.isInstalled, "it is installed");
     return installation;
   }
-
-  it("POD-17: the installation keeps the pods' ranges until the daemon starts again, whatever happens to the Node", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
-    const before = configuration();
-    installation.apply(node("n1", ["10.244.7.0/24"]));
-    await until(() => installation.problems().length > 0, "the change is reported");
-    assert.match(
-      installation.problems().join(),
-      /10\.244\.7\.0\/24 now; pods get addresses of 10\.244\.1\.0\/24 until.*drain/,
-    );
-    installation.apply([{ type: "delete", kind: "Node", key: "n1" }]);
-    await until(
-      () => installation.problems().some((problem) => problem.includes("no Node object")),
-      "the missing Node is reported, too",
-    );
-    assert.equal(configuration(), before);
-    await installation.stop();
-    await installed(["10.244.7.0/24"]);
-    assert.match(configuration(), /10\.244\.7\.0/);
-  });
-
-  it("D6: removed and changed files are restored after the directory's notification, and the repair is logged", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
-    const before = configuration();
-    const harms: readonly (() => void)[] = [
-      () => rmSync(`${root}/bin`, { recursive: true }),
-      () => rmSync(`${root}/conf/10-drawbridge.conflist`),
-      () => writeFileSync(`${root}/conf/10-drawbridge.conflist`, "{}"),
-      () => rmSync(`${root}/bin/drawbridge`),
-      () => rmSync(`${root}/conf`, { recursive: true }),
-    ];
-    for (const [index, harm] of harms.entries()) {
-      await aWhile();
-      harm();
-      // Ten milliseconds per step are far less than the time until the next periodic check.
-      await until(() => isPluginThere() && configuration() === before, `harm ${index} is repaired`, 10);
-      await until(() => linesAbout("again: another program") === index + 1, "the repair is logged", 10);
-    }
-    assert.equal(installation.isInstalled, true);
-  });
 
   it("D7: while no objects can be read, the plugin is restored and an earlier configuration stays", async () => {
     const installation = await installed(["10.244.1.0/24"]);
@@ -238,40 +159,6 @@ describe("policyd/installation", function () {
     assert.deepEqual(types(), ["drawbridge", "tuning"]);
   });
 
-  it("CHAIN-06: a first configuration that leads to ours or is declared is accepted, and another one is a problem", async () => {
-    const installation = await installedWith({ primary: "01-declared.conf" });
-    const file = (name: string): string => `${root}/conf/${name}`;
-    writeFileSync(file("01-declared.conf"), "whatever");
-    await aWhile();
-    assert.deepEqual(installation.problems(), []);
-    const list: unknown = JSON.parse(configuration());
-    writeFileSync(file("00-multus.conf"), JSON.stringify({ name: "multus", type: "multus-shim", delegates: [list] }));
-    await aWhile();
-    assert.deepEqual(installation.problems(), []);
-    writeFileSync(file("00-multus.conf"), '{ "name": "multus", "type": "multus-sh');
-    await until(() => installation.problems().length > 0, "a file that stays torn is reported");
-    assert.match(installation.problems().join(), /00-multus\.conf comes before .*cniPrimary/);
-    writeFileSync(file("00-multus.conf"), '{ "type": "multus", "clusterNetwork": "drawbridge" }');
-    await until(() => installation.problems().length === 0, "the problem goes");
-    writeFileSync(file("00-multus.conf"), '{ "type": "multus", "delegates": [{ "type": "flannel" }] }');
-    await until(() => installation.problems().length > 0, "a delegate of others is reported");
-  });
-
-  it("CHAIN-06: a directory with a configuration's name is ignored, and any other file that runtimes would read is a problem", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
-    mkdirSync(`${root}/conf/00-backup.conflist`);
-    await aWhile();
-    assert.deepEqual(installation.problems(), []);
-    // libcni tries to read the link, so the runtime loads no network.
-    symlinkSync("00-backup.conflist", `${root}/conf/01-link.conf`);
-    await until(() => installation.problems().length > 0, "a link to a directory is reported");
-    assert.match(installation.problems().join(), /01-link\.conf comes before/);
-    assert.deepEqual(readConfigurationNames({ ...PLACE, configurationDirectory: `${root}/conf` }), [
-      "01-link.conf",
-      "10-drawbridge.conflist",
-    ]);
-  });
-
   it("CHAIN-07: a file that cannot be used is replaced and reported with its copy", async () => {
     const installation = await installed(["10.244.1.0/24"]);
     const before = configuration();
@@ -281,42 +168,5 @@ describe("policyd/installation", function () {
     const [notice] = events.notices;
     assert.match(notice?.note ?? "", /10-drawbridge\.conflist: it is not JSON; it is kept as .*\.saved-[0-9a-f]{12}$/);
     assert.equal(linesAbout("it is not JSON"), 1);
-  });
-
-  it("D5: a failed installation is retried with growing pauses and succeeds when the obstacle is gone", async () => {
-    writeFileSync(`${root}/bin`, "a file");
-    const installation = start(["10.244.1.0/24"]);
-    installation.synced();
-    installation.rulesInForce();
-    await until(() => installation.problems().length > 0, "the failure is reported");
-    assert.match(installation.problems().join(), /plugin not installed: cannot .*bin/);
-    await aWhile();
-    assert.equal(linesAbout("plugin not installed"), 1);
-    assert.equal(configuration(), "", "no configuration without a plugin");
-    rmSync(`${root}/bin`);
-    await until(() => configuration() !== "", "it is installed", 1000);
-    await until(() => installation.problems().length === 0, "the problem ends");
-  });
-
-  it("D5: the configuration waits for the MTU, and follows a new MTU at once", async () => {
-    let mtu: number | undefined;
-    const installation = start(["10.244.1.0/24"], () => mtu);
-    installation.synced();
-    installation.rulesInForce();
-    await until(() => installation.problems().length > 0, "the missing MTU is reported");
-    await aWhile();
-    assert.match(installation.problems().join(), /^MTU of pods is not known: .*first InternalIP of Node n1/);
-    assert.equal(configuration(), "");
-    mtu = 1450;
-    installation.mtuChanged();
-    await until(() => configuration() !== "", "it is there");
-    assert.match(configuration(), /"mtu": 1450/);
-    await until(() => installation.isInstalled, "it is installed");
-    await aWhile();
-    mtu = 1430;
-    installation.mtuChanged();
-    // Ten milliseconds per step are far less than the time until the next periodic check.
-    await until(() => configuration().includes('"mtu": 1430'), "the new one is there", 10);
-    assert.equal(linesAbout("again: another program"), 0);
   });
 });

@@ -126,28 +126,6 @@ function addressNumber(text: string): number {
 }
 
 describe("policyd/metrics/node_counters", () => {
-  it("METRIC-01: a series stays until the kernel has removed its endpoint, and continues when the endpoint is back", async () => {
-    const { apply, ruleset, connect, totals, clock, fake } = setUp();
-    apply(web(["10.0.0.1", "10.0.0.2"]));
-    ruleset.start();
-    connect("10.0.0.2", 7);
-    const commit = fake.commit.bind(fake);
-    fake.commit = () => {
-      throw new Error("refused");
-    };
-    apply(web(["10.0.0.1"]));
-    clock.pass(PERIOD);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 7 });
-    fake.commit = commit;
-    clock.pass(10_000);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0 });
-    apply(web(["10.0.0.1", "10.0.0.2"]));
-    clock.pass(PERIOD);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 7 });
-    connect("10.0.0.2", 1);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 0, "10.0.0.2:8080": 8 });
-  });
-
   it("METRIC-01 DP-07: a table that replaces one with another layout takes over no counters", async () => {
     const { apply, ruleset, connect, totals, fake, table, clock, logger } = setUp();
     apply(web(["10.0.0.1"]));
@@ -166,22 +144,6 @@ describe("policyd/metrics/node_counters", () => {
     assert.equal(fake.table(next)?.comment, next.comment);
     assert.deepEqual(fake.elements(next, counted), []);
     successor.stop();
-  });
-
-  it("METRIC-01: frontends, slots and affinity of one endpoint are one series", async () => {
-    const { apply, ruleset, connect, totals } = setUp();
-    const spec = ", externalIPs: [198.51.100.7], sessionAffinity: ClientIP";
-    apply(web(["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"], spec));
-    ruleset.start();
-    const numbers = connect("10.0.0.4", 1);
-    assert.equal(numbers, 2, "the port's, which both addresses share, and the endpoint's own");
-    assert.deepEqual(await totals(), {
-      "10.0.0.1:8080": 0,
-      "10.0.0.2:8080": 0,
-      "10.0.0.3:8080": 0,
-      "10.0.0.4:8080": numbers,
-      "10.0.0.5:8080": 0,
-    });
   });
 
   it("a slow read is not repeated at once, and two simultaneous scrapes read once", async () => {

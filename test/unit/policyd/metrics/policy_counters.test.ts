@@ -73,28 +73,6 @@ const OPTIONS = DEFAULT_POLICY_OPTIONS;
 const WEB = 'policy="shop/web",direction="ingress",rule="0"';
 
 describe("policyd/metrics: counters of policies", () => {
-  it("METRIC-06: a policy's rule has one sum over all profiles, whatever happens to their chains", async () => {
-    const { kernel, remove, lines } = setUp();
-    const first = kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web"));
-    const second = kernel.add(rule(B, "NetworkPolicy rule 0 of shop/web"));
-    kernel.count(first, 3);
-    kernel.count(second, 4);
-    assert.equal(sumOf(await lines(), WEB), 7);
-    kernel.count(first, 5);
-    // The new chain exists before the old one goes.
-    const third = kernel.add(rule("ingress_00000000000000cc", "NetworkPolicy rule 0 of shop/web"));
-    remove(A);
-    kernel.count(third, 1);
-    assert.equal(sumOf(await lines(), WEB), 13);
-    remove(B);
-    assert.equal(sumOf(await lines(), WEB), 13);
-    remove("ingress_00000000000000cc");
-    assert.deepEqual(
-      (await lines()).filter((line) => line.includes("rule_packets")),
-      [],
-    );
-  });
-
   it("METRIC-06: a sum continues when its only chain is replaced by another in one batch", async () => {
     const { kernel, remove, lines } = setUp();
     kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
@@ -103,16 +81,6 @@ describe("policyd/metrics: counters of policies", () => {
     remove(A);
     kernel.count(next, 2);
     assert.equal(sumOf(await lines(), WEB), 5);
-  });
-
-  it("METRIC-06: the counters of a table that was written again start at 0, and sums continue", async () => {
-    const { kernel, counters, lines } = setUp();
-    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 9);
-    await lines();
-    kernel.replace();
-    counters.committed([{ kind: "delete table", table: POLICY_TABLE }]);
-    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 10);
-    assert.equal(sumOf(await lines(), WEB), 19);
   });
 
   it("METRIC-06: a chain that is deleted during a read of all chains is not counted twice", async () => {
@@ -133,29 +101,6 @@ describe("policyd/metrics: counters of policies", () => {
       [...counters.sums.drops()].map(({ packets }) => packets),
       [0, 0, 2, 0],
     );
-  });
-
-  it("METRIC-07: drops count by direction and reason, and what shadow policies would drop counts separately", async () => {
-    const { kernel, counters, lines } = setUp();
-    kernel.count(kernel.add(rule(A, "isolated by shop/web", DROP)), 5);
-    kernel.count(kernel.add(rule(B, "isolated by shop/db", { kind: "goto", chain: `${B}_drop` })), 1);
-    kernel.count(kernel.add(rule("egress_00000000000000aa", "ClusterNetworkPolicy rule 2 of apart", DROP)), 7);
-    kernel.count(kernel.add(rule("egress_00000000000000aa", "ClusterNetworkPolicy rule 3 of apart", RETURN)), 11);
-    kernel.count(kernel.add(rule(B, "would be isolated by shop/try", undefined)), 13);
-    kernel.count(kernel.add(rule(B, "peers at ports")), 17);
-    const reported = await lines();
-    assert.deepEqual(
-      reported.filter((line) => line.includes("dropped")),
-      [
-        'drawbridge_policy_dropped_packets_total{direction="egress",reason="isolated"} 0',
-        'drawbridge_policy_dropped_packets_total{direction="egress",reason="denied"} 7',
-        'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"} 6',
-        'drawbridge_policy_dropped_packets_total{direction="ingress",reason="denied"} 0',
-      ],
-    );
-    assert.deepEqual(Object.fromEntries(counters.sums.wouldDrop()), { egress: 0, ingress: 13 });
-    assert.deepEqual(Object.fromEntries(counters.sums.several()), { egress: 0, ingress: 17 });
-    assert.equal(counters.sums.profiles, 3);
   });
 
   it("METRIC-06: for any events between two scrapes, a sum is the number of counted packets", async () => {

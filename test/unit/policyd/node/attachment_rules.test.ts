@@ -5,19 +5,6 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { heldDaemon, podRecord } from "../../../support/node/held_daemon.ts";
 
 describe("policyd/node: rules of attachments", () => {
-  it("R6: a registration for a taken port is refused for good and leaves no record", async () => {
-    const { daemon, attachments, published } = heldDaemon();
-    daemon.synced();
-    await daemon.register(podRecord("a"));
-    await assert.rejects(daemon.register(podRecord("b")), { code: "ERR_HOST_PORT_TAKEN", message: /held by n\/a a;/ });
-    assert.deepEqual([attachments.size, published()], [1, ["n/a"]]);
-    await daemon.unregister(podRecord("b"));
-    assert.deepEqual(published(), ["n/a"]);
-    await daemon.unregister(podRecord("a"));
-    await daemon.register(podRecord("b"));
-    assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
-  });
-
   it("API-20: work that needs no objects begins once before they come, and ends before the first batch", async () => {
     const { daemon, begun, policies, published } = heldDaemon([podRecord("a")], { isFollowed: true });
     daemon.start();
@@ -29,19 +16,6 @@ describe("policyd/node: rules of attachments", () => {
     await turn();
     assert.deepEqual([begun, published()], [["end of preparation"], ["n/a"]]);
     await daemon.stop();
-  });
-
-  it("R6: of registrations for one port before the first sync the first gets it", async () => {
-    const { daemon, published, commentsIn } = heldDaemon([podRecord("z")]);
-    const asked = [podRecord("a"), podRecord("b", { portMappings: [] })].map((record) => daemon.register(record));
-    const outcomes = Promise.allSettled(asked);
-    daemon.synced();
-    assert.deepEqual(
-      (await outcomes).map(({ status }) => status),
-      ["rejected", "fulfilled"],
-    );
-    assert.deepEqual(published(), ["n/z"]);
-    assert.ok(!commentsIn("podmac").includes("n/a"), "the refused pod has no elements");
   });
 
   it("REG-01: a pod that is unregistered while it waits for the first sync is not put in force", async () => {
@@ -174,17 +148,6 @@ describe("policyd/node: rules of attachments", () => {
     assert.ok(!journal.includes("attached a"), journal.join());
   });
 
-  it("POD-20: a pod that gets the address of a pod whose DEL never came does not get its flows", async () => {
-    const { daemon, journal, attachments } = heldDaemon([podRecord("a")]);
-    daemon.synced();
-    await daemon.register(podRecord("b", { addresses: podRecord("a").addresses }));
-    assert.deepEqual(journal, ["end of bypass a, n/a", "forget a, 0 published", "forget of b, 1 published"]);
-    assert.deepEqual(
-      [...attachments.values()].map(({ containerId }) => containerId),
-      ["b"],
-    );
-  });
-
   it("POL-85 POD-20: the follower learns which pods that come and go have no flows", async () => {
     const plain = (name: string, addressed = name): AttachmentRecord =>
       podRecord(name, { addresses: podRecord(addressed).addresses, portMappings: [] });
@@ -210,14 +173,6 @@ describe("policyd/node: rules of attachments", () => {
     assert.deepEqual(reported(), ["detached a: unknown", "attached c: unknown"], "a pod whose DEL never came");
   });
 
-  it("R2: flows are forgotten when the rules that made them have changed, after a pod came and after it went", async () => {
-    const { daemon, journal } = heldDaemon();
-    daemon.synced();
-    await daemon.register(podRecord("a"));
-    await daemon.unregister(podRecord("a"));
-    assert.deepEqual(journal, ["forget of a, 1 published", "link", "forget a, 0 published"]);
-  });
-
   it("POD-20: a pod whose flows the kernel does not delete is forgotten, and the plugin gets an error", async () => {
     const { daemon, attachments, logger } = heldDaemon();
     daemon.synced();
@@ -228,32 +183,6 @@ describe("policyd/node: rules of attachments", () => {
     });
     assert.equal(attachments.size, 0);
     assert.match(logger.lines.map(({ message }) => message).join(), /flows of a pod that has gone are not forgotten/);
-  });
-
-  for (const [title, order] of [
-    ["the first that goes", ["a", "b"]],
-    ["the last that goes", ["b", "a"]],
-  ] as const) {
-    it(`R7: of two records with one port the other has it after ${title}`, async () => {
-      const { daemon, published, commentsIn, logger } = heldDaemon([podRecord("a"), podRecord("b")]);
-      daemon.synced();
-      await turn();
-      // Their ranges overlap, so the kernel would refuse a batch with both.
-      assert.deepEqual([published(), commentsIn("exceptions4"), commentsIn("podmac").length], [["n/a"], ["n/a"], 2]);
-      assert.match(logger.lines.map(({ message }) => message).join(), /host ports and masquerade are not in force/);
-      const [gone, stays] = order;
-      await daemon.unregister(podRecord(gone));
-      assert.deepEqual([published(), commentsIn("exceptions4")], [[`n/${stays}`], [`n/${stays}`]]);
-    });
-  }
-
-  it("R7: a pod that went without a DEL loses its port when the next pod wants it", async () => {
-    const { daemon, attachments, absent, published } = heldDaemon([podRecord("a")]);
-    daemon.synced();
-    await assert.rejects(daemon.register(podRecord("b")), { code: "ERR_HOST_PORT_TAKEN" });
-    absent.add("a");
-    await daemon.register(podRecord("b"));
-    assert.deepEqual([attachments.size, published()], [1, ["n/b"]]);
   });
 
   it("POL-09: nothing is written before policies are compiled, and ADD waits until they are in force", async () => {
@@ -268,15 +197,6 @@ describe("policyd/node: rules of attachments", () => {
     assert.deepEqual([[...commentsIn("podmac")].sort(), isRegistered], [["n/a", "n/z"], false]);
     policies.inForce();
     await registered;
-  });
-
-  it("POL-09 R6: policies learn of existing pods, and of no pod that is refused", async () => {
-    const { daemon, journal, policies } = heldDaemon([podRecord("z")], { isFollowed: true });
-    policies.prepared();
-    policies.inForce();
-    daemon.synced();
-    await assert.rejects(daemon.register(podRecord("a")), { code: "ERR_HOST_PORT_TAKEN" });
-    assert.deepEqual(journal, ["attached z"]);
   });
 
   it("POL-09 POD-20: a pod's link goes before its policies, and these before its flows are forgotten", async () => {

@@ -70,26 +70,6 @@ describe("policyd/policies: enforcement", () => {
     assert.deepEqual(node.component.problems(), []);
   });
 
-  it("POL-09: a pod that policies may select passes nothing until its Pod is known, which is reported", async () => {
-    const { node } = begun();
-    node.change(set(DENY_WEB));
-    node.apply({ type: "attached", attachment: A });
-    node.settle();
-    let isInForce = false;
-    const inForce = node.component.inForce(A).then(() => (isInForce = true));
-    await turn();
-    assert.deepEqual([isInForce, inSet(node, "known4")], [false, []]);
-    assert.match(
-      node.component.problems().join(),
-      /^pod n\/a sends and receives nothing: .*does not know its Pod n\/a/,
-    );
-    assert.match(node.component.awaits(A) ?? "", /its Pod n\/a/);
-    node.change(set(pod("a")));
-    await inForce;
-    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
-    assert.deepEqual([node.component.problems(), node.component.awaits(A)], [[], undefined]);
-  });
-
   it("POL-09: a waiting pod is opened when no policy could select it any more, and closed again by the next policy", () => {
     const { node } = begun();
     node.change(set(DENY_WEB));
@@ -157,21 +137,6 @@ describe("policyd/policies: enforcement", () => {
     assert.deepEqual(inSet(node, group), []);
   });
 
-  it("POL-28: a pod that is gone leaves no elements, and a policy without pods leaves no rules", async () => {
-    const { node } = begun();
-    node.change(set(FROM_WEB), set(DENY), set(pod("a")), set(pod("b", { app: "db" })));
-    for (const record of [A, B]) node.apply({ type: "attached", attachment: record });
-    node.settle();
-    assert.ok(node.provided().length > 2);
-    node.apply({ type: "detached", name: B });
-    node.settle();
-    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2"], ["10.244.1.2"]]);
-    node.apply({ type: "detached", name: A });
-    node.settle();
-    assert.deepEqual([node.provided(), inSet(node, "known4"), node.elements("self4")], [[], [], []]);
-    node.apply({ type: "detached", name: A });
-  });
-
   it("REG-01: a caller that waits for a pod which goes gets an error", async () => {
     const { node } = begun();
     node.change(set(DENY));
@@ -207,29 +172,6 @@ describe("policyd/policies: enforcement", () => {
     clock.pass(100);
     await inForce;
     assert.deepEqual(inSet(node, "known4"), ["10.244.1.2"]);
-  });
-
-  it("POL-58: a pod stays isolated by the policies that go together with its namespace (CVE-2024-7598)", () => {
-    const { node, clock } = begun();
-    const namespace = objectOf("Namespace", { metadata: { name: "n" } });
-    node.change(set(namespace), set(DENY), set(DENY_WEB), set(pod("a")));
-    node.apply({ type: "attached", attachment: A });
-    node.change(gone(DENY));
-    node.change(gone(DENY_WEB));
-    assert.deepEqual(inSet(node, "ingress4"), []);
-    clock.pass(9000);
-    const ending = objectOf("Namespace", { metadata: { name: "n", deletionTimestamp: "2026-01-01T00:00:00Z" } });
-    node.change(set(ending));
-    assert.deepEqual(inSet(node, "ingress4"), ["10.244.1.2"]);
-    node.change(gone(pod("a")), gone(namespace));
-    assert.deepEqual(inSet(node, "ingress4"), ["10.244.1.2"]);
-    node.change(set(namespace), set(pod("b")));
-    node.apply({ type: "attached", attachment: B });
-    node.settle();
-    assert.deepEqual([inSet(node, "known4"), inSet(node, "ingress4")], [["10.244.1.2", "10.244.1.3"], ["10.244.1.2"]]);
-    node.apply({ type: "detached", name: A });
-    node.settle();
-    assert.deepEqual([inSet(node, "ingress4"), node.provided()], [[], []]);
   });
 
   it("followers learn the addresses whose verdicts may have changed, when the change is in force", () => {

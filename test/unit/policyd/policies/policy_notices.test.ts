@@ -41,45 +41,6 @@ function setUp(isEnforced = true, restrictions: readonly Restriction[] = []) {
 }
 
 describe("policyd/policies: notices about policies", () => {
-  it("POL-53: policies are reported as in force once, when the kernel has them all", () => {
-    const { logger, notices } = setUp();
-    notices.apply(changesOf(policy("a"), policy("b", {}, "true"), tooLarge("c")));
-    notices.rulesInForce();
-    assert.equal(notices.isInForce, false);
-    notices.synced();
-    notices.rulesInForce();
-    notices.rulesInForce();
-    assert.equal(notices.isInForce, true);
-    assert.deepEqual(
-      logger.lines.filter(({ level }) => level === "info"),
-      [
-        {
-          level: "info",
-          message: "NetworkPolicy and ClusterNetworkPolicy are in force on this node",
-          fields: { networkPolicies: 2, inShadow: 1, clusterNetworkPolicies: 0 },
-        },
-      ],
-    );
-    assert.deepEqual(notices.states(), { enforced: 1, restricted: 1, shadow: 1, off: 0 });
-  });
-
-  it("POL-53: a daemon without policies reports that in the log and as a problem", () => {
-    const { logger, notices } = setUp(false);
-    notices.apply(changesOf(policy("a"), tooLarge("b")));
-    notices.synced();
-    notices.rulesInForce();
-    assert.deepEqual(logger.lines, [
-      {
-        level: "warn",
-        message: "NetworkPolicy and ClusterNetworkPolicy are not enforced on this node",
-        fields: { because: "policies: false", networkPolicies: 2, clusterNetworkPolicies: 0 },
-      },
-    ]);
-    assert.deepEqual(notices.problems(), ["policies: false: no policy is enforced on this node"]);
-    assert.equal(notices.isInForce, false);
-    assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 2 });
-  });
-
   it("POL-73: a policy that cannot be compiled is reported once while it is so, in the log, the status and a metric", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(tooLarge("c")));

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import process from "node:process";
 import * as fc from "fast-check";
 import { familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Packet, SocketAddress } from "../../../../objects/semantics/services/packet.ts";
@@ -11,13 +10,13 @@ import { protectedCases } from "../../../support/evaluate/protected_world.ts";
 import { readPacket, readScenarios, scenarioWorld } from "../../../support/evaluate/scenario.ts";
 import { twistedCases } from "../../../support/evaluate/twist.ts";
 import { CompiledNode } from "../../../support/services/compiled_world.ts";
-import { hasLongForm } from "../../../support/long_form.ts";
+import { countedSeed, hasLongForm } from "../../../support/long_form.ts";
 
 const isFull = hasLongForm("more random Services");
 const RUNS = isFull ? 60_000 : 300;
 /** The number of cases by whose features the generator is judged. */
 const CASES = isFull ? 20_000 : 1500;
-const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? (isFull ? Date.now() % 0x7fff_ffff : 4));
+const seed = countedSeed();
 
 /** Ports of these worlds have at most eight endpoints, so the numbers below eight reach each place of each map. */
 const NUMBERS = [0, 1, 2, 3, 4, 5, 6, 7];

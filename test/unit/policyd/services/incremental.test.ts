@@ -6,14 +6,14 @@ import { randomFrom } from "../../../support/random.ts";
 import { runIncrementally } from "../../../support/services/incremental.ts";
 import { EventNode, TABLES, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
-import { roundsFor } from "../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../support/long_form.ts";
 
 const EVENTS = roundsFor("random events", 600, 10_000);
 
 describe("policyd/services: incremental changes", () => {
   it(`DP-11: after ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {
     this.timeout(300_000);
-    const seed = Date.now() >>> 0;
+    const seed = countedSeed();
     console.log(`      seed ${seed}`);
     const outcome = runIncrementally({
       events: EVENTS,

@@ -34,17 +34,6 @@ describe("policyd/state_directory: kept directories", () => {
     return { root, kept, clock };
   }
 
-  it("STATE-06: a removed directory is restored with all files, also when the check saw it half removed", () => {
-    const { root, kept, clock } = tree();
-    rmSync(`${root}/net/a`);
-    assert.equal(kept.look(), 0);
-    clock.pass(4000);
-    rmSync(root, { recursive: true });
-    assert.equal(kept.look(), 3);
-    assert.deepEqual(readdirSync(`${root}/net`).toSorted(), ["a", "b", "c"]);
-    assert.equal(readFileSync(`${root}/net/a`, "utf8"), "a");
-  });
-
   it("STATE-06: a file that its owner removed or changed before the directory went is not restored as it was", () => {
     const { root, kept, clock } = tree();
     rmSync(`${root}/net/a`);
@@ -57,35 +46,6 @@ describe("policyd/state_directory: kept directories", () => {
     assert.equal(kept.look(), 2);
     assert.equal(readFileSync(`${root}/net/b`, "utf8"), "new");
     assert.ok(!existsSync(`${root}/net/a`));
-  });
-
-  it("STATE-06: a directory that another program has made again gets its old files back beside the new ones", () => {
-    const { root, kept } = tree();
-    rmSync(root, { recursive: true });
-    mkdirSync(`${root}/net`, { recursive: true });
-    writeFileSync(`${root}/net/b`, "new");
-    writeFileSync(`${root}/net/d`, "new");
-    assert.equal(kept.look(), 2);
-    assert.deepEqual(
-      readdirSync(`${root}/net`)
-        .toSorted()
-        .map((name) => [name, readFileSync(`${root}/net/${name}`, "utf8")]),
-      [
-        ["a", "a"],
-        ["b", "new"],
-        ["c", "c"],
-        ["d", "new"],
-      ],
-    );
-    rmSync(`${root}/net/a`);
-    assert.equal(kept.look(), 0);
-    assert.ok(!existsSync(`${root}/net/a`), "its owner has removed it since");
-  });
-
-  it("STATE-06: a directory that never existed is not made", () => {
-    const root = `${temporary()}/settings`;
-    assert.equal(new KeptTree(root, { files, sightOf: seen, clock: new FakeClock() }).look(), 0);
-    assert.ok(!existsSync(root));
   });
 });
 

@@ -17,7 +17,7 @@ import { storeOf } from "../../../../support/evaluate/store.ts";
 import { show, trafficsIn } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";
-import { hasLongForm } from "../../../../support/long_form.ts";
+import { countedSeed, hasLongForm } from "../../../../support/long_form.ts";
 
 const isFull = hasLongForm("2,000 random changes in place of 10");
 const PAIRS = isFull ? 2000 : 10;
@@ -128,7 +128,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
           }
         }
       }),
-      { numRuns: PAIRS },
+      { numRuns: PAIRS, seed: countedSeed() },
     );
     assert.ok(changed > PAIRS * 100 && unchanged > changed / 2, `${changed} changed, ${unchanged} did not`);
     assert.ok(oneSided > PAIRS * 100, `only ${oneSided} changed since an end is on one side only`);
@@ -162,7 +162,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
           order.toSorted((a, b) => b - a),
         );
       }),
-      { numRuns: LISTS },
+      { numRuns: LISTS, seed: countedSeed() },
     );
   });
 
@@ -193,7 +193,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
         assert.deepEqual(lines.toSorted(), expected.toSorted());
         assert.equal(sumOf(together), sumOf(changes));
       }),
-      { numRuns: LISTS },
+      { numRuns: LISTS, seed: countedSeed() },
     );
     assert.ok(merged > LISTS, `only ${merged} changes were put together`);
   });

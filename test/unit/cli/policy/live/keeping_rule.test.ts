@@ -9,7 +9,7 @@ import { storeOf } from "../../../../support/evaluate/store.ts";
 import { show } from "../../../../support/policy/question.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf, type RawCluster, type RawNetworkPolicy } from "../../../../support/policy/raw_cluster.ts";
-import { roundsFor } from "../../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
 
 const CLUSTERS = roundsFor("random clusters", 50, 200);
 const OUTSIDE = ["8.8.8.8", "2001:db8::8"];
@@ -75,7 +75,7 @@ describe("cli/policy/live: rules that keep connections", () => {
         cuts += suggested.length;
         kept += suggested.filter((one) => one.rules.every((rule) => "rule" in rule)).length;
       }),
-      { numRuns: CLUSTERS },
+      { numRuns: CLUSTERS, seed: countedSeed() },
     );
     assert.ok(cuts > CLUSTERS && kept > cuts / 4, `${kept} of ${cuts}`);
   });

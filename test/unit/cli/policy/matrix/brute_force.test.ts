@@ -23,7 +23,7 @@ import type { PolicyIndex } from "../../../../../objects/semantics/policies/poli
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { indexOf as indexByDefaults, show, trafficsIn } from "../../../../support/policy/question.ts";
 import { manifestsOf, type RawCluster, type RawPod } from "../../../../support/policy/raw_cluster.ts";
-import { roundsFor } from "../../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
 
 const ROUNDS = roundsFor("rounds", 40, 2000);
 
@@ -66,7 +66,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
           }
         }
       }),
-      { numRuns: ROUNDS },
+      { numRuns: ROUNDS, seed: countedSeed() },
     );
     assert.ok(Math.min(allowed, denied) > 100 * ROUNDS, `${allowed} allowed, ${denied} denied`);
   });
@@ -103,7 +103,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
           const index = indexOf(manifests);
           checkCells(index, matrixOf(index, by), trafficsIn(manifests), seen);
         }),
-        { numRuns: Math.ceil(ROUNDS / 5) },
+        { numRuns: Math.ceil(ROUNDS / 5), seed: countedSeed() },
       );
       assert.ok(
         Object.values(seen).every((count) => count > ROUNDS),
@@ -166,7 +166,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
           }
         }
       }),
-      { numRuns: Math.ceil(ROUNDS / 5) },
+      { numRuns: Math.ceil(ROUNDS / 5), seed: countedSeed() },
     );
     assert.ok(Math.min(seen.no, seen.yes) > ROUNDS, JSON.stringify(seen));
   });

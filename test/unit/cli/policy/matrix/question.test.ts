@@ -11,7 +11,7 @@ import { fixtureFiles } from "../../../../support/cli/golden.ts";
 import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
-import { roundsFor } from "../../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
 
 const CLUSTERS = roundsFor("random clusters", 50, 300);
 const SHOP = fixtureFiles("shop");
@@ -154,7 +154,7 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
           }
         }
       }),
-      { numRuns: CLUSTERS },
+      { numRuns: CLUSTERS, seed: countedSeed() },
     );
     assert.ok(found > CLUSTERS && contradictions > 0, `${found} found, ${contradictions} have none`);
   });

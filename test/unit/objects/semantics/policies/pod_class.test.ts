@@ -6,7 +6,7 @@ import { labelled, networkPolicy } from "../../../../support/policy/manifest.ts"
 import { ask, indexOf } from "../../../../support/policy/question.ts";
 import { manifestsOf, type RawPod } from "../../../../support/policy/raw_cluster.ts";
 import { KEYS, threeByThree } from "../../../../support/policy/three_by_three.ts";
-import { roundsFor } from "../../../../support/long_form.ts";
+import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
 
 const TRAFFIC = ["80/TCP", "53/UDP", "8080/SCTP", "ICMP"] as const;
 
@@ -58,7 +58,7 @@ describe("objects/semantics/policies: classes of pods", () => {
           }
         }
       }),
-      { numRuns: roundsFor("random cases", 80, 1000) },
+      { numRuns: roundsFor("random cases", 80, 1000), seed: countedSeed() },
     );
     assert.ok(compared > 100, `only ${compared} comparisons`);
   });

@@ -8,12 +8,11 @@ import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_ta
 import { Cuts } from "../../../../../policyd/policies/cuts/cuts.ts";
 import type { FoundPolicies } from "../../../../../policyd/policies/cuts/startup_rules.ts";
 import type { ChangedVerdicts } from "../../../../../policyd/policies/live/policy_follower.ts";
-import { FakeFlows, LABELLED, WAS_CUT } from "../../../../support/policy/cuts/fake_flows.ts";
+import { FakeFlows, LABELLED } from "../../../../support/policy/cuts/fake_flows.ts";
 
 const POD = "10.244.1.2";
 const OTHER_POD = "10.244.1.3";
 const OUTSIDE = "198.51.100.7";
-const NODE = "192.0.2.1";
 
 function setUp(options: { readonly policyReset?: boolean; readonly found?: Partial<FoundPolicies> } = {}) {
   const flows = new FakeFlows();
@@ -73,33 +72,7 @@ function of(...texts: readonly string[]): ChangedVerdicts {
   return { addresses, withFlows: addresses };
 }
 
-const OF_ALL: ChangedVerdicts = { addresses: "all", withFlows: "all" };
-
-/** Reports a commit with changed verdicts. */
-function inForce(cuts: Cuts, affected: ChangedVerdicts): void {
-  cuts.rulesInForce();
-  cuts.verdictsChanged(affected);
-}
-
 describe("policy/cuts: rounds", () => {
-  it("POL-81: denied connections of a change stop and go on when allowed again, and other connections are not checked", async () => {
-    const { flows, cuts, denied, asked, pass, passes } = setUp();
-    flows.put({ id: 1, from: POD, to: "10.96.0.1", behind: OUTSIDE, labels: LABELLED });
-    flows.put({ id: 2, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
-    denied.add(POD);
-    await pass(1000);
-    assert.equal(passes(1), true, "nothing changed");
-    cuts.verdictsChanged(of(POD));
-    await pass(1000);
-    assert.deepEqual([passes(1), passes(2)], [false, true]);
-    assert.deepEqual(new Set(asked), new Set([`${POD} > ${OUTSIDE} 8080`]));
-    denied.clear();
-    cuts.verdictsChanged(of(OUTSIDE));
-    await pass(1000);
-    assert.equal(passes(1), true);
-    assert.deepEqual([cuts.status().cut, cuts.status().restored], [1, 1]);
-  });
-
   it("POL-81: for few addresses only their flows are read from the kernel, unless other flows are known by number", async () => {
     const { flows, cuts, denied, pass, passes } = setUp({ found: { settled: [9] } });
     for (let id = 1; id <= 5; id++) flows.put({ id, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
@@ -201,106 +174,5 @@ describe("policy/cuts: rounds", () => {
     assert.deepEqual(cuts.problems(), ["live connections do not follow the policies: no answer"]);
     await pass(2000);
     assert.deepEqual([passes(2), cuts.status().failures, cuts.problems().length], [false, 2, 0]);
-  });
-
-  it("POL-09: a denied connection is cut even if the node sent it, since its pod may receive nothing", async () => {
-    const { flows, cuts, denied, pass, passes, numbers } = setUp();
-    flows.put({ id: 1, from: NODE, to: POD, labels: LABELLED });
-    flows.put({ id: 2, from: NODE, to: POD, labels: WAS_CUT });
-    flows.put({ id: 3, from: NODE, to: POD, hasRoom: false });
-    denied.add(NODE);
-    cuts.verdictsChanged(of(POD));
-    await pass(1000);
-    assert.deepEqual([passes(1), passes(2), numbers("settled")], [false, false, []]);
-  });
-
-  it("POL-81: a connection that rules never allowed gets no label, whatever changes", async () => {
-    const { flows, cuts, pass, passes } = setUp();
-    flows.put({ id: 1, from: POD, to: OUTSIDE });
-    cuts.verdictsChanged(of(POD));
-    inForce(cuts, OF_ALL);
-    await pass(1000);
-    assert.deepEqual([passes(1), cuts.status().settled], [false, 0]);
-  });
-
-  it("POL-83: with policyReset a TCP connection is reset while it is cut and exists", async () => {
-    const { flows, cuts, denied, pass, numbers } = setUp({ policyReset: true });
-    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
-    flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
-    flows.put({ id: 3, from: POD, to: OUTSIDE, labels: LABELLED, protocol: "udp" });
-    flows.put({ id: 4, from: OTHER_POD, to: OUTSIDE, labels: WAS_CUT });
-    denied.add(POD).add(OTHER_POD);
-    cuts.verdictsChanged(of(POD, OTHER_POD));
-    await pass(1000);
-    assert.deepEqual(numbers("cut"), [1, 2, 4]);
-    denied.delete(OTHER_POD);
-    cuts.verdictsChanged(of(OTHER_POD));
-    await pass(1000);
-    assert.deepEqual(numbers("cut"), [1, 2]);
-    flows.remove(2);
-    await pass(200_000);
-    assert.deepEqual(numbers("cut"), [1]);
-  });
-
-  it("POL-83: without policyReset no connection is reset", async () => {
-    const { flows, cuts, denied, pass, numbers, passes } = setUp();
-    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
-    denied.add(POD);
-    cuts.verdictsChanged(of(POD));
-    await pass(1000);
-    assert.deepEqual([passes(1), numbers("cut")], [false, []]);
-  });
-});
-
-describe("policy/cuts: the first table and the next daemon", () => {
-  it("POL-82: connections from before the first table pass by their label or number, except denied ones", async () => {
-    const { flows, cuts, denied, journal, pass, passes, numbers } = setUp({ found: { isInForce: false } });
-    flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });
-    flows.put({ id: 2, from: POD, to: OUTSIDE });
-    flows.put({ id: 3, from: OTHER_POD, to: OUTSIDE, hasRoom: false });
-    flows.put({ id: 4, from: OUTSIDE, to: "198.51.100.8", hasRoom: false });
-    denied.add(OTHER_POD);
-    await cuts.prepare();
-    assert.deepEqual([journal, numbers("settled"), passes(2)], [["open"], [1], true]);
-    // The rules that label everything before the real ones have labelled it.
-    flows.put({ id: 5, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
-    inForce(cuts, OF_ALL);
-    assert.deepEqual(journal, ["open", "close"]);
-    await pass(1000);
-    assert.deepEqual([passes(5), passes(2), numbers("settled")], [false, true, [1]]);
-    denied.add(POD);
-    cuts.verdictsChanged(of(POD));
-    await pass(1000);
-    assert.deepEqual([numbers("settled"), passes(2)], [[], false]);
-    denied.delete(POD);
-    cuts.verdictsChanged(of(POD));
-    await pass(1000);
-    assert.deepEqual([numbers("settled"), passes(2)], [[1], true]);
-  });
-
-  it("POL-82: connections that an earlier daemon let pass by number pass from the first batch on, until they are gone", async () => {
-    const { flows, cuts, journal, pass, numbers } = setUp({ found: { settled: [7, 8], cut: [9] } });
-    flows.put({ id: 7, from: POD, to: OUTSIDE, hasRoom: false });
-    await cuts.prepare();
-    assert.deepEqual([journal, numbers("settled"), numbers("cut"), flows.walks], [[], [7, 8], [], 0]);
-    inForce(cuts, OF_ALL);
-    await pass(0);
-    assert.deepEqual(numbers("settled"), [7, 8], "a single search can miss one");
-    await pass(1000);
-    assert.deepEqual(numbers("settled"), [7]);
-    await pass(500_000);
-    assert.deepEqual(numbers("settled"), [7]);
-  });
-
-  it("POL-82: connections that began while the table was removed pass again", async () => {
-    const { flows, cuts, pass, numbers } = setUp();
-    await cuts.prepare();
-    flows.put({ id: 1, from: POD, to: OUTSIDE, hasRoom: false });
-    inForce(cuts, of());
-    await pass(1000);
-    assert.deepEqual(numbers("settled"), []);
-    inForce(cuts, OF_ALL);
-    await pass(1000);
-    assert.deepEqual(numbers("settled"), [1]);
   });
 });

@@ -178,16 +178,6 @@ describe("policyd/policies/live/retained_policies", () => {
       return store;
     }
 
-    it("POL-58: pods keep the policies that existed when their namespace began to terminate", () => {
-      const store = ended();
-      const next = daemon(store, TERMINATING);
-      next.begin();
-      const life = next.enter("n", "a");
-      assert.deepEqual([[...life.retained.keys()], life.isUnknown], [["n/p"], false]);
-      next.leave(life, "a");
-      assert.equal(store.records.size, 0, "the record goes with the last pod");
-    });
-
     it("POL-58: pods keep their policies if the namespace is gone or another one has its name, and new pods do not get them", () => {
       for (const state of [undefined, ACTIVE]) {
         const next = daemon(ended(), state);
@@ -197,16 +187,6 @@ describe("policyd/policies/live/retained_policies", () => {
         assert.equal(other.retained.size, state === undefined ? 1 : 0);
         assert.equal(other.isUnknown, false);
       }
-    });
-
-    it("POL-58: pods of a terminating namespace without a record have unknown policies", () => {
-      const store = new MemoryStore(["a"]);
-      const next = daemon(store, TERMINATING, [P]);
-      next.begin();
-      assert.equal(next.enter("n", "a").isUnknown, true);
-      assert.equal(store.records.size, 0, "the next daemon does not know the policies either");
-      assert.equal(next.namespaceChanged("other", TERMINATING), false);
-      assert.equal(next.enter("other", "b").isUnknown, false, "this daemon has seen the namespace's whole life");
     });
 
     describe("with records that cannot all be read", () => {
@@ -220,16 +200,6 @@ describe("policyd/policies/live/retained_policies", () => {
         retained.begin();
         return retained;
       }
-
-      it("POL-58: a pod whose namespace is gone sends and receives nothing", () => {
-        const next = lossy(["default"]);
-        assert.equal(next.enter("n", "a").isUnknown, true);
-        const saved = next.enter("saved", "b");
-        assert.deepEqual([[...saved.retained.keys()], saved.isUnknown], [["saved/p"], false]);
-        const gone = lossy(["default", "n"]);
-        gone.namespaceChanged("n", undefined);
-        assert.equal(gone.enter("n", "a").isUnknown, false, "this daemon has seen the namespace's whole life");
-      });
 
       it("POL-58: a pod has unknown policies if its Namespace came and went before all objects were read, also when it returns", () => {
         const store = new MemoryStore(["a"]);

@@ -75,54 +75,6 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     return names.map((name) => node.elements(name).length + node.elements(name.replace(/4$/, "6")).length);
   }
 
-  it("POL-93: a policy whose selectors select too many pods isolates and allows nothing, and others stay in force", () => {
-    const elements = PEERS * 2 * 10;
-    const unbounded = nodeOf(["a"], 10);
-    unbounded.change(set(policy("a", PEERS)));
-    assert.deepEqual(sizes(unbounded), [elements]);
-
-    const node = nodeOf(["a", "b"], 10, { set: elements - 1, all: 10 * elements });
-    node.change(set(policy("a", PEERS)), set(policy("b", PEERS - 1)));
-    assert.deepEqual(
-      sizes(node).toSorted((a, b) => a - b),
-      [0, (PEERS - 1) * 2 * 10],
-    );
-    assert.equal(node.judged("ingress4").length, 2);
-    assert.match(node.component.problems().join(), /^NetworkPolicies a\/np: ingress: too many pairs/);
-    // A smaller policy that fits replaces it.
-    node.change(set(policy("a", PEERS - 1)));
-    assert.deepEqual(sizes(node), [(PEERS - 1) * 20, (PEERS - 1) * 20]);
-    assert.deepEqual(node.component.problems(), []);
-  });
-
-  it("POL-93: a set that grows too large as pods come loses all its elements", () => {
-    const node = nodeOf(["a"], 10, { set: PEERS * 2 * 12, all: 100_000 });
-    node.change(set(policy("a", PEERS)));
-    node.change(...peers(12).map(set));
-    assert.deepEqual(sizes(node), [PEERS * 2 * 12]);
-    node.change(set(peer(13)));
-    assert.deepEqual(sizes(node), [0]);
-    node.change(gone(policy("a", PEERS)));
-    assert.deepEqual(sizes(node), []);
-  });
-
-  it("POL-93: only the policy whose set is too large is named, and no other of its namespace", () => {
-    const node = nodeOf(["a"], 10, { set: PEERS * 2 * 10 - 1, all: 100_000 });
-    const other = objectOf("NetworkPolicy", {
-      metadata: { name: "other", namespace: "a" },
-      spec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }] },
-    });
-    node.change(set(other), set(policy("a", PEERS - 1)));
-    assert.deepEqual([...node.component.closedPolicies()], []);
-    node.change(set(policy("a", PEERS)));
-    assert.deepEqual([...node.component.closedPolicies()], ["a/np"]);
-    assert.equal(node.component.setTotals().closed, 1);
-    node.change(set(policy("a", PEERS - 1)));
-    assert.deepEqual([...node.component.closedPolicies()], []);
-    const { closed, elements } = node.component.setTotals();
-    assert.deepEqual([closed, elements], [0, (PEERS - 1) * 2 * 10]);
-  });
-
   it("POL-93: if all sets together are too large, the namespace that uses most loses its largest set", () => {
     const each = PEERS * 2 * 10;
     const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, all: 2.5 * each });

@@ -51,42 +51,6 @@ function check(name: string, count: number, port = 30_000): HealthCheck {
 }
 
 describe("services/health_check servers", () => {
-  it("LB-14: no server listens before the rules are in force", async () => {
-    const { servers, open, settle, reported } = setUp();
-    servers.replace("n/a", check("a", 1));
-    await settle();
-    assert.equal(open.size, 0);
-    servers.rulesInForce();
-    await settle();
-    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
-  });
-
-  it("LB-14: an additional endpoint counts when the rules have it, and a removed one stops counting at once", async () => {
-    const { servers, settle, reported } = setUp();
-    servers.rulesInForce();
-    servers.replace("n/a", check("a", 1));
-    await settle();
-    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
-    servers.rulesInForce();
-    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
-    servers.replace("n/a", check("a", 0));
-    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
-    servers.rulesInForce();
-    servers.replace("n/a", check("a", 2));
-    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
-    servers.rulesInForce();
-    assert.deepEqual(reported("0.0.0.0 30000"), [200, "a"]);
-  });
-
-  it("LB-14: the answer is 503 while the proxy is not healthy", async () => {
-    const { servers, state, settle, reported } = setUp();
-    servers.replace("n/a", check("a", 1));
-    servers.rulesInForce();
-    await settle();
-    state.isHealthy = false;
-    assert.deepEqual(reported("0.0.0.0 30000"), [503, "a"]);
-  });
-
   it("LB-14 DP-04: of two Services with one number the first by name has it, and the other is reported and gets it later", async () => {
     const { servers, settle, reported, open } = setUp();
     servers.replace("n/b", check("b", 1));
@@ -110,31 +74,6 @@ describe("services/health_check servers", () => {
     assert.deepEqual([...open.keys()], ["0.0.0.0 30001"]);
     servers.replace("n/b", undefined);
     assert.equal(open.size, 0);
-  });
-
-  it("LB-14: a port that is taken is reported and retried with growing pauses until it is free", async () => {
-    const { servers, taken, clock, state, settle, reported } = setUp();
-    taken.add("0.0.0.0 30000");
-    servers.replace("n/a", check("a", 1));
-    servers.rulesInForce();
-    await settle();
-    assert.match(
-      servers.problems().join(),
-      /^Service n\/a: healthCheckNodePort 30000: EADDRINUSE .*; it is tried again$/,
-    );
-    for (const wait of [200, 400, 800]) {
-      const { attempts } = state;
-      clock.pass(wait - 1);
-      await settle();
-      assert.equal(state.attempts, attempts);
-      clock.pass(1);
-      await settle();
-      assert.equal(state.attempts, attempts + 1);
-    }
-    taken.clear();
-    clock.pass(1600);
-    await settle();
-    assert.deepEqual([servers.problems(), reported("0.0.0.0 30000")], [[], [200, "a"]]);
   });
 
   it("a server that is removed while it is being opened does not stay open, and is not retried", async () => {
@@ -177,21 +116,5 @@ describe("services/health_check servers", () => {
     await settle();
     assert.deepEqual([...open.keys()], ["192.0.2.2 30000", "192.0.2.2 30001"]);
     assert.deepEqual([servers.problems(), logger.lines.length], [[], 1]);
-  });
-
-  it("LB-14: a start without the node's addresses opens the servers when the addresses are known", async () => {
-    const { servers, clock, state, settle, open } = setUp();
-    state.refuses = true;
-    servers.replace("n/a", check("a", 1));
-    servers.rulesInForce();
-    await settle();
-    assert.deepEqual([open.size, servers.problems().length], [0, 1]);
-    servers.replace("n/a", undefined);
-    assert.deepEqual(servers.problems(), [], "without a health check the addresses are not needed");
-    servers.replace("n/a", check("a", 1));
-    state.refuses = false;
-    clock.pass(10_000);
-    await settle();
-    assert.deepEqual([...open.keys()], ["0.0.0.0 30000"]);
   });
 });

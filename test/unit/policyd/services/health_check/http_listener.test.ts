@@ -48,18 +48,6 @@ describe("services/health_check over HTTP", function () {
     return text;
   }
 
-  it("LB-14: a request of any method and path is answered, without waiting for a body", async () => {
-    for (const method of ["GET", "HEAD", "POST", "OPTIONS"]) {
-      const asked = request({ port: place.port, host: "127.0.0.1", path: "/a/b?c", method, agent: false }).end();
-      const [response] = (await once(asked, "response")) as [IncomingMessage];
-      assert.deepEqual([response.statusCode, response.headers["content-type"]], [200, "application/json"]);
-      response.resume();
-    }
-    const socket = await client();
-    socket.write("POST / HTTP/1.1\r\nHost: n\r\nContent-Length: 1000000\r\n\r\nx");
-    assert.match(await rest(socket), /^HTTP\/1\.1 200 OK\r\n[^]*"localEndpoints": 1/);
-  });
-
   it("HEALTH-06: the answering function learns whether the client is on this machine", async () => {
     const seen: boolean[] = [];
     const hosts = ["127.0.0.1", "127.8.9.10", "::1"];
@@ -104,28 +92,6 @@ describe("services/health_check over HTTP", function () {
     };
     ask();
     await closed;
-  });
-
-  it("LB-14: requests of a connection are answered one by one, and pipelined requests are not answered", async () => {
-    listening?.close();
-    let answers = 0;
-    listening = await listener.listen(place, () => {
-      answers++;
-      return healthAnswer({ namespace: "n", name: "s" }, 1, true);
-    });
-    const ask = "GET / HTTP/1.1\r\nHost: n\r\n\r\n";
-    const patient = await client();
-    for (let i = 1; i <= 3; i++) {
-      patient.write(ask);
-      const [answer] = (await once(patient, "data")) as [Buffer];
-      assert.match(answer.toString(), /^HTTP\/1\.1 200 /);
-      assert.equal(answers, i);
-    }
-    patient.destroy();
-    const hasty = await client();
-    hasty.write(ask.repeat(1000));
-    await rest(hasty);
-    assert.equal(answers, 4);
   });
 
   it("SHARE-03: a connection is ended after sixteen requests", async () => {
