@@ -14,8 +14,8 @@ describe("policyd/node: nodes to which no router is on the way", () => {
     assert.ok(first !== undefined && second !== undefined);
     paths.set(new Set([first, second]));
     assert.deepEqual(claimed.splice(0), [
-      ["path to 192.0.2.1", ["on_link4"]],
-      ["path to 2001:db8::2", ["on_link6"]],
+      ["path to 192.0.2.1", ["on_link_pair4"]],
+      ["path to 2001:db8::2", ["on_link_pair6"]],
     ]);
     paths.set(new Set([first, second]));
     assert.deepEqual(claimed.splice(0), []);
