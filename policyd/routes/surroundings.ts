@@ -15,6 +15,8 @@ export interface RouteOptions {
   readonly encapsulation: Encapsulation;
   /** The bridge the pods are on. */
   readonly bridge: string;
+  /** Whether a record of a pod needs an address of the bridge; undefined where nothing may be removed from it. */
+  readonly uses?: (address: Cidr) => boolean;
 }
 
 /** This node's Node object and the state of its kernel, as far as routes to other nodes depend on them. */

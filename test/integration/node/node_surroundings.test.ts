@@ -1,7 +1,8 @@
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { LAB_BRIDGE } from "../../lab/cni.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, RouteLab, until } from "../../support/routes/route_lab.ts";
+import { FAMILIES, flow, RouteLab, until } from "../../support/routes/route_lab.ts";
 
 describe("a node in surroundings that are not simple", function () {
   this.timeout(300_000);
@@ -49,4 +50,33 @@ describe("a node in surroundings that are not simple", function () {
       await untilWell();
     });
   }
+
+  it("STATE-08: a node that gets the pod CIDR which another node had before is reached from there", async () => {
+    const { node } = on.nodes[1].wired;
+    const further = { 4: "10.244.9.1", 6: "fd00:244:9::1" } as const;
+    for (const family of FAMILIES) {
+      const length = family === 4 ? "24" : "64";
+      node.exec("ip", [
+        "address",
+        "add",
+        `${further[family]}/${length}`,
+        "dev",
+        LAB_BRIDGE,
+        ...(family === 6 ? ["nodad"] : []),
+      ]);
+      on.nodes[2].wired.node.exec("ip", [
+        "address",
+        "add",
+        `${further[family]}/${family === 4 ? 32 : 128}`,
+        "dev",
+        "lo",
+      ]);
+    }
+    on.prober.listen("tcp", { namespace: on.nodes[2].wired.node, address: parseAddress(further[4]), port: 8080 });
+    on.prober.listen("tcp", { namespace: on.nodes[2].wired.node, address: parseAddress(further[6]), port: 8080 });
+    const podCIDRs = ["10.244.9.0/24", "fd00:244:9::/64"];
+    on.put("nodes.json", on.nodeList({ node3: { spec: { podCIDRs } } }));
+    await on.untilReached(FAMILIES.map((family) => flow(on.nodes[1].pod, parseAddress(further[family]))));
+    await untilWell();
+  });
 });
