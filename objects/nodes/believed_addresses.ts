@@ -2,7 +2,7 @@ import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.t
 import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Node } from "../model.ts";
-import { internalAddresses, isReserved, usableOf } from "./node_claims.ts";
+import { internalAddresses, isLost, isReserved, usableOf } from "./node_claims.ts";
 import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
 import { PrefixIndex } from "./prefix_index.ts";
 
@@ -17,7 +17,7 @@ export function believedAddresses(
   sorted: readonly Node[],
   podCidrs: ByNode<Cidr>,
   services: readonly Cidr[],
-  { nodeName, earlier }: JudgeOptions,
+  { nodeName, earlier, now }: JudgeOptions,
   problems: Problems,
 ): ByNode<Address> {
   const pods = new PrefixIndex<string>();
@@ -25,12 +25,13 @@ export function believedAddresses(
   const ranges = new PrefixIndex<Cidr>();
   for (const range of services) ranges.set(range, range);
   const holders = new Map<number | bigint, string[]>();
-  for (const node of sorted) {
+  const isWeak = (node: Node): boolean => node.name !== nodeName && isLost(node, now);
+  for (const node of [...sorted].sort((a, b) => Number(isWeak(a)) - Number(isWeak(b)))) {
     for (const address of usableOf(node)) {
       const key = addressKey(address);
       const others = holders.get(key);
       if (others === undefined) holders.set(key, [node.name]);
-      else others.push(node.name);
+      else if (!isWeak(node)) others.push(node.name);
     }
   }
   const holderOf = (address: Address): string | undefined => {

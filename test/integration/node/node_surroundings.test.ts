@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
@@ -50,6 +51,25 @@ describe("a node in surroundings that are not simple", function () {
       await untilWell();
     });
   }
+
+  it("D14: pods reach pods without a gap while a controller reports Nodes without addresses or in another order", async () => {
+    const before = on.describe();
+    const [v4, v6] = FAMILIES.map((family) => ({
+      type: "InternalIP",
+      address: formatAddress(on.nodes[2].addresses[family]),
+    }));
+    for (const addresses of [[], [v6], [v6, v4]]) {
+      on.put("nodes.json", on.nodeList({ node3: { status: { addresses } }, node1: { status: { addresses: [] } } }));
+      await Promise.all(daemons.map((one) => one.statusWhen(({ problemCount }) => problemCount >= 2, "reported")));
+      const flows = on.nodes.flatMap((from) =>
+        on.nodes.flatMap((to) => FAMILIES.map((family) => flow(from.pod, to.podAddresses[family]))),
+      );
+      const results = await on.prober.run(flows, { timeoutMilliseconds: 2000 });
+      assert.deepEqual(results.filter(({ reached }) => !reached).length, 0, on.describe());
+      assert.equal(on.describe(), before);
+    }
+    await untilWell();
+  });
 
   it("STATE-08: a node that gets the pod CIDR which another node had before is reached from there", async () => {
     const { node } = on.nodes[1].wired;

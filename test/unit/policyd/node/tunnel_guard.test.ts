@@ -4,6 +4,7 @@ import { formatKey } from "../../../../kernel/nftables/text/element_text.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { tunnelGuard, tunnelNodes } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { openTunnelGuard } from "../../../../policyd/node/tunnel_guard.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { ObjectChange } from "../../../../objects/model.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
@@ -22,7 +23,7 @@ describe("policyd/node/tunnel_guard", () => {
         of.map(({ set, element }) => `${set} ${formatKey(typesOf(set), element.key)}`),
       );
     };
-    const component = openTunnelGuard({ encapsulation }, { claim });
+    const component = openTunnelGuard({ encapsulation }, { claim }, new NodeJudge({ nodeName: "a" }));
     const put = (name: string, ...addresses: readonly (readonly [type: string, address: string])[]): void => {
       const status = { addresses: addresses.map(([type, address]) => ({ type, address })) };
       const text = JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name }, status });
