@@ -94,6 +94,8 @@ export interface Node extends Identified<"Node"> {
   readonly podCidrs: readonly Cidr[];
   /** Whether it is being deleted, or is about to be (the autoscaler's taint ToBeDeletedByClusterAutoscaler). */
   readonly isLeaving: boolean;
+  /** Since when its condition Ready is not True, in milliseconds since 1970; absent for a Ready one and in files. */
+  readonly notReadySince?: number;
   /** Whether it has the condition NetworkUnavailable and that is not False: no pod is scheduled on it. */
   readonly isNetworkUnavailable: boolean;
 }

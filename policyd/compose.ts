@@ -124,7 +124,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   // These hold what is known and desired: this node's pods, the judged Nodes, and the tables.
   const attachments = new AttachmentRegistry();
   const { podCIDRs: ownCidrs, serviceCIDRs: serviceCidrs } = configuration;
-  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs });
+  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, now: () => Date.now() });
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
   const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
@@ -148,7 +148,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });
-  const tunnelGuard = openTunnelGuard(configuration, ruleset);
+  const tunnelGuard = openTunnelGuard(configuration, ruleset, judge);
   const paths = new KnownPaths(ruleset);
   const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
   const wasEnforced = (): boolean => mark.isSet();

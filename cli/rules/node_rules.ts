@@ -91,7 +91,7 @@ function claimServices(
   const components = [
     ...services,
     ...openMasquerade(configuration, ruleset, judge).components,
-    openTunnelGuard(configuration, ruleset),
+    openTunnelGuard(configuration, ruleset, judge),
     ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
   ];
   const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);

@@ -29,7 +29,7 @@ export function readNode(object: Reader): Node {
     addresses: readAddresses(status),
     podCidrs: readPodCidrs(spec),
     isLeaving: isTerminating || spec.eachObject("taints", isToBeDeleted).includes(true),
-    isNetworkUnavailable: isNetworkUnavailable(status),
+    ...readConditions(status),
   });
 }
 
@@ -38,11 +38,24 @@ function isToBeDeleted(taint: Reader): boolean {
   return taint.optionalString("key") === "ToBeDeletedByClusterAutoscaler";
 }
 
-/** Whether the node has the condition that cloud providers set, and that the program that adds the routes clears. */
-function isNetworkUnavailable(status: Reader): boolean {
-  const isUnavailable = (condition: Reader): boolean =>
-    condition.get("type") === "NetworkUnavailable" && condition.string("status") !== "False";
-  return status.attempt(() => status.eachObject("conditions", isUnavailable))?.includes(true) ?? false;
+/**
+ * Reads the conditions: since when the kubelet has not been Ready, and whether the node has the condition that cloud
+ * providers set, and that the program that adds the routes clears.
+ */
+function readConditions(status: Reader): Pick<Node, "isNetworkUnavailable" | "notReadySince"> {
+  let notReadySince = Number.NaN;
+  const isUnavailable = (condition: Reader): boolean => {
+    const type = condition.get("type");
+    if (type === "Ready" && condition.string("status") !== "True") {
+      notReadySince = Date.parse(condition.optionalString("lastTransitionTime") ?? "");
+    }
+    return type === "NetworkUnavailable" && condition.string("status") !== "False";
+  };
+  const found = status.attempt(() => status.eachObject("conditions", isUnavailable));
+  return {
+    isNetworkUnavailable: found?.includes(true) ?? false,
+    ...(Number.isNaN(notReadySince) ? {} : { notReadySince }),
+  };
 }
 
 function readAddresses(status: Reader): readonly NodeAddress[] {

@@ -2,11 +2,11 @@ import { type Address, compareAddresses, formatAddress } from "../../kernel/ip/a
 import { type Cidr, cidrContains, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 import type { Node } from "../model.ts";
-import { doOverlap, internalAddresses, isSameCidr, unfitForPods } from "./node_claims.ts";
+import { doOverlap, internalAddresses, isLost, isSameCidr, unfitForPods } from "./node_claims.ts";
 import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
 
 /** The rank of a claim: it is not refused because of a claim with a lower rank. */
-const RANK = { new: 0, earlier: 1, own: 2 } as const;
+const RANK = { lost: -1, new: 0, earlier: 1, own: 2 } as const;
 
 interface Claimant {
   readonly node: string;
@@ -26,13 +26,17 @@ export function believedCidrs(
   sorted: readonly Node[],
   ownAddresses: readonly Address[],
   services: readonly Cidr[],
-  { nodeName, ownCidrs = [], earlier }: JudgeOptions,
+  { nodeName, ownCidrs = [], earlier, now }: JudgeOptions,
   problems: Problems,
 ): ByNode<Cidr> {
   const claimed = new Map<string, Claimed>();
   const refuse = (node: string, cidr: Cidr, why: string): void =>
     tell(problems, node, `Node ${node}: pod CIDR ${formatCidr(cidr)} ${why}; it is not used`);
-  const reached = firstAddresses(sorted, earlier);
+  const lost = new Set(sorted.filter((node) => isLost(node, now)).map(({ name }) => name));
+  const reached = firstAddresses(
+    sorted.filter(({ name }) => !lost.has(name)),
+    earlier,
+  );
   const whyUnfit = (node: string, cidr: Cidr, hadIt: boolean): string | undefined => {
     const unfit = unfitForPods(cidr);
     if (unfit !== undefined || node === nodeName) return unfit;
@@ -48,7 +52,8 @@ export function believedCidrs(
     const hadIt = earlier?.nodes.get(node)?.podCidrs.some((one) => isSameCidr(one, cidr)) === true;
     const unfit = whyUnfit(node, cidr, hadIt);
     if (unfit !== undefined) return refuse(node, cidr, unfit);
-    const rank = node === nodeName ? RANK.own : hadIt ? RANK.earlier : RANK.new;
+    const usual = hadIt ? RANK.earlier : RANK.new;
+    const rank = node === nodeName ? RANK.own : lost.has(node) ? RANK.lost : usual;
     const entry = claimed.get(key) ?? { cidr, first: networkAddress(cidr), last: lastAddress(cidr), claimants: [] };
     if (!entry.claimants.some((one) => one.node === node)) entry.claimants.push({ node, rank });
     claimed.set(key, entry);

@@ -9,6 +9,14 @@ const RESERVED = [...bothFamilies(UNSPECIFIED, LOOPBACK, LINK_LOCAL, MULTICAST),
 /** The shortest allowed prefix length: the pods of a whole cluster need less, so those of a node do. */
 const SHORTEST_PREFIX = { 4: 8, 6: 16 } as const;
 
+/** Milliseconds after which a Node that is not Ready loses its claims to a Ready one. */
+const MOST_NOT_READY = 300_000;
+
+/** Whether a Node has not been Ready for so long that it may have been renamed or installed again. */
+export function isLost({ notReadySince }: Pick<Node, "notReadySince">, now = 0): boolean {
+  return notReadySince !== undefined && now - notReadySince >= MOST_NOT_READY;
+}
+
 /** Whether no node can have an address, whatever its Node object says. */
 export function isReserved(address: Address): boolean {
   return RESERVED.some((cidr) => cidrContains(cidr, address));

@@ -1,13 +1,21 @@
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../model.ts";
 import { NodeClaimIndex } from "./claim_index.ts";
+import { type KeptNode, keptNode } from "./kept_addresses.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
-import { internalAddresses, isSameCidr, unfitForPods, usableOf } from "./node_claims.ts";
+import { internalAddresses, isLost, isSameCidr, unfitForPods, usableOf } from "./node_claims.ts";
 import type { JudgedNode, JudgedNodes, JudgeOptions } from "./node_verdict.ts";
 
 /** Returns the names of the nodes whose verdict has changed since the last call; the first call returns all names. */
 export type VerdictReader = () => ReadonlySet<string>;
+
+export interface NodeJudgeOptions extends Omit<JudgeOptions, "earlier" | "now"> {
+  /** Whether addresses that a Node does not name for a while stay in use; needs `now`. */
+  readonly keeps?: boolean;
+  /** Returns the time in milliseconds since 1970. */
+  readonly now?: () => number;
+}
 
 /** If more nodes than this depend on each other, all nodes are judged: finding out which ones costs as much. */
 const MOST_TOGETHER = 256;
@@ -19,7 +27,7 @@ const MOST_TOGETHER = 256;
  * that of judgeNodes for all nodes. One judge serves the whole daemon: each part passes its object changes on to it.
  */
 export class NodeJudge {
-  readonly #options: Omit<JudgeOptions, "earlier">;
+  readonly #options: NodeJudgeOptions;
   readonly #objects = new Map<string, Node>();
   readonly #serviceCidrObjects = new Map<string, ServiceCidr>();
   #serviceCidrs: readonly Cidr[];
@@ -28,6 +36,9 @@ export class NodeJudge {
   readonly #problemsOf = new Map<string, readonly string[]>();
   /** The nodes whose verdict may change, because their objects or the last verdict on them changed. */
   #concerned: ReadonlySet<string> = new Set();
+  readonly #kept = new Map<string, KeptNode>();
+  /** Nodes that are not Ready, but not yet for so long that they lose claims. */
+  readonly #notReady = new Set<string>();
   readonly #unread: Set<string>[] = [];
   /** The text of the Services' ranges at the last verdict. */
   #ranges = "";
@@ -36,7 +47,7 @@ export class NodeJudge {
   #isSettled = false;
 
   /** @param options has the ranges of Services that do not come from ServiceCIDR objects */
-  constructor(options: Omit<JudgeOptions, "earlier">) {
+  constructor(options: NodeJudgeOptions) {
     this.#options = options;
     this.#serviceCidrs = this.#allServiceCidrs();
     this.#setClaims(options.nodeName);
@@ -51,6 +62,7 @@ export class NodeJudge {
       if (kind === "ServiceCIDR") this.#setRanges(key, object?.kind === "ServiceCIDR" ? object : undefined);
       if (kind === "Node" && this.#setNode(key, object?.kind === "Node" ? object : undefined)) names.push(key);
     }
+    if (changes.some(({ kind }) => kind === "Node")) names.push(...this.#ended(names));
     if (names.length === 0) return;
     this.#isCurrent = false;
     const concerned = new Set([...this.#concerned, ...names]);
@@ -84,6 +96,11 @@ export class NodeJudge {
     return { nodes: this.#nodes, problemsOf: this.#problemsOf };
   }
 
+  /** Returns the addresses of a Node that stay in use although it does not name them. */
+  keptOf(name: string): readonly Address[] {
+    return this.#kept.get(name)?.kept ?? [];
+  }
+
   /** Returns a reader of changes, for a part that keeps state derived from the verdict. */
   reader(): VerdictReader {
     const unread = new Set(this.#nodes.keys());
@@ -97,11 +114,48 @@ export class NodeJudge {
   }
 
   /** @returns whether something relevant has changed */
-  #setNode(name: string, node: Node | undefined): boolean {
+  #setNode(name: string, named: Node | undefined): boolean {
     const before = this.#objects.get(name);
-    if (node === undefined) this.#objects.delete(name);
-    else this.#objects.set(name, node);
-    return before !== node && textOf(before) !== textOf(node);
+    const problem = this.#kept.get(name)?.problem;
+    const node = named && this.#keep(name, named);
+    if (node === undefined) {
+      this.#objects.delete(name);
+      this.#kept.delete(name);
+    } else this.#objects.set(name, node);
+    if (node?.notReadySince === undefined) this.#notReady.delete(name);
+    else this.#notReady.add(name);
+    return problem !== this.#kept.get(name)?.problem || (before !== node && textOf(before) !== textOf(node));
+  }
+
+  /** Returns a Node with what stays in use although it does not name it. */
+  #keep(name: string, named: Node): Node {
+    const earlier = this.#nodes.get(name)?.addresses ?? [];
+    const mayKeep = this.#options.keeps === true && this.#isSettled;
+    const kept = mayKeep ? keptNode(named, earlier, (address) => this.#isNamed(address, name)) : undefined;
+    if (kept === undefined) this.#kept.delete(name);
+    else this.#kept.set(name, kept);
+    return kept?.node ?? named;
+  }
+
+  #isNamed(address: Address, except: string): boolean {
+    return [...this.#objects.values()].some((node) => node.name !== except && usableOf(node).includes(address));
+  }
+
+  /** Ends what changed Nodes or the time end: kept addresses that another Node names, and claims of lost Nodes. */
+  #ended(changed: readonly string[]): readonly string[] {
+    const ended: string[] = [];
+    for (const [name, { named, kept }] of this.#kept) {
+      const isTaken = (address: Address): boolean =>
+        changed.some((other) => other !== name && usableOf(this.#objects.get(other)).includes(address));
+      if (kept.some(isTaken) && this.#setNode(name, named)) ended.push(name);
+    }
+    for (const name of this.#notReady) {
+      const node = this.#objects.get(name);
+      if (node === undefined || !isLost(node, this.#options.now?.())) continue;
+      this.#notReady.delete(name);
+      ended.push(name);
+    }
+    return ended;
   }
 
   #setRanges(key: string, object: ServiceCidr | undefined): void {
@@ -145,6 +199,7 @@ export class NodeJudge {
         nodeName,
         ownCidrs: names.has(nodeName) ? ownCidrs : [],
         serviceCidrs,
+        ...(this.#options.now === undefined ? {} : { now: this.#options.now() }),
         earlier: this.#isSettled ? { nodes: this.#nodes } : undefined,
       },
     );
@@ -161,7 +216,9 @@ export class NodeJudge {
         else this.#nodes.set(name, judged);
         changed.add(name);
       }
-      const problems = verdict.problemsOf.get(name);
+      const kept = this.#kept.get(name)?.problem;
+      const found = verdict.problemsOf.get(name);
+      const problems = kept === undefined ? found : [...(found ?? []), kept];
       if (problems?.join() !== this.#problemsOf.get(name)?.join()) changed.add(name);
       if (problems === undefined) this.#problemsOf.delete(name);
       else this.#problemsOf.set(name, problems);
@@ -176,7 +233,7 @@ export class NodeJudge {
 function textOf(node: Node | undefined): string {
   if (node === undefined) return "";
   const addresses = internalAddresses(node).map(formatAddress);
-  return [node.name, ...node.podCidrs.map(formatCidr), ...addresses].join();
+  return [node.name, node.notReadySince, ...node.podCidrs.map(formatCidr), ...addresses].join();
 }
 
 function isSame(a: JudgedNode | undefined, b: JudgedNode | undefined): boolean {

@@ -24,6 +24,8 @@ export interface JudgeOptions {
   readonly ownCidrs?: readonly Cidr[];
   /** The ranges of Services; no node and no pod can have an address in them. */
   readonly serviceCidrs?: readonly Cidr[];
+  /** Milliseconds since 1970; absent where it does not matter for how long a Node has not been Ready. */
+  readonly now?: number;
   /** The earlier verdict: what a node had in it stays its own, whichever node claims it since. */
   readonly earlier?: Pick<JudgedNodes, "nodes"> | undefined;
 }

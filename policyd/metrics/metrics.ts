@@ -16,6 +16,7 @@ export interface MetricSources {
   readonly objectProblems: () => ReadonlyMap<string, number>;
   /** Seconds, by resource. */
   readonly staleness: () => ReadonlyMap<string, number>;
+  readonly restored: () => ReadonlyMap<string, number>;
   /** For each network and cause of failure seen so far. */
   readonly attachmentFailures: () => readonly FailureSeconds[];
   /** Repairs of the node's network state, by the part that was repaired. */
@@ -124,6 +125,7 @@ function ofDaemon({
   daemon,
   objectProblems,
   staleness,
+  restored,
   attachmentFailures,
   nodeRepairs,
   events,
@@ -165,6 +167,12 @@ function ofDaemon({
       name: "drawbridge_api_staleness_seconds",
       help: "How long the objects in use may have been out of date, by resource; 0 while the API server reports changes, no line where files are read.",
       value: { label: "resource", of: staleness },
+    },
+    {
+      type: "counter",
+      name: "drawbridge_api_restored_total",
+      help: "Lists of an older state than the known objects, as after a restore of etcd, by resource.",
+      value: { label: "resource", of: restored },
     },
     {
       type: "gauge",

@@ -66,7 +66,7 @@ export function openNodeMetrics(
 export function serveMetrics(
   { metricsAddress: listen, endpointMetrics }: Configuration,
   { counters, policyCounters, services, syncDuration }: NodeMetrics,
-  daemon: Pick<Daemon, "status" | "objectProblems" | "staleness">,
+  daemon: Pick<Daemon, "status" | "objectProblems" | "staleness" | "restored">,
   parts: {
     readonly ruleset: Pick<Ruleset, "status" | "isReconciled">;
     readonly attachmentFailures: MetricSources["attachmentFailures"];
@@ -100,6 +100,7 @@ export function serveMetrics(
     daemon: () => status,
     objectProblems: () => daemon.objectProblems(),
     staleness: () => daemon.staleness(),
+    restored: () => daemon.restored(),
     attachmentFailures,
     nodeRepairs,
     ruleset: () => ruleset.status(),

@@ -1,3 +1,4 @@
+import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -13,22 +14,26 @@ export class TunnelGuard implements ObjectConsumer {
   readonly #claimed = new Map<string, string>();
 
   readonly #hasTunnel: boolean;
+  readonly #judge: Pick<NodeJudge, "apply" | "keptOf">;
 
   /**
    * @param ruleset whose tables have the part `tunnelNodes()`
    * @param isTunnel whether they have the part `tunnelGuard()`, too
+   * @param judge knows the addresses that stay in use
    */
-  constructor(ruleset: Pick<Ruleset, "claim">, isTunnel: boolean) {
+  constructor(ruleset: Pick<Ruleset, "claim">, isTunnel: boolean, judge: Pick<NodeJudge, "apply" | "keptOf">) {
+    this.#judge = judge;
     this.#ruleset = ruleset;
     this.#hasTunnel = isTunnel;
   }
 
   /** Claims as urgent: until then packets of a new node are dropped. */
   apply(changes: readonly ObjectChange[]): void {
+    this.#judge.apply(changes);
     for (const change of changes) {
       if (change.kind !== "Node") continue;
       const isThere = change.type === "set" && change.object.kind === "Node";
-      const end = isThere ? tunnelEnd(change.object) : { internal: [], external: [] };
+      const end = isThere ? tunnelEnd(change.object, this.#judge.keptOf(change.key)) : { internal: [], external: [] };
       const text = textOf(end);
       if ((this.#claimed.get(change.key) ?? textOf({ internal: [], external: [] })) === text) continue;
       if (isThere) this.#claimed.set(change.key, text);
@@ -42,14 +47,15 @@ export class TunnelGuard implements ObjectConsumer {
 export function openTunnelGuard(
   configuration: Pick<Configuration, "encapsulation">,
   ruleset: Pick<Ruleset, "claim">,
+  judge: NodeJudge,
 ): TunnelGuard {
-  return new TunnelGuard(ruleset, hasTunnel(configuration));
+  return new TunnelGuard(ruleset, hasTunnel(configuration), judge);
 }
 
-function tunnelEnd({ addresses }: Node): TunnelEnd {
+function tunnelEnd({ addresses }: Node, kept: readonly Address[]): TunnelEnd {
   const of = (kind: Node["addresses"][number]["type"]): readonly Address[] =>
     addresses.flatMap(({ type, address }) => (type === kind && !isReserved(address) ? [address] : []));
-  return { internal: of("InternalIP"), external: of("ExternalIP") };
+  return { internal: [...of("InternalIP"), ...kept], external: of("ExternalIP") };
 }
 
 function textOf({ internal, external }: TunnelEnd): string {

@@ -14,7 +14,13 @@ import { obstacleProblems, ownObstacles } from "./obstacles.ts";
 import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken } from "./peer_routes.ts";
 import type { Peers } from "./peers.ts";
 import { RoutePlan } from "./route_plan.ts";
-import { LOOPBACK_LINK, type RouteOptions, type RouteSurroundings, surroundingsOf } from "./surroundings.ts";
+import {
+  LOOPBACK_LINK,
+  type RouteOptions,
+  type RouteSurroundings,
+  surroundingsOf,
+  withoutPrivate,
+} from "./surroundings.ts";
 
 /** The desired state of the kernel. */
 export interface Desired {
@@ -69,12 +75,14 @@ export function desiredEntries(plan: RoutePlan, frame: Frame): DesiredEntries {
 
 /** Plans what leads to the pods of all other nodes. @returns `unknown` as {@link desiredRoutes} does */
 export function* planRoutes(
-  { own, others }: Pick<Peers, "own" | "others">,
+  { own: judged, others }: Pick<Peers, "own" | "others">,
   options: RouteOptions,
   state: KernelState,
 ): Slices<RoutePlan | { readonly unknown: string }> {
+  const own = judged && withoutPrivate(judged, others, state);
   if (own === undefined && others.length > 0) return { unknown: "no Node object has this node's name" };
-  const surroundings = surroundingsOf(own, options, state);
+  const unused = (judged?.all ?? []).filter((address) => own?.all.includes(address) === false);
+  const surroundings = { ...surroundingsOf(own, options, state), unused };
   if (own?.primary !== undefined && surroundings.underlay === undefined && others.length > 0) {
     return { unknown: `InternalIP ${formatAddress(own.primary)} of this node is on no interface that is up` };
   }
@@ -106,12 +114,19 @@ export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
   };
 }
 
-/** Returns problems with other programs' routes that take packets away from this node's own pods. */
-function ownProblems({ own, links, options, containment }: RouteSurroundings): readonly string[] {
+/** Returns problems with this node's addresses, and with routes of other programs that take its pods' packets away. */
+function ownProblems({ own, links, options, containment, unused = [] }: RouteSurroundings): readonly string[] {
   const bridge = links.find(({ name }) => name === options.bridge)?.index;
-  return (own?.podCidrs ?? []).flatMap((cidr) =>
-    obstacleProblems("pods of this node", cidr, ownObstacles(containment, cidr, bridge)),
-  );
+  return [
+    ...unused.map(
+      (address) =>
+        `Node ${own?.name}: InternalIP ${formatAddress(address)} is on a link that only this node has; the address is ` +
+        `${own?.all.map(formatAddress).join(", ")}: name it to the kubelet with --node-ip, since other nodes cannot know`,
+    ),
+    ...(own?.podCidrs ?? []).flatMap((cidr) =>
+      obstacleProblems("pods of this node", cidr, ownObstacles(containment, cidr, bridge)),
+    ),
+  ];
 }
 
 /**

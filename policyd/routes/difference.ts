@@ -47,7 +47,7 @@ function addressSteps(tunnel: Tunnel, index: number, addresses: KernelState["add
   for (const address of tunnel.addresses) {
     if (!present.delete(formatCidr(address))) steps.push({ type: "add-tunnel-address", index, address });
   }
-  for (const address of present.values()) steps.push({ type: "delete-tunnel-address", index, address });
+  for (const address of present.values()) steps.push({ type: "delete-address", index, address });
   return steps;
 }
 

@@ -1,4 +1,6 @@
+import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 import { atOnce } from "../lib/sliced_work.ts";
 import type { DesiredEntries } from "./desired.ts";
@@ -36,6 +38,9 @@ export function nodeSteps(
   for (const name of names) {
     const node = nodes.get(name);
     if (node !== undefined) plan.add(peerOf(node));
+    // The gateway of an earlier pod CIDR may have to go first.
+    const overlaps = (cidr: Cidr): boolean => plan.surroundings.connected.some((network) => doOverlap(network, cidr));
+    if (node?.podCidrs.some(overlaps) === true) return undefined;
   }
   if (plan.hasTwins || !isSameUse(use, plan.use)) return undefined;
   const after = [...names].map((name) => plan.of(name));

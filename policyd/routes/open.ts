@@ -1,6 +1,9 @@
 import type { Address } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -23,12 +26,14 @@ export function openRoutes(
     clusterEvents,
     judge,
     setOnLink,
+    attachments,
   }: {
     readonly syscalls: Syscalls & FileCalls;
     readonly clock: Clock;
     readonly logger: Logger;
     readonly clusterEvents: NoticeSink;
     readonly judge: NodeJudge;
+    readonly attachments: Pick<AttachmentRegistry, "values">;
     readonly setOnLink: (addresses: ReadonlySet<Address>) => void;
   },
 ): RouteReconciler {
@@ -39,8 +44,17 @@ export function openRoutes(
     events: clusterEvents,
     nodeName,
     judge,
-    options: { encapsulation, bridge },
+    options: { encapsulation, bridge, uses: (address) => isUsed(address, attachments.values()) },
     syncPeriod,
     setOnLink,
   });
+}
+
+/** Whether a record names an address of the bridge, or has a pod in its network: records of old releases name none. */
+function isUsed(gateway: Cidr, records: Iterable<AttachmentRecord>): boolean {
+  return [...records].some(
+    ({ host, addresses }) =>
+      host?.bridgeAddresses.some(({ address }) => address === gateway.address) === true ||
+      addresses.some(({ address }) => cidrContains(gateway, address)),
+  );
 }

@@ -9,6 +9,8 @@ export interface Peer {
   readonly primary: Address | undefined;
   /** Its first InternalIP of each family. */
   readonly addresses: Readonly<Record<Family, Address | undefined>>;
+  /** All its InternalIPs. */
+  readonly all: readonly Address[];
   /** Pod CIDRs that no other node has. */
   readonly podCidrs: readonly Cidr[];
 }
@@ -35,6 +37,7 @@ export function peerOf({ name, addresses, podCidrs }: JudgedNode): Peer {
     name,
     primary: addresses[0],
     addresses: Object.freeze({ 4: first(4), 6: first(6) }),
+    all: addresses,
     podCidrs,
   });
 }

@@ -14,6 +14,7 @@ import type { ObjectChange } from "../../objects/model.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
 import type { RouteKernel, Step } from "./route_kernel/kernel_state.ts";
+import { leftoverSteps } from "./leftovers.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";
@@ -274,7 +275,12 @@ export class RouteReconciler implements ObjectConsumer {
       let state = yield* kernel.read();
       this.#view = viewOf(state, this.#view?.made);
       this.#changed.clear();
-      const plan = yield* planRoutes(peersOf(judge.judged, nodeName), options, state);
+      const peers = peersOf(judge.judged, nodeName);
+      const leftovers = leftoverSteps(peers, options, state);
+      const refused = new Set<string>();
+      this.#carryOut(leftovers, refused);
+      if (leftovers.length > 0) state = yield* kernel.read();
+      const plan = yield* planRoutes(peers, options, state);
       if ("unknown" in plan) {
         this.#view = viewOf(state, undefined);
         this.#report.tell([`${plan.unknown}: routes stay as they are`]);
@@ -283,8 +289,7 @@ export class RouteReconciler implements ObjectConsumer {
       const frame = frameOf(plan, judge.serviceCidrs);
       const made = { plan, ...frame };
       this.#setPodMtu(frame.podMtu);
-      const refused = new Set<string>();
-      const done: Step[] = [];
+      const done: Step[] = [...leftovers];
       for (let round = 0; round < TUNNEL_ROUNDS && refused.size === 0; round++) {
         const steps = tunnelSteps(frame.tunnel, state);
         if (steps.length === 0) break;

@@ -1,5 +1,5 @@
-import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, bitsOf, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
@@ -9,18 +9,22 @@ import { isOurs, ROUTE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
 import { RouteContainment } from "./obstacles.ts";
-import type { Peer } from "./peers.ts";
+import { type Peer, peerOf } from "./peers.ts";
 import { RouteLookup } from "./route_lookup.ts";
 
 export interface RouteOptions {
   readonly encapsulation: Encapsulation;
   /** The bridge the pods are on. */
   readonly bridge: string;
+  /** Whether a record of a pod needs an address of the bridge; undefined where nothing may be removed from it. */
+  readonly uses?: (address: Cidr) => boolean;
 }
 
 /** This node's Node object and the state of its kernel, as far as routes to other nodes depend on them. */
 export interface RouteSurroundings {
   readonly own: Peer | undefined;
+  /** Its addresses on links that only this node has. */
+  readonly unused?: readonly Address[];
   /** The MAC address of this node's end of the tunnel. */
   readonly ownMac: MacAddress | undefined;
   readonly options: RouteOptions;
@@ -51,6 +55,30 @@ const PROTOCOL_KERNEL = 2;
 
 /** The loopback link. An address on it is the node's, but packets do not leave by it: its MTU does not matter. */
 export const LOOPBACK_LINK = "lo";
+
+/**
+ * Returns this node without its addresses on links that only this node has, as docker0, where another address of the
+ * family is on a link to the other nodes: one with a router or with another node's address in its networks.
+ */
+export function withoutPrivate(own: Peer, others: readonly Peer[], state: KernelState): Peer {
+  const shared = new Set(
+    state.routes.flatMap(({ table, gateway, destination, outputInterface }) => {
+      if (table !== MAIN_TABLE) return [];
+      const isToNode = (address: Address): boolean => destination !== undefined && cidrContains(destination, address);
+      return gateway !== undefined || others.some(({ all }) => all.some(isToNode)) ? [outputInterface] : [];
+    }),
+  );
+  const isShared = (address: Address): boolean => linksWith(address, state).some(({ index }) => shared.has(index));
+  const isPrivate = (address: Address): boolean =>
+    state.addresses.some(
+      ({ index, address: { address: one, prefixLength } }) =>
+        one === address && prefixLength < bitsOf(familyOf(address)) && !shared.has(index),
+    ) && !isShared(address);
+  const usable = own.all.filter(
+    (address) => !isPrivate(address) || !own.all.some((one) => familyOf(one) === familyOf(address) && isShared(one)),
+  );
+  return usable.length === own.all.length ? own : peerOf({ ...own, addresses: usable });
+}
 
 export function surroundingsOf(own: Peer | undefined, options: RouteOptions, state: KernelState): RouteSurroundings {
   const { links, addresses, hasIpv6 } = state;

@@ -39,6 +39,8 @@ export interface ObjectSource {
   problems(): readonly string[];
   /** Returns for how many seconds each resource may have been out of date, if the source knows that. */
   staleness?(): ReadonlyMap<string, number>;
+  /** Returns how often each resource was replaced by an older state, if the source knows that. */
+  restored?(): ReadonlyMap<string, number>;
   /** Ends all calls of the sink. */
   stop(): void;
 }

@@ -94,6 +94,13 @@ export class Api {
     for (const watch of this.#watches) watch.bookmark();
   }
 
+  /** Sends bookmarks as a server whose cache lacks some versions. */
+  late(versions: number): void {
+    for (const watch of this.#watches) {
+      watch.event("BOOKMARK", { metadata: { resourceVersion: `${this.storage.version - versions}` } });
+    }
+  }
+
   /** Forgets the history, and partly read lists. */
   compact(): void {
     this.storage.compact();
@@ -310,7 +317,8 @@ export class Api {
 
   #begin(parts: ConstructorParameters<typeof Watch>[0], query: URLSearchParams): Watch {
     const seconds = Math.min(Number(query.get("timeoutSeconds") ?? LONGEST_WATCH), LONGEST_WATCH);
-    const watch: Watch = new Watch(parts, seconds * 1000, () => this.#watches.delete(watch));
+    const from = Number(query.get("resourceVersion") ?? this.storage.version);
+    const watch: Watch = new Watch(parts, seconds * 1000, from, () => this.#watches.delete(watch));
     this.#watches.add(watch);
     return watch;
   }

@@ -62,6 +62,20 @@ export class Storage {
     this.#oldest = ++this.#version;
   }
 
+  /** Returns a function that goes back to the present state, as a restore of etcd from a backup. */
+  backup(): () => void {
+    const [version, lists] = [
+      this.#version,
+      [...this.#lists].map(([path, objects]) => [path, new Map(objects)] as const),
+    ];
+    return () => {
+      this.#version = version;
+      this.#history = this.#history.filter((change) => change.version <= version);
+      this.#lists.clear();
+      for (const [path, objects] of lists) this.#lists.set(path, new Map(objects));
+    };
+  }
+
   follow(listener: (change: Change) => void): Cancel {
     this.#followers.add(listener);
     return () => this.#followers.delete(listener);

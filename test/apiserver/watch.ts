@@ -29,6 +29,8 @@ export class Watch {
   readonly #selects: Selects;
   readonly #storage: Storage;
   readonly #endings: Cancel[] = [];
+  /** Nothing older is sent, also after a restore (cacheWatcher of the API server). */
+  readonly #from: number;
   #last = "";
   #isOpen = true;
   #isSilent = false;
@@ -43,29 +45,32 @@ export class Watch {
       readonly clock: Clock;
     },
     timeout: number,
+    from: number,
     onEnd: () => void,
   ) {
+    this.#from = from;
     this.#kind = parts.kind;
     this.path = parts.kind.path;
     this.#answer = parts.answer;
     this.#selects = parts.selects;
     this.#storage = parts.storage;
     const follow = parts.storage.follow((change) => {
-      if (change.path === parts.kind.stored) this.tell(change);
+      if (change.path === parts.kind.stored && change.version > this.#from) this.tell(change);
     });
     this.#endings.push(
       onEnd,
       follow,
       parts.clock.after(timeout, () => this.strike({ type: "close" })),
+      this.#bookmarks(parts.clock),
     );
   }
 
   /** Sends a change as it appears to a client that sees only the selected objects. */
-  tell({ before, after }: Change): void {
+  tell({ version, before, after }: Change): void {
     const was = before !== undefined && this.#selects(before);
     if (after !== undefined && this.#selects(after)) this.event(was ? "MODIFIED" : "ADDED", after);
     else if (was) {
-      const metadata = { ...recordOf(before["metadata"]), resourceVersion: `${this.#storage.version}` };
+      const metadata = { ...recordOf(before["metadata"]), resourceVersion: `${version}` };
       this.event("DELETED", { ...before, metadata });
     }
   }
@@ -76,8 +81,22 @@ export class Watch {
   }
 
   bookmark(endsList = false): void {
+    if (!endsList && this.#storage.version < this.#from) return;
     const annotations = endsList ? { "k8s.io/initial-events-end": "true" } : {};
     this.event("BOOKMARK", { metadata: { resourceVersion: `${this.#storage.version}`, annotations } });
+  }
+
+  /** Sends a bookmark each minute (bookmarkFrequency of the API server). */
+  #bookmarks(clock: Clock): Cancel {
+    let cancel: Cancel = () => {};
+    const next = (): void => {
+      cancel = clock.after(60_000, () => {
+        this.bookmark();
+        next();
+      });
+    };
+    next();
+    return () => cancel();
   }
 
   /** Applies a fault. */

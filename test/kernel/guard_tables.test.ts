@@ -25,8 +25,8 @@ const EMPTY = "port_shares";
 const ELEMENTS: ReadonlyMap<string, readonly Element[]> = new Map([
   ["pod4", [{ key: ["dbv0a1b2c3d4e5f", "0a:58:0a:f4:01:07", parseAddress("10.244.1.7")], comment: "default/web" }]],
   ["pod6", [{ key: ["dbv0a1b2c3d4e5f", "0a:58:0a:f4:01:07", parseAddress("fd00:244:1::7")] }]],
-  ["on_link4", [{ key: [parseAddress("192.0.2.1")] }]],
-  ["on_link6", [{ key: [parseAddress("2001:db8::1")] }]],
+  ["on_link_pair4", [{ key: [parseAddress("192.0.2.1"), parseAddress("192.0.2.1")] }]],
+  ["on_link_pair6", [{ key: [parseAddress("2001:db8::1"), parseAddress("2001:db8::1")] }]],
   ...[keptElement, (socket: ProtectedSocket) => podShareElement(socket.address, SHARE)].flatMap((elementOf) =>
     ["192.0.2.1", "2001:db8::1"].map((text) => {
       const { set, element } = elementOf({

@@ -21,6 +21,7 @@ const NOBODY: MetricSources = {
   daemon: () => unasked(),
   objectProblems: () => unasked(),
   staleness: () => unasked(),
+  restored: () => unasked(),
   attachmentFailures: () => unasked(),
   nodeRepairs: () => unasked(),
   ruleset: () => unasked(),

@@ -1,15 +1,26 @@
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import { anyFlag, dropping, equals, inSet, type Match, type Rule } from "../../../kernel/nftables/model/statement.ts";
+import { concatenation, type Selector } from "../../../kernel/nftables/model/expression.ts";
+import {
+  anyFlag,
+  dropping,
+  equals,
+  inSet,
+  type Match,
+  not,
+  returnToCaller,
+  type Rule,
+  rule,
+} from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
 
 const FAMILIES = [4, 6] as const;
 
-/** Prefix of the sets of node addresses that are reached without a router; the digit of the family follows. */
-const ON_LINK = "on_link";
+/** Prefix of the sets of node addresses that are reached without a router, each as a pair with itself. */
+const ON_LINK = "on_link_pair";
 
 /** The comment of the rules that drop. */
 export const KNOWN_PATH_REASON = "packet too big about a path without routers";
@@ -29,29 +40,37 @@ export const TOO_BIG: Readonly<Record<4 | 6, readonly Match[]>> = {
 /** The sets of {@link knownPathRules}. */
 export const knownPathSets: readonly SetDefinition[] = FAMILIES.map((family) => ({
   name: `${ON_LINK}${family}`,
-  key: [familyWords[family].type],
+  key: [familyWords[family].type, familyWords[family].type],
 }));
 
 /**
- * The rules that keep everybody from lowering the MTU of a path to a node on the link (ENDS-06). Only routers report
- * that a packet is too big, and such a path has none, so the report is forged by a sender on the link, or by one that
- * can send there from a spoofed address. The rules protect connections of the node, of the tunnel, and of pods that
- * leave with the node's address.
+ * Returns the rules that keep everybody from lowering the MTU of a path to a node on the link (ENDS-06). Only routers
+ * report that a packet is too big, and such a path has none, so the report is forged by a sender on the link, or by one
+ * that can send there from a spoofed address. The rules protect connections of the node, of the tunnel, and of pods.
+ *
+ * One such report is true: the node's address may stand for a client that the node masquerades. Its NAT
+ * also gives the report this address. So a report from the quoted destination to a pod is believed (ENDS-08).
  *
  * An error travels in the direction of the replies to the packet it quotes: an error in direction "reply" is about a
  * packet from the first end to the second.
+ *
+ * @param ends prefix of the sets of pairs of a pod's addresses
  */
-export const knownPathRules: readonly Rule[] = FAMILIES.flatMap((family) =>
-  (["original", "reply"] as const).map((direction) =>
-    dropping(
-      KNOWN_PATH_REASON,
-      anyFlag("ct state", "related"),
-      ...TOO_BIG[family],
-      equals("ct direction", direction),
-      inSet(QUOTED_DESTINATION[family][direction], `${ON_LINK}${family}`),
-    ),
-  ),
-);
+export function knownPathRules(bridge: string, ends: string): readonly Rule[] {
+  return FAMILIES.flatMap((family) =>
+    (["original", "reply"] as const).flatMap((direction) => {
+      const { source, destination } = familyWords[family];
+      const quoted = QUOTED_DESTINATION[family][direction];
+      const isTooBig = [anyFlag("ct state", "related"), ...TOO_BIG[family], equals("ct direction", direction)];
+      const isOnLink = (sender: Selector): Match => inSet(concatenation(sender, quoted), `${ON_LINK}${family}`);
+      const isToPod = inSet(concatenation(destination, destination), `${ends}${family}`);
+      return [
+        rule(...isTooBig, not(equals("iifname", bridge)), isToPod, isOnLink(source), returnToCaller),
+        dropping(KNOWN_PATH_REASON, ...isTooBig, isOnLink(quoted)),
+      ];
+    }),
+  );
+}
 
 /** Claims the addresses of nodes that are reached without a router, as routes and Nodes change. */
 export class KnownPaths {
@@ -76,5 +95,5 @@ export class KnownPaths {
 }
 
 function elementOf(address: Address): DesiredElement {
-  return { table: INET_TABLE, set: `${ON_LINK}${familyOf(address)}`, element: { key: [address] } };
+  return { table: INET_TABLE, set: `${ON_LINK}${familyOf(address)}`, element: { key: [address, address] } };
 }

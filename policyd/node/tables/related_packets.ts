@@ -63,7 +63,7 @@ const ERRORS: Readonly<Record<4 | 6, Match>> = {
  * to the node and forwarded ones, with and without policies. New and established packets skip it, except those of
  * translated connections (marks.ts). Packets from addresses that belong to no pod pass unchanged.
  */
-export function relatedPackets(): TablePart {
+export function relatedPackets(bridge: string): TablePart {
   return {
     sets: [
       ...FAMILIES.map((family) => {
@@ -73,14 +73,14 @@ export function relatedPackets(): TablePart {
       { name: SETS.advertised, key: ["ipv6_addr", "sixteen_bytes"] },
       ...knownPathSets,
     ],
-    chains: [ofPods(), ownErrors()],
+    chains: [ofPods(bridge), ownErrors()],
     shared: {
       after_nat_prerouting: [rule(not(anyFlag("ct state", "new", "established")), jumpTo("related"))],
     },
   };
 }
 
-function ofPods(): Chain {
+function ofPods(bridge: string): Chain {
   const isRelated = anyFlag("ct state", "related");
   return {
     name: "related",
@@ -103,7 +103,7 @@ function ofPods(): Chain {
         inSet(concatenation("ip6 saddr", "ip6 saddr"), `${SETS.ends}6`),
         not(inSet(concatenation("ip6 saddr", "@th,64,128"), SETS.advertised)),
       ),
-      ...knownPathRules,
+      ...knownPathRules(bridge, SETS.ends),
     ],
   };
 }

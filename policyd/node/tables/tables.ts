@@ -32,7 +32,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
     compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
     compose(INET_TABLE, configuration, [
       marks(configuration),
-      relatedPackets(),
+      relatedPackets(bridge),
       bridgePackets(configuration),
       attachedAddresses(bridge),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),

@@ -86,7 +86,7 @@ export type Step =
   | { readonly type: "change-tunnel"; readonly index: number; readonly mac: MacAddress; readonly mtu: number }
   | { readonly type: "switch-checksum-offload-off"; readonly index: number }
   | { readonly type: "loosen-source-check" | "switch-ipv6-on" }
-  | { readonly type: "add-tunnel-address" | "delete-tunnel-address"; readonly index: number; readonly address: Cidr }
+  | { readonly type: "add-tunnel-address" | "delete-address"; readonly index: number; readonly address: Cidr }
   | {
       readonly type: "set-forwarding" | "delete-forwarding";
       readonly index: number;

@@ -267,7 +267,7 @@ function requestsOf(step: Step): readonly Request[] | undefined {
       return [changeLink({ index: step.index }, { mac: step.mac, mtu: step.mtu, up: true })];
     case "add-tunnel-address":
       return [newAddress(step.index, step.address)];
-    case "delete-tunnel-address":
+    case "delete-address":
       return [deleteAddress(step.index, step.address)];
     case "set-forwarding":
       return [setForwardingEntry(step.index, step.entry)];

@@ -21,6 +21,8 @@ const UNSEEN =
   `customresourcedefinitions/${CLUSTER_POLICY_DEFINITION.objectName ?? ""}: policyd has no right to list and watch it; ` +
   "apply the ClusterRole of manifests/install.yaml: without it ClusterNetworkPolicies are in force up to a minute after " +
   "their definition is installed, not within seconds";
+const RESTORED =
+  "the API server has an older state than before, as after a restore of etcd; its objects are in force, and newer ones are not";
 const DISPENSABLE: Serving = { type: "dispensable", versions: [0] };
 
 /**
@@ -42,6 +44,7 @@ export class ApiSource implements ObjectSource {
   #reported: ReadonlySet<string> = new Set();
   /** The version of each kind that was reported last. */
   readonly #served = new Map<Kind, string>();
+  readonly #restored = new Map<string, number>();
   #isSynced = false;
 
   constructor(parts: ReflectorParts) {
@@ -94,6 +97,11 @@ export class ApiSource implements ObjectSource {
     return new Map(this.#kinds.map(({ resource, reflector }) => [resource.name, reflector.staleness / 1000]));
   }
 
+  /** Returns the number of lists that were older than the known objects, by the kind's name in RBAC. */
+  restored(): ReadonlyMap<string, number> {
+    return this.#restored;
+  }
+
   stop(): void {
     this.#sink = undefined;
     this.#recovery.stop();
@@ -118,10 +126,14 @@ export class ApiSource implements ObjectSource {
       flush: () => this.#pass(resource.kind, collection),
     };
     const serving = (): Serving => this.#servingOf(resource);
+    const restored = (): void => {
+      this.#restored.set(resource.name, (this.#restored.get(resource.name) ?? 0) + 1);
+      this.#sink?.sourceProblem(`${resource.name}: ${RESTORED}`);
+    };
     return {
       resource,
       collection,
-      reflector: new Reflector({ versions: versionsOf(resource), objects, serving, moved }, this.#parts),
+      reflector: new Reflector({ versions: versionsOf(resource), objects, serving, moved, restored }, this.#parts),
     };
   }
 

@@ -20,12 +20,11 @@ export interface Reading {
   readonly page: PageReader | undefined;
   readonly lines: WatchLines;
   readonly refusal: Uint8Array[];
-  readonly quiet: number;
   silence: Cancel;
 }
 
 /** Returns a reading without an answer. */
-export function newReading(begun: number, quiet: number, page: PageReader | undefined): Reading {
+export function newReading(begun: number, page: PageReader | undefined): Reading {
   return {
     cancel: () => {},
     status: 0,
@@ -36,7 +35,6 @@ export function newReading(begun: number, quiet: number, page: PageReader | unde
     page,
     lines: new WatchLines(),
     refusal: [],
-    quiet,
     silence: () => {},
   };
 }

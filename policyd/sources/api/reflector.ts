@@ -8,6 +8,7 @@ import type { Serving } from "./serving.ts";
 import {
   advance,
   INITIAL,
+  isOlder,
   type ReflectorAction,
   type ReflectorEvent,
   type ReflectorState,
@@ -16,6 +17,13 @@ import type { WatchEvent, WatchLines } from "./watch_lines.ts";
 
 /** A healthy server begins to answer at once, also to a watch, and sends a list without long pauses. */
 const ANSWER_SILENCE = 30_000;
+/**
+ * A watch gets a bookmark about once a minute (bookmarkFrequency of the API server). A balancer may keep the connection
+ * to a server that is dead, so only silence tells.
+ */
+const WATCH_SILENCE = 120_000;
+/** Milliseconds between two lists because a watch reports older versions: the cache of a server may only be late. */
+const BACKWARDS_PAUSE = 60_000;
 /** Milliseconds without an answer after which the server may be unhealthy. */
 const LATE = 2000;
 /** The largest number of bytes read from the body of a refusal. */
@@ -54,6 +62,8 @@ export interface Followed {
   readonly serving: () => Serving;
   /** Called when `isListed`, `trouble`, `earliest` or `servedVersion` of the {@link Reflector} may have changed. */
   readonly moved: () => void;
+  /** Called before {@link ReflectedObjects.complete} for a list that is older than the known objects. */
+  readonly restored?: () => void;
 }
 
 /** A wait for the next attempt. */
@@ -76,6 +86,8 @@ export class Reflector {
   #trouble: Failure | undefined;
   /** The clock's time since which the objects may be out of date; undefined while a watch holds. */
   #staleSince: number | undefined;
+  /** The clock's time from which a watch that goes back leads to another list. */
+  #nextReturn = 0;
 
   constructor(followed: Followed, parts: ReflectorParts) {
     this.#parts = parts;
@@ -174,7 +186,7 @@ export class Reflector {
     const { objects } = this.#followed;
     switch (action.type) {
       case "request":
-        return this.#request(action.query, action.quiet);
+        return this.#request(action.query);
       case "wait":
         return this.#waitFor(action.milliseconds, action.earliest);
       case "begin":
@@ -185,6 +197,8 @@ export class Reflector {
       case "without":
         objects.without(action.failure);
         return objects.flush();
+      case "restored":
+        return this.#followed.restored?.();
       case "trouble":
         this.#trouble = action.failure;
         return;
@@ -204,7 +218,7 @@ export class Reflector {
     };
   }
 
-  #request(query: string, quiet: number): void {
+  #request(query: string): void {
     this.#drop();
     this.#wait?.cancel();
     this.#wait = undefined;
@@ -214,7 +228,7 @@ export class Reflector {
       objectName === undefined ? "" : `&fieldSelector=${encodeURIComponent(`metadata.name=${objectName}`)}`;
     const selection = `${byLabels}${byName}`;
     const page = this.#state.phase === "listing" ? new PageReader(this.#current) : undefined;
-    const reading = newReading(this.#parts.clock.now(), quiet, page);
+    const reading = newReading(this.#parts.clock.now(), page);
     this.#reading = reading;
     this.#listen(reading);
     reading.cancel = this.#parts.connection.get(`${path}?${query}${selection}`, this.#handlerOf(reading));
@@ -233,12 +247,12 @@ export class Reflector {
     };
   }
 
-  /** Restarts the timeout for the next data. It is long only for a watch, which sends nothing without changes. */
+  /** Restarts the timeout for the next data. It is long only for a watch, which sends only bookmarks without changes. */
   #listen(reading: Reading): void {
     const isQuiet = reading.status === OK && this.#state.phase === "watching";
     const fail = (): void => this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
     reading.silence();
-    reading.silence = this.#parts.clock.after(isQuiet ? reading.quiet : ANSWER_SILENCE, fail);
+    reading.silence = this.#parts.clock.after(isQuiet ? WATCH_SILENCE : ANSWER_SILENCE, fail);
   }
 
   #answered(reading: Reading, status: number, retryAfter: number | undefined): void {
@@ -278,7 +292,21 @@ export class Reflector {
     return undefined;
   }
 
+  /** Requests a list if a watch goes back; until the list says so the objects do not. @returns whether it goes back */
+  #goesBack(event: WatchEvent): boolean {
+    const { phase, resourceVersion } = this.#state;
+    if (phase !== "watching" || event.type === "error" || !isOlder(event.resourceVersion, resourceVersion))
+      return false;
+    const now = this.#parts.clock.now();
+    if (now >= this.#nextReturn) {
+      this.#nextReturn = now + BACKWARDS_PAUSE;
+      this.#on({ type: "backwards" });
+    }
+    return true;
+  }
+
   #take(reading: Reading, event: WatchEvent): void {
+    if (this.#goesBack(event)) return;
     switch (event.type) {
       case "set":
         this.#followed.objects.put(event.object);

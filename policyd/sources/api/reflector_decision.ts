@@ -11,10 +11,14 @@ export interface ReflectorState {
   readonly hasWatchList: boolean;
   /** The version from which a watch goes on; empty before a whole list has been read. */
   readonly resourceVersion: string;
+  /** The version of the last whole list or of a later event, also while it is being listed again. */
+  readonly newest: string;
   /** The token for the next page of the list in progress; empty at its beginning. */
   readonly continueToken: string;
   /** Failed attempts in a row. */
   readonly failures: number;
+  /** Whether the last watch ended in silence, and this one has reported nothing. */
+  readonly isMute: boolean;
   /** Attempts in a row that found no such list; at ABSENCES_THAT_COUNT the server is known not to have it. */
   readonly absences: number;
   /** Attempts in a row that found no such list while the definition says otherwise, or is still expected. */
@@ -40,14 +44,16 @@ export type ReflectorEvent =
   | { readonly type: "recovered" }
   /** {@link Serving} has changed. */
   | { readonly type: "redefined" }
+  /** A watch has reported a version before the known one: the server may have lost its newest history. */
+  | { readonly type: "backwards" }
   /** A watch has reported all changes up to this version. */
   | { readonly type: "progress"; readonly resourceVersion: string }
   /** The attempt is over. `lasted` is the time since the server's answer, in milliseconds. */
   | { readonly type: "failed"; readonly failure: Failure; readonly lasted: number };
 
 export type ReflectorAction =
-  /** Sends a request to the list's path. A watch may be silent for `quiet` milliseconds. */
-  | { readonly type: "request"; readonly query: string; readonly quiet: number }
+  /** Sends a request to the list's path. */
+  | { readonly type: "request"; readonly query: string }
   /** After `earliest` milliseconds the wait may end because the server is healthy again; if undefined it may not. */
   | { readonly type: "wait"; readonly milliseconds: number; readonly earliest: number | undefined }
   /** A list begins, and an earlier one that is not complete is forgotten. */
@@ -56,6 +62,8 @@ export type ReflectorAction =
   | { readonly type: "complete" }
   /** The server has no such list, or does not show it: there are no objects. */
   | { readonly type: "without"; readonly failure: Failure }
+  /** A whole list of an older version than the known one: the server has been restored. */
+  | { readonly type: "restored" }
   /** A failure to report, and its end. */
   | { readonly type: "trouble"; readonly failure: Failure }
   | { readonly type: "well" };
@@ -70,8 +78,10 @@ export const INITIAL: ReflectorState = Object.freeze({
   next: "list",
   hasWatchList: true,
   resourceVersion: "",
+  newest: "",
   continueToken: "",
   failures: 0,
+  isMute: false,
   absences: 0,
   lags: 0,
   version: 0,
@@ -104,8 +114,6 @@ const MOST_PENDING = 25;
 /** The requested duration of a watch in seconds, as in client-go: proxies close longer ones. */
 const SHORTEST_WATCH = 300;
 const WATCH_SPREAD = 300;
-/** Milliseconds by which a server may end a watch late. */
-const WATCH_MARGIN = 30_000;
 /** A watch that lasted this long counts as healthy and is followed by another at once; a shorter one needs a wait. */
 const HEALTHY = 5000;
 /** Statuses for unknown parameters of watch-list: API servers before 1.32 answer 422 (KEP-3157). */
@@ -123,7 +131,8 @@ const REPORTED_FAILURES = 3;
  *
  * It never gives up. A watch goes on from its last version; a refusal of that version (410, or any other that is not
  * about the server's health) leads to a new list. Lists are requested without a resource version: a daemon must not go
- * back in time to the state of a server that lags.
+ * back in time to the state of a server that lags. So a version before the known one in a watch leads to a new list,
+ * and only that list says whether the server has been restored from a backup (kubernetes#107457).
  *
  * The newest served version of a kind is followed. The known objects stay in force until the list in another version is
  * complete, as for every list.
@@ -146,11 +155,13 @@ export function advance(state: ReflectorState, event: ReflectorEvent, serving: S
       return state.phase === "streaming"
         ? {
             state: listed({ ...state, phase: "watching", resourceVersion: event.resourceVersion }),
-            actions: [{ type: "complete" }, { type: "well" }],
+            actions: [...restored(state.newest, event.resourceVersion), { type: "complete" }, { type: "well" }],
           }
         : progressed(state, event.resourceVersion);
     case "progress":
       return progressed(state, event.resourceVersion);
+    case "backwards":
+      return attempt({ ...state, ...LOST, phase: "waiting" }, random);
     case "recovered":
       return { state: { ...state, failures: 0 }, actions: [] };
     case "failed":
@@ -193,16 +204,15 @@ function requestOf(state: ReflectorState, random: () => number): ReflectorAction
   if (state.phase === "listing") {
     const { continueToken } = state;
     const query = { limit: `${PAGE_SIZE}`, ...(continueToken === "" ? {} : { continue: continueToken }) };
-    return { type: "request", query: queryOf(query), quiet: 0 };
+    return { type: "request", query: queryOf(query) };
   }
   const seconds = SHORTEST_WATCH + Math.floor(random() * WATCH_SPREAD);
-  const quiet = seconds * 1000 + WATCH_MARGIN;
   const common = { watch: "1", allowWatchBookmarks: "true", timeoutSeconds: `${seconds}` };
   if (state.phase === "streaming") {
     const query = { ...common, sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" };
-    return { type: "request", query: queryOf(query), quiet };
+    return { type: "request", query: queryOf(query) };
   }
-  return { type: "request", query: queryOf({ ...common, resourceVersion: state.resourceVersion }), quiet };
+  return { type: "request", query: queryOf({ ...common, resourceVersion: state.resourceVersion }) };
 }
 
 function queryOf(parameters: Readonly<Record<string, string>>): string {
@@ -212,17 +222,31 @@ function queryOf(parameters: Readonly<Record<string, string>>): string {
 /** Ends a list after its last page: the watch begins at the list's version. */
 function completed(state: ReflectorState, random: () => number): Step {
   const { state: after, actions } = request({ ...listed(state), phase: "watching" }, random);
-  return { state: after, actions: [{ type: "complete" }, { type: "well" }, ...actions] };
+  const ended = [...restored(state.newest, state.resourceVersion), { type: "complete" }, { type: "well" }] as const;
+  return { state: after, actions: [...ended, ...actions] };
 }
 
 function listed(state: ReflectorState): ReflectorState {
   const found = { absences: 0, lags: 0, servedVersion: state.version };
-  return { ...state, ...found, next: "watch", continueToken: "", isListed: true };
+  return { ...state, ...found, newest: state.resourceVersion, next: "watch", continueToken: "", isListed: true };
+}
+
+function restored(newest: string, version: string): readonly ReflectorAction[] {
+  return isOlder(version, newest) ? [{ type: "restored" }] : [];
+}
+
+/** Whether a version is before another one. Versions that are not decimal numbers cannot be compared (KEP-5504). */
+export function isOlder(version: string, than: string): boolean {
+  if (!/^[1-9]\d*$/.test(version) || !/^[1-9]\d*$/.test(than)) return false;
+  return version.length === than.length ? version < than : version.length < than.length;
 }
 
 /** Notes the version of a watch. One within a streamed list does not count: it would skip the rest of the list. */
 function progressed(state: ReflectorState, resourceVersion: string): Step {
-  return { state: state.phase === "watching" ? { ...state, resourceVersion } : state, actions: [] };
+  return {
+    state: state.phase === "watching" ? { ...state, resourceVersion, newest: resourceVersion, isMute: false } : state,
+    actions: [],
+  };
 }
 
 function failed(state: ReflectorState, failure: Failure, lasted: number, serving: Serving, random: () => number): Step {
@@ -235,15 +259,23 @@ function failed(state: ReflectorState, failure: Failure, lasted: number, serving
   // Servers end every watch after some minutes.
   if (wasHealthy && failure.type === "closed") return attempt(chosen({ ...waiting, failures: 0 }, serving), random);
   const failures = (wasHealthy ? 0 : state.failures) + 1;
-  const place = needsList(failure, failures) ? { ...LOST, version: newestOf(serving) } : placeAfter(state);
+  const isMute = isSilent(state, failure, lasted);
+  // A restored server is silent about a watch from a version that it has not reached again.
+  const isLost = needsList(failure, failures) || (isMute && state.isMute);
+  const place = isLost ? { ...LOST, version: newestOf(serving) } : placeAfter(state);
   const wait = waitOf(state.phase, failure, failures, random);
   // The end of a watch is not reported, but that no new one is possible, or none that lasts, is.
   const isReported = state.phase !== "watching" || lasted === 0 || failures >= REPORTED_FAILURES;
   const absences = state.absences === ABSENCES_THAT_COUNT ? state.absences : 0;
   return {
-    state: { ...waiting, ...place, failures, absences },
+    state: { ...waiting, ...place, failures, absences, isMute },
     actions: isReported ? [{ type: "trouble", failure }, wait] : [wait],
   };
+}
+
+/** Whether a watch that the server had accepted reported nothing for too long. */
+function isSilent({ phase }: ReflectorState, { type }: Failure, lasted: number): boolean {
+  return phase === "watching" && type === "silent" && lasted > 0;
 }
 
 type Place = Pick<ReflectorState, "next" | "resourceVersion" | "continueToken">;

@@ -259,7 +259,7 @@ for (const outer of FAMILIES) {
         forgetMtus(node);
       }
       for (const way of ["asks", "is asked"] as const) {
-        node.exec("nft", ["flush", "set", "inet", "drawbridge", `on_link${outer}`]);
+        node.exec("nft", ["flush", "set", "inet", "drawbridge", `on_link_pair${outer}`]);
         await forge(neighbour, way);
         assert.ok(
           await eventually(() => learned(neighbour) === kind.mtu),

@@ -64,7 +64,7 @@ export class FakeRouteKernel implements RouteKernel {
       case "switch-ipv6-on":
         return this.#change({ isWithoutIpv6: false });
       case "add-tunnel-address":
-      case "delete-tunnel-address":
+      case "delete-address":
         return this.#changeAddress(step);
       default:
         return this.#applyEntry(step);
@@ -161,7 +161,7 @@ export class FakeRouteKernel implements RouteKernel {
     type,
     index,
     address,
-  }: Extract<Step, { readonly type: "add-tunnel-address" | "delete-tunnel-address" }>): string | undefined {
+  }: Extract<Step, { readonly type: "add-tunnel-address" | "delete-address" }>): string | undefined {
     if (this.state.tunnel?.isWithoutIpv6 === true && cidrFamily(address) === 6) return "IPv6 is off";
     const isSameAddress = (one: KernelState["addresses"][number]): boolean =>
       one.index === index && formatCidr(one.address) === formatCidr(address);

@@ -41,9 +41,15 @@ function echo(poller: Poller, socket: ProbeSocket): void {
 /**
  * Sends bytes over one connection and reads what comes back.
  *
- * @returns the number of bytes that have come back within some seconds
+ * @returns the number of bytes that have come back in time
  */
-export async function exchangeBulk(poller: Poller, from: LabNamespace, to: Endpoint, bytes: number): Promise<number> {
+export async function exchangeBulk(
+  poller: Poller,
+  from: LabNamespace,
+  to: Endpoint,
+  bytes: number,
+  milliseconds = 10_000,
+): Promise<number> {
   const socket = ProbeSocket.open(from, familyOf(to.address), SocketType.STREAM);
   const state = { toSend: bytes, received: 0, hasEnded: false };
   const onReadable = (): void => {
@@ -59,7 +65,7 @@ export async function exchangeBulk(poller: Poller, from: LabNamespace, to: Endpo
   poller.watch(socket, { onReadable, onWritable });
   const result = socket.connect(to);
   if (result < 0 && result !== -Errno.EINPROGRESS) state.hasEnded = true;
-  const end = performance.now() + 10_000;
+  const end = performance.now() + milliseconds;
   await poller.runUntil(() => state.hasEnded || state.received >= bytes || performance.now() > end);
   poller.drop(socket);
   return state.received;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../../kernel/ip/address.ts";
 import { cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import type { Node } from "../../../../objects/model.ts";
@@ -149,7 +149,27 @@ describe("objects/nodes/judged_nodes", () => {
     assert.deepEqual(addressesOf(verdict, "a"), ["192.0.2.1"]);
   });
 
-  it("D1: for any Nodes, no two share an address or have overlapping CIDRs, and this node keeps its own", () => {
+  for (const [what, first] of [
+    ["its bridge's", (host: number) => `10.244.${host}.1`],
+    ["docker0's", () => "172.17.0.1"],
+    ["a VIP that moves", () => "192.0.2.100"],
+    ["a pod's of its own", (host: number) => `10.244.${host}.77`],
+  ] as const) {
+    it(`D1: all nodes choose the same address of each Node, which names ${what} address first`, () => {
+      const hosts = [1, 2, 3];
+      const nodes = hosts.map((host) => node(`n${host}`, [first(host), `192.0.2.${host}`], [`10.244.${host}.0/24`]));
+      const before = judged([nodes[0] ?? assert.fail()], { nodeName: "n1" });
+      for (const host of hosts)
+        for (const earlier of [undefined, before]) {
+          const verdict = judged(nodes, { nodeName: `n${host}`, earlier });
+          const used = hosts.map((one) => addressesOf(verdict, `n${one}`));
+          assert.deepEqual(used, [["192.0.2.1"], ["192.0.2.2"], ["192.0.2.3"]]);
+          assert.equal(problemsIn(verdict).length, 3);
+        }
+    });
+  }
+
+  it("D1: for any Nodes, no two share an address or have overlapping CIDRs, and this node keeps the best of its own", () => {
     const cidr = fc
       .tuple(fc.integer({ min: 0, max: 7 }), fc.integer({ min: 22, max: 27 }))
       .map(([third, length]) => `10.244.${third & ~((1 << Math.max(0, 24 - length)) - 1)}.0/${length}`);
@@ -180,9 +200,13 @@ describe("objects/nodes/judged_nodes", () => {
         }
         const own = nodes.find(({ name }) => name === "a");
         assert.deepEqual(new Set(cidrsOf(verdict, "a")), new Set(own?.podCidrs.map(formatCidr)));
+        const named = nodes.flatMap(({ addresses }) => [...new Set(addresses.map(({ address }) => address))]);
+        const isBetter = (address: Address): boolean => !own?.podCidrs.some((one) => cidrContains(one, address));
+        const better = (own?.addresses ?? []).map(({ address }) => address).filter(isBetter);
+        const only = better.filter((address) => named.filter((one) => one === address).length === 1);
         assert.deepEqual(
           new Set(addressesOf(verdict, "a")),
-          new Set(own?.addresses.map(({ address }) => formatAddress(address))),
+          new Set((only.length > 0 ? only : better).map(formatAddress)),
         );
       }),
     );

@@ -18,6 +18,7 @@ describe("policyd/metrics", () => {
     }),
     objectProblems: () => new Map([["Service", 2]]),
     staleness: () => new Map([["pods", 1.5]]),
+    restored: () => new Map(),
     nodeRepairs: () => new Map([["address", 3]]),
     attachmentFailures: () => [{ network: "pods", cause: "addresses", seconds: 35 }],
     ruleset: () => ({

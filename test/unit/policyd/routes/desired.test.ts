@@ -106,6 +106,29 @@ describe("policyd/routes/desired", () => {
     }
   });
 
+  it("D1: an address of a link that only this node has is not used, unless no link leads to other nodes", () => {
+    const docker = [...machine().addresses].slice(0, 1).map((one) => ({
+      ...one,
+      index: 3,
+      address: parseCidr("172.17.0.1/16"),
+    }));
+    const addresses = [...docker, ...machine().addresses];
+    const own = node("a", ["172.17.0.1", "192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
+    for (const [nodes, local] of [
+      [[own, NEAR], "192.0.2.1"],
+      [[own, FAR], "192.0.2.1"],
+      [[node("a", ["172.17.0.1"], ["10.244.1.0/24"]), FAR], "172.17.0.1"],
+    ] as const) {
+      const { tunnel, problems } = desired({
+        nodes,
+        options: { encapsulation: "always" },
+        state: machine({ addresses }),
+      });
+      assert.equal(tunnel && formatAddress(tunnel.local), local);
+      assert.equal(problems.filter((one) => one.includes("only this node has")).length, local === "192.0.2.1" ? 1 : 0);
+    }
+  });
+
   it("POD-04: pods reach addresses of remote nodes through the tunnel, by a table that the node itself does not use", () => {
     const found = routesOf({}, PODS_TABLE);
     assert.equal(found[0], "198.51.100.3/32 via 198.51.100.3 dev tunnel");

@@ -1,0 +1,49 @@
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import type { Node } from "../model.ts";
+import { usableOf } from "./node_claims.ts";
+
+/** A Node as it is used while its object names less than before. */
+export interface KeptNode {
+  readonly node: Node;
+  /** The Node as the API has it. */
+  readonly named: Node;
+  readonly kept: readonly Address[];
+  /** The report, with the way out. */
+  readonly problem: string;
+}
+
+/**
+ * Returns a Node with the addresses that it had before in a family of which it names none now, and with the family of
+ * its first address still first; undefined where its object says everything. Cloud controllers that start again report
+ * a Node without addresses, with one family or in another order for a while (kubernetes#68270).
+ *
+ * @param earlier the believed addresses
+ * @param isTaken whether another Node names an address
+ */
+export function keptNode(
+  named: Node,
+  earlier: readonly Address[],
+  isTaken: (address: Address) => boolean,
+): KeptNode | undefined {
+  const now = usableOf(named);
+  const kept = earlier.filter(
+    (address) => !now.some((one) => familyOf(one) === familyOf(address)) && !isTaken(address),
+  );
+  const [first] = earlier;
+  const all = [...now, ...kept];
+  const isOrdered = first === undefined || all[0] === undefined || familyOf(all[0]) === familyOf(first);
+  const stays = first !== undefined && all.some((address) => familyOf(address) === familyOf(first));
+  if (kept.length === 0 && (isOrdered || !stays)) return undefined;
+  const addresses = [...named.addresses, ...kept.map((address) => ({ type: "InternalIP", address }) as const)].sort(
+    (a, b) => rank(a.address) - rank(b.address),
+  );
+  const what =
+    kept.length === 0
+      ? "names its InternalIPs in another order; the family that was first stays first until policyd restarts"
+      : `names no InternalIP of IPv${kept.map(familyOf).join(" and IPv")} any more; ${kept.map(formatAddress).join(", ")} stays in use until it does`;
+  return Object.freeze({ node: { ...named, addresses }, named, kept, problem: `Node ${named.name}: ${what}` });
+
+  function rank(address: Address): number {
+    return first !== undefined && familyOf(address) === familyOf(first) ? 0 : 1;
+  }
+}

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../../kernel/ip/cidr.ts";
+import type { Node } from "../../../../objects/model.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
+import { problemsIn } from "../../../../objects/nodes/node_verdict.ts";
+import { node } from "../../../support/routes/machine.ts";
+
+const CIDRS = ["10.244.2.0/24", "fd00:244:2::/64"];
+const A = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
+const [V4, V6] = ["192.0.2.2", "2001:db8::2"];
+const since = (one: Node, notReadySince: number): Node => ({ ...one, notReadySince });
+
+/** A judge on node a, and the time, which the test sets. */
+function world(...nodes: readonly Node[]) {
+  const time = { now: 1_000_000 };
+  const judge = new NodeJudge({ nodeName: "a", keeps: true, now: () => time.now });
+  const set = (...all: readonly Node[]) =>
+    judge.apply(all.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
+  set(A, ...nodes);
+  judge.synced();
+  const addressesOf = (name: string) => judge.judged.nodes.get(name)?.addresses.map(formatAddress);
+  const cidrsOf = (name: string) => judge.judged.nodes.get(name)?.podCidrs.map(formatCidr);
+  return { judge, time, set, addressesOf, cidrsOf, problems: () => problemsIn(judge.judged).join("\n") };
+}
+
+describe("objects/nodes: passing reports", () => {
+  for (const [what, names, first] of [
+    ["no address", [], /names no InternalIP of IPv4 and IPv6/],
+    ["no IPv4 address", [V6], /names no InternalIP of IPv4 any more; 192\.0\.2\.2 stays/],
+    ["no IPv6 address", [V4], /names no InternalIP of IPv6 any more; 2001:db8::2 stays/],
+    ["its addresses in another order", [V6, V4], /in another order/],
+    ["only an address that no node can have", ["127.0.0.1"], /names no InternalIP of IPv4 and IPv6/],
+  ] as const) {
+    it(`D14: a Node that names ${what} for a while keeps its routes, which is reported until it names all`, () => {
+      const { set, addressesOf, problems, judge } = world(node("b", [V4, V6], CIDRS));
+      set(node("b", names, CIDRS));
+      assert.deepEqual(addressesOf("b"), [V4, V6]);
+      assert.match(problems(), first);
+      set(node("b", [V4, V6], CIDRS));
+      assert.deepEqual([addressesOf("b"), problems()], [[V4, V6], ""]);
+      judge.apply([{ type: "delete", kind: "Node", key: "b" }]);
+      assert.equal(addressesOf("b"), undefined);
+    });
+  }
+
+  it("D14: the own Node keeps its addresses, too", () => {
+    const { set, addressesOf } = world();
+    set(node("a", [], []));
+    assert.deepEqual(addressesOf("a"), ["192.0.2.1", "2001:db8::1"]);
+  });
+
+  it("D14: an address that a Node names is used at once, and one that another Node names is not kept", () => {
+    const { set, addressesOf } = world(node("b", [V4, V6], CIDRS));
+    set(node("b", ["192.0.2.9"], CIDRS));
+    assert.deepEqual(addressesOf("b"), ["192.0.2.9", V6]);
+    set(node("c", [V6], []));
+    assert.deepEqual([addressesOf("b"), addressesOf("c")], [["192.0.2.9"], [V6]]);
+  });
+
+  for (const [what, gone, time] of [
+    ["renamed", (one: Node) => since(one, 600_000), 1_000_000],
+    ["not Ready for five minutes only later", (one: Node) => since(one, 900_000), 1_200_001],
+  ] as const) {
+    it(`D14: a Ready Node has the address and pod CIDR of a dead one that is ${what}, before and after a restart`, () => {
+      const dead = gone(node("b", [V4, V6], CIDRS));
+      const running = world(dead);
+      running.set(node("c", [V4, V6], CIDRS));
+      running.time.now = time;
+      running.set({ ...A });
+      const started = world();
+      started.time.now = time;
+      started.set(dead, node("c", [V4, V6], CIDRS));
+      for (const { addressesOf, cidrsOf } of [running, started]) {
+        assert.deepEqual([addressesOf("c"), addressesOf("b")], [[V4, V6], []]);
+        assert.deepEqual([cidrsOf("c"), cidrsOf("b")], [CIDRS, []]);
+      }
+    });
+  }
+
+  it("D14: a Node that has not been Ready for less than five minutes, or that has no rival, keeps its claims", () => {
+    const { set, addressesOf } = world(
+      since(node("b", [V4, V6], CIDRS), 800_000),
+      since(node("d", ["192.0.2.4"], []), 0),
+    );
+    set(node("c", [V4, V6], CIDRS));
+    assert.deepEqual([addressesOf("b"), addressesOf("c"), addressesOf("d")], [[V4, V6], [], ["192.0.2.4"]]);
+  });
+});

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { sample } from "../../../../apiserver/objects.ts";
+import { oneOfEach, World } from "./world.ts";
+
+describe("policyd/sources/api: a server that is restored from a backup", () => {
+  for (const hasWatchList of [true, false]) {
+    for (const [sign, show] of [
+      ["a bookmark", (world: World) => world.api.bookmark()],
+      ["an event", (world: World) => world.api.apply([sample("Pod", 9)])],
+      ["a new watch", (world: World) => world.api.strike({ type: "close" })],
+      ["a watch that is silent", (world: World) => world.api.strike({ type: "silence" })],
+    ] as const) {
+      it(`API-26: after a restore of etcd the objects go back at the sign of ${sign} ${hasWatchList ? "with" : "without"} watch-list, which is reported and counted`, () => {
+        const world = new World();
+        world.api.features.hasWatchList = hasWatchList;
+        world.api.apply([...oneOfEach(), sample("Pod", 2)]);
+        const restores = [world.api.storage.backup()];
+        world.start();
+        world.clock.pass(10_000);
+        world.api.apply([sample("Pod", 4)]);
+        restores.unshift(world.api.storage.backup());
+        for (let change = 1; change <= 5; change++)
+          world.api.apply([sample("Pod", 2, change), sample("Pod", 3, change)]);
+        world.clock.pass(10_000);
+        assert.equal(world.sink.objects.has("Pod default/pod-3"), true);
+        for (const [turn, restore] of restores.entries()) {
+          restore();
+          show(world);
+          // A server sends nothing about versions before the start of a watch, whose second silence tells.
+          world.clock.pass(300_000);
+          world.assertEqual();
+          assert.equal(world.source.restored().get("pods"), turn + 1);
+        }
+        assert.match(world.sink.sourceProblems.join("\n"), /^pods: the API server has an older state/m);
+      });
+    }
+  }
+
+  it("API-26: a server whose cache is late costs one list a minute, and no object goes back", () => {
+    const world = new World();
+    world.api.apply([...oneOfEach(), sample("Pod", 2)]);
+    world.start();
+    world.clock.pass(10_000);
+    for (let change = 1; change < 5; change++) world.api.apply([sample("Pod", 2, change)]);
+    world.clock.pass(10_000);
+    const reported = world.sink.reported.length;
+    const asked = world.asked(() => {
+      for (let second = 0; second < 120; second++) {
+        world.api.late(2);
+        world.clock.pass(1000);
+      }
+    });
+    assert.equal(asked.filter((line) => line.endsWith("/pods")).length, 2);
+    assert.deepEqual(world.sink.reported.slice(reported), []);
+    assert.equal(world.source.restored().size, 0);
+  });
+});
