@@ -18,6 +18,7 @@ import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
 import { type LiveReport, liveReport } from "../live/report.ts";
+import { type Compared, compareObjects, exitCodeOf } from "../diff/compared.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
@@ -77,7 +78,16 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
   // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
   if (applied.after.length > 0 || there.manifests.length === 0) tellDoubts(io, [applied.after, changed]);
-  const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
+  const objects = {
+    before: applied.before.map(({ object }) => object),
+    after: applied.after.map(({ object }) => object),
+  };
+  const compared = compareObjects(objects, policyOptions);
+  // Warnings are about what policies select of the files.
+  const sides =
+    compared.standIns.names.size === 0
+      ? compared.sides
+      : { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const places = { isLive, files: conntrack, ledgers: ledger, access: read };
   const live = await tryOnConnections(io, places, sides, locator(applied.after));
   const both = { options: policyOptions, given: givenOnSides(ingressController, sides) };
@@ -87,15 +97,15 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   };
   for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
   const tryAs = (isMerged: boolean): Omit<DryRun, "live"> =>
-    tryOut(sides, waySides, { applied, wayObjects: ways.changes }, isMerged);
+    tryOut({ sides, compared }, waySides, { applied, wayObjects: ways.changes }, isMerged);
   const result = { ...tryAs(output !== "wide" && output !== "csv"), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
     writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff)));
   } else for (const text of printed(result, output, io)) io.out.write(text);
   const { changes, ways: changedWays } = result.diff;
-  const isQuiet = live === undefined ? changes.length + changedWays.length === 0 : live.cuts.length === 0;
-  return isQuiet ? ExitCode.YES : ExitCode.NO;
+  if (live !== undefined) return live.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return exitCodeOf(compared, changes.length + changedWays.length > 0, io);
 }
 
 /** Tries the change on connections. @returns undefined where none are given */
@@ -137,19 +147,22 @@ type Objects = Pick<Manifests, "manifests" | "wayObjects">;
 const NOTHING: Objects = Object.freeze({ manifests: [], wayObjects: [] });
 
 function tryOut(
-  sides: Sides,
+  { sides, compared }: { readonly sides: Sides; readonly compared: Compared },
   ways: WaySides,
   { applied, wayObjects }: { readonly applied: Applied; readonly wayObjects: DryRun["wayObjects"] },
   isMerged: boolean,
 ): Omit<DryRun, "live"> {
   const locations = { before: locator(applied.before), after: locator(applied.after) };
-  const diff = { ...diffPolicies(sides, "workload"), ways: wayChanges(ways, locations, "workload") };
+  const diff = {
+    ...diffPolicies(compared.sides, "workload", compared.standIns.names),
+    ways: wayChanges(ways, locations, "workload"),
+  };
   return {
     policies: policyEffects(sides, applied.changes),
     others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
     wayObjects,
     isolation: isolationEffects(sides),
-    diff: diffReport(sides, locations, diff, isMerged),
+    diff: diffReport(compared.sides, locations, diff, isMerged),
     warnings: warningsOf(sides, applied, diff),
   };
 }

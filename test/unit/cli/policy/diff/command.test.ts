@@ -158,7 +158,10 @@ new: shop/new (1 pod)
     assert.deepEqual(await diff({ "a.yaml": db + one + two + closed, "b.yaml": db + one + closed }), clean);
     const cut = await diff({ "a.yaml": db + one + two, "b.yaml": db + young + policy(" []") });
     assert.equal(cut.code, 1);
-    assert.match(cut.out, /^removed outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}3 of 3 pairs/);
+    assert.match(
+      cut.out,
+      /^removed new pod in any other namespace, outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}5 of 5 pairs/,
+    );
     const self = closed.replaceAll("db", "web").replace("app: web } } }]", "app: x } } }]");
     const apart = await diff({ "a.yaml": one + two, "b.yaml": young + self }, "-o", "csv");
     assert.match(apart.out, /removed,shop\/deployment\/web,shop\/deployment\/web,all,,2,2,shop\/web-2-a,shop\/web-2-b/);
@@ -217,8 +220,8 @@ new: shop/new (1 pod)
       "b.yaml": inNode(PODS + policy(" [{ from: [{ podSelector: {} }] }]")) + node,
     };
     const { out } = await diff(files);
-    assert.match(out, /^removed node\/web, outside IPv4 -> node\/db: all$/m);
-    assert.match(out, / 2 of 2 pairs, /);
+    assert.match(out, /^removed new pod in any other namespace, node\/web, outside IPv4 -> node\/db: all$/m);
+    assert.match(out, / 4 of 4 pairs, /);
   });
 
   it("DIFF-08: an invalid object on either side is an error, never a difference", async () => {
