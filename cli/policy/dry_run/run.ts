@@ -1,7 +1,10 @@
 import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { ClusterObject } from "../../../objects/model.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -89,7 +92,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
       ? compared.sides
       : { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const places = { isLive, files: conntrack, ledgers: ledger, access: read };
-  const live = await tryOnConnections(io, places, sides, locator(applied.after));
+  const live = await tryOnConnections(io, places, { objects, options: policyOptions }, locator(applied.after));
   const both = { options: policyOptions, given: givenOnSides(ingressController, sides) };
   const waySides = {
     before: waySideOf({ ...both, wayObjects: ways.before, manifests: applied.before, index: sides.before }),
@@ -104,6 +107,9 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff)));
   } else for (const text of printed(result, output, io)) io.out.write(text);
   const { changes, ways: changedWays } = result.diff;
+  if (live !== undefined && live.judged + live.openings.length === 0 && ledger.length > 0) {
+    throw new DrawbridgeError("ERR_INPUT", "--ledger: none of its flows could be judged; expected flows of these pods");
+  }
   if (live !== undefined) return live.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
   return exitCodeOf(compared, changes.length + changedWays.length > 0, io);
 }
@@ -112,11 +118,19 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
 async function tryOnConnections(
   io: Io,
   places: TablePlaces,
-  sides: Sides,
+  {
+    objects,
+    options,
+  }: { readonly objects: Readonly<Record<keyof Sides, readonly ClusterObject[]>>; readonly options: PolicyOptions },
   locate: ReturnType<typeof locator>,
 ): Promise<LiveReport | undefined> {
   const { isLive, files, ledgers } = places;
   if (!isLive && files.length === 0 && ledgers.length === 0) return undefined;
+  const addressed = podsWithAddresses();
+  const sides = {
+    before: buildPolicyIndex(storeOf(addressed(objects.before)), options),
+    after: buildPolicyIndex(storeOf(addressed(objects.after)), options),
+  };
   const tables = await readTables(io, places, sides.before);
   // A table of the current moment needs no remark.
   for (const text of ledgers.length > 0 ? tables.remarks : []) io.err.write(`note: ${printable(text)}\n`);
