@@ -4,6 +4,9 @@ import type { ClusterObject } from "../../../objects/model.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import { nearestNames } from "../../cluster/nearest_names.ts";
+import { wayObjectName } from "../../ways_in/way_object.ts";
 import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -78,6 +81,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const given = filename.length === 0 ? NOTHING : await loadManifests(io, { ...part, filename, cluster: false });
   const there = await loadPlaces(io, against, part);
   const { applied, ways } = changeOf(there, given, deleted);
+  if (deleted !== true) expectFound(applied, there);
   const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
   // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
   if (applied.after.length > 0 || there.manifests.length === 0) tellDoubts(io, [applied.after, changed]);
@@ -155,6 +159,22 @@ function changeOf(
   const isWay = (name: string): boolean => ways.changes.some((one) => one.type === "deleted" && one.name === name);
   const others = names.filter((name) => !isWay(name));
   return { applied: deleteObjects(applyObjects(there.manifests, given.manifests), others), ways };
+}
+
+/** @throws DrawbridgeError ERR_INPUT for an object to delete that does not exist, with the nearest names of its kind */
+function expectFound({ missing: [name] }: Applied, { manifests, wayObjects }: Objects): void {
+  if (name === undefined) return;
+  const known = [
+    ...manifests.map(({ object }) => nameOf(object)),
+    ...wayObjects.map(({ object }) => wayObjectName(object)),
+  ];
+  const kind = name.slice(0, name.indexOf(" ") + 1);
+  const nearest = nearestNames(
+    name,
+    known.filter((one) => one.startsWith(kind)),
+  );
+  const hint = nearest.length === 0 ? "expected one that is there" : `did you mean ${nearest.join(" or ")}?`;
+  throw new DrawbridgeError("ERR_INPUT", `--delete: ${name} is not among the objects; ${hint}`);
 }
 
 type Objects = Pick<Manifests, "manifests" | "wayObjects">;
