@@ -1,7 +1,27 @@
 import { type Address, addressPlus, type Family, parseAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
+import type { ClusterObject } from "../../objects/model.ts";
 
 /** The ranges 240.0.0.0/4, reserved (RFC 1112), and 100::/64, discarded (RFC 6666): no cluster uses them. */
 const FIRST = { 4: parseAddress("240.0.0.1"), 6: parseAddress("100::1") } as const;
+
+const RANGES: readonly Cidr[] = ["240.0.0.0/4", "100::/64"].map((text) => parseCidr(text));
+
+/** Returns whether an address is a stand-in. */
+export function isPlaceholder(address: Address): boolean {
+  return RANGES.some((range) => cidrContains(range, address));
+}
+
+/** Returns a function that gives pods without addresses stand-ins, the same ones each time. */
+export function podsWithAddresses(): (objects: readonly ClusterObject[]) => readonly ClusterObject[] {
+  const addresses = new PlaceholderAddresses(new Set());
+  return (objects) =>
+    objects.map((object) =>
+      object.kind !== "Pod" || object.hostNetwork || object.addresses.length > 0
+        ? object
+        : { ...object, addresses: ([4, 6] as const).map((family) => addresses.addressOf(object.key, family)) },
+    );
+}
 
 /**
  * Assigns addresses where files have none: the Service evaluator needs them for pods from templates and for Services

@@ -99,13 +99,14 @@ export function readManifests(
   const found = taken.flatMap((one) => (one.type === "manifests" ? [one] : []));
   const written = found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests);
   const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
-  const { unique, problems } = withoutDoubles(withStandInPods(written, templates));
+  const { unique, problems, repeated } = withoutDoubles(withStandInPods(written, templates));
   return {
     manifests: unique,
     problems: [...taken.flatMap((one) => (one.type === "problems" ? one.problems : [])), ...problems],
     remarks: found.flatMap(({ remarks }) => remarks),
     omitted: [
       ...all.flatMap(({ omitted }) => omitted),
+      ...repeated,
       ...taken.flatMap((one) => (one.type === "unsupported" || one.type === "no way in" ? [one.omitted] : [])),
     ],
     foreignPolicies: taken.flatMap((one) =>
@@ -130,19 +131,29 @@ function countsOf(names: readonly string[]): ReadonlyMap<string, number> {
 function withoutDoubles(manifests: readonly Manifest[]): {
   readonly unique: readonly Manifest[];
   readonly problems: readonly ManifestProblem[];
+  /** Notes about objects that occur again with the same content, which kubectl takes, too. */
+  readonly repeated: readonly ManifestProblem[];
 } {
   const unique = new Map<string, Manifest>();
   // The message is the key: a workload that occurs twice has several pods.
   const problems = new Map<string, ManifestProblem>();
+  const repeated = new Map<string, ManifestProblem>();
   for (const manifest of manifests) {
     const { file, line, workload } = manifest;
     const name = nameOf(manifest.object);
     const first = unique.get(name);
     if (first === undefined) unique.set(name, manifest);
     else {
-      const message = `${workload ?? name}: also in ${first.file}:${first.line}; expected once`;
-      problems.set(`${file}:${line}: ${message}`, { file, line, message });
+      const also = `${workload ?? name}: also in ${first.file}:${first.line}`;
+      const isSame = contentOf(manifest) === contentOf(first);
+      const message = isSame ? `${also} with the same content, and so read once` : `${also}; expected once`;
+      (isSame ? repeated : problems).set(`${file}:${line}: ${message}`, { file, line, message });
     }
   }
-  return { unique: [...unique.values()], problems: [...problems.values()] };
+  return { unique: [...unique.values()], problems: [...problems.values()], repeated: [...repeated.values()] };
+}
+
+/** Returns a text that only objects with equal content share. */
+function contentOf({ object, source, hostPorts }: Manifest): string {
+  return JSON.stringify([object, source, hostPorts], (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one));
 }

@@ -3,7 +3,7 @@ import { readNamespacedMetadata } from "../../objects/gate/metadata.ts";
 import type { Pod } from "../../objects/model.ts";
 import { Reader } from "../../objects/gate/reader.ts";
 import type { FieldPath } from "../../objects/yaml/documents.ts";
-import { at, textAt } from "./raw.ts";
+import { at, listAt, textAt } from "./raw.ts";
 
 /** An object that makes pods from a template, as far as files show it. */
 export interface Workload {
@@ -30,6 +30,8 @@ interface WorkloadKind {
   readonly count: readonly string[] | undefined;
   /** The number of pods, up to two, where the field is absent: an autoscaler may write it. */
   readonly usual: 1 | 2;
+  /** Whether each pod has a number, by which policies may tell it apart. */
+  readonly isNumbered?: true;
   /** Returns the labels that the controller adds to those of the template, as far as they are predictable. */
   readonly added?: (name: string, ordinal: number) => Readonly<Record<string, string>>;
 }
@@ -37,6 +39,8 @@ interface WorkloadKind {
 const TEMPLATE = ["spec", "template"];
 const REPLICAS = ["spec", "replicas"];
 const MOST_REPLICAS = 2 ** 31 - 1;
+/** The most pods of a StatefulSet, each with labels of its own, that stand for it. */
+const MOST_PODS = 20;
 
 /** Labels that controllers put on pods in addition to those of the template. */
 export const CONTROLLER_LABELS: readonly string[] = [
@@ -64,6 +68,7 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
       template: TEMPLATE,
       count: REPLICAS,
       usual: 2,
+      isNumbered: true,
       added: (name, ordinal) => ({
         "statefulset.kubernetes.io/pod-name": `${name}-${ordinal}`,
         "apps.kubernetes.io/pod-index": `${ordinal}`,
@@ -117,10 +122,9 @@ export function isWorkloadKind(apiVersion: string, kind: string): boolean {
 export function workloadOf(value: unknown): Workload | undefined {
   const kind = textAt(value, "kind") ?? "";
   const apiVersion = textAt(value, "apiVersion") ?? "";
-  const known = WORKLOAD_KINDS.get(kind);
-  if (known === undefined || known.apiVersion !== apiVersion) return undefined;
-  const template = at(value, ...known.template);
-  if (template === undefined) return undefined;
+  const known = isWorkloadKind(apiVersion, kind) ? WORKLOAD_KINDS.get(kind) : otherKind(value, apiVersion);
+  const template = known === undefined ? undefined : at(value, ...known.template);
+  if (known === undefined || template === undefined) return undefined;
   const read = attempt(() => {
     const { namespace, name } = readNamespacedMetadata(new Reader(value, ""));
     return { namespace, name, ordinals: ordinalsOf(value, known) };
@@ -143,12 +147,28 @@ export function workloadOf(value: unknown): Workload | undefined {
         annotations: at(template, "metadata", "annotations"),
         ownerReferences: [{ apiVersion, kind, name, controller: true }],
       },
-      spec: at(template, "spec"),
+      spec: isMachine(template) ? {} : at(template, "spec"),
       status: { phase: "Running" },
     };
     return { value: raw, name: isNamed ? realName : standInName(name, kind, ordinal) };
   });
   return { name: `${kind} ${namespace}/${name}`, template: known.template, pods, problem: undefined };
+}
+
+/**
+ * Returns how a kind of other makers has its pods' template: in spec.template, as Rollouts, DeploymentConfigs, CloneSets
+ * and Services of Knative have it. A VirtualMachine's pod has the labels of its template.
+ */
+function otherKind(value: unknown, apiVersion: string): WorkloadKind | undefined {
+  const group = apiVersion.split("/")[0] ?? "";
+  if (!group.includes(".") || group.endsWith(".k8s.io")) return undefined;
+  const template = at(value, ...TEMPLATE);
+  if (listAt(template, "spec", "containers").length === 0 && !isMachine(template)) return undefined;
+  return { apiVersion, template: TEMPLATE, count: REPLICAS, usual: isMachine(template) ? 1 : 2 };
+}
+
+function isMachine(template: unknown): boolean {
+  return at(template, "spec", "domain") !== undefined;
 }
 
 /** Returns the pod under another name. */
@@ -162,11 +182,11 @@ export function standInName(workload: string, kind: string, ordinal: number): st
 }
 
 /** Returns the pods' ordinals. @throws DrawbridgeError ERR_OBJECT for a number that the API server would refuse */
-function ordinalsOf(value: unknown, { count, usual }: WorkloadKind): readonly number[] {
+function ordinalsOf(value: unknown, { count, usual, isNumbered }: WorkloadKind): readonly number[] {
   const start = numberAt(value, ["spec", "ordinals", "start"]) ?? 0;
   const given = count === undefined ? undefined : numberAt(value, count);
   // A workload with zero replicas waits for an autoscaler.
-  const number = given === undefined || given === 0 ? usual : Math.min(given, 2);
+  const number = given === undefined || given === 0 ? usual : Math.min(given, isNumbered === true ? MOST_PODS : 2);
   return Array.from({ length: number }, (_, i) => start + i);
 }
 

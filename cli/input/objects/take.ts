@@ -13,7 +13,7 @@ import type { PlacedWayObject } from "../ways/way_object.ts";
 import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
-import { isUnsupportedKind, OMIT, unsupportedText } from "./unsupported.ts";
+import { isUnsupportedKind, namedText, OMIT, unsupportedText } from "./unsupported.ts";
 
 /** The namespace of objects that name none, as in the gate. */
 export const DEFAULT_NAMESPACE = "default";
@@ -51,6 +51,12 @@ export function takeObject(located: LocatedObject, context: Context): Taken {
   if (isUnsupportedKind(apiVersion, kind)) return takeUnsupported(located, context, { apiVersion, kind });
   const placed = placedIn(context.namespace, located);
   if (context.waysIn === true && isWayKind(apiVersion, kind)) return takeWayObject(placed, file);
+  const named = namedText(
+    apiVersion,
+    kind,
+    ["namespace", "name"].flatMap((field) => textAt(placed.value, "metadata", field) ?? []).join("/"),
+  );
+  if (named !== undefined) return { type: "unsupported", omitted: { file, line: located.lineOf([]), message: named } };
   const workload = workloadOf(placed.value);
   return workload === undefined ? takeWritten(placed, context) : takeTemplate(workload, placed, file);
 }

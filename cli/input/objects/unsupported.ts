@@ -23,5 +23,20 @@ export function unsupportedText(apiVersion: string, kind: string): string {
   return `${kind} of ${JSON.stringify(apiVersion)}: Drawbridge does not know what it does to connections`;
 }
 
+/** Kinds that also decide on connections, each with what is not answered without it. */
+const NAMED: ReadonlyMap<string, string> = new Map([
+  ["security.istio.io/AuthorizationPolicy", "Istio may deny what is allowed here"],
+  ["policy.linkerd.io/AuthorizationPolicy", "Linkerd may deny what is allowed here"],
+  ["policy.linkerd.io/ServerAuthorization", "Linkerd may deny what is allowed here"],
+  ["route.openshift.io/Route", "a way in by it is not known"],
+  ["cilium.io/CiliumEnvoyConfig", "Cilium may lead connections elsewhere"],
+]);
+
+/** Returns a note about a kind that also decides on connections and is not read; undefined for any other. */
+export function namedText(apiVersion: string, kind: string, name: string): string | undefined {
+  const consequence = NAMED.get(`${groupOf(apiVersion)}/${kind}`);
+  return consequence === undefined ? undefined : `${kind} ${name}: not read; ${consequence}`;
+}
+
 /** The way out, for messages. */
 export const OMIT = "--ignore-unsupported omits it";

@@ -27,7 +27,7 @@ export function diffCommand(run: Run): Command {
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DIFF_FORMATS).default("table"))
     .addHelpText(
       "after",
-      "\nExit code 0 without a difference, 1 with one.\n\nExamples:\n  drawbridge policy diff main/ branch/ -R\n" +
+      "\nExit code 0 when nothing opens or closes for anybody, also for pods in no file; 1 when something does.\n\nExamples:\n  drawbridge policy diff main/ branch/ -R\n" +
         "  drawbridge policy diff --kustomize main/overlays/live --kustomize branch/overlays/live\n",
     )
     .action(async (_old: unknown, _new: unknown, options: object) => {

@@ -2,7 +2,9 @@ import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { classChanges } from "./class_change.ts";
 import { type End, type EndClass, type EndGroup, type Ends, endsOf, type Sides } from "./end_class.ts";
-import { type Cause, type PairChange, PairComparison } from "./pair_change.ts";
+import { type Cause, changeKey, type PairChange, PairComparison } from "./pair_change.ts";
+import type { StandIns } from "../stand_ins.ts";
+import { toldChanges } from "./told_changes.ts";
 import { UnnamedEnds } from "./unnamed_ends.ts";
 
 /** A pair of ends whose connections changed. */
@@ -32,9 +34,11 @@ export interface PolicyDiff extends Omit<Ends, "classes"> {
 /**
  * Returns the connections that one side allows and the other does not, exactly, for each pair of ends. An end on one
  * side only has no connections on the other. Connections of a pod to itself through a Service are omitted.
+ *
+ * @param standIns the names of the pods and nodes on both sides that are in no file
  */
-export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
-  const { classes, ...ends } = endsOf(sides, by);
+export function diffPolicies(sides: Sides, by: Grouping, standIns?: StandIns["names"]): PolicyDiff {
+  const { classes, ...ends } = endsOf(sides, by, standIns);
   const found = new Found();
   const comparison = new PairComparison(sides);
   const unnamed = new UnnamedEnds(sides);
@@ -49,7 +53,7 @@ export function diffPolicies(sides: Sides, by: Grouping): PolicyDiff {
       } else if (isTouched && !unnamed.areAlike(from.ends[0], to.ends[0])) addAll(found, comparison, from, to);
     }
   }
-  return { ...ends, changes: found.inOrder() };
+  return { ...ends, changes: toldChanges(found.inOrder(), standIns) };
 }
 
 /** Adds the changes between two classes without nodes, where one pair represents all. */
@@ -146,11 +150,6 @@ class Found {
           compare(changeKey(a.change), changeKey(b.change)),
       );
   }
-}
-
-/** Returns a text that equal changes share. */
-export function changeKey({ type, cause, text, family }: PairChange): string {
-  return `${type} ${cause} ${text} ${family ?? ""}`;
 }
 
 /** Returns how many ends of a group can have connections with this cause. */

@@ -7,6 +7,7 @@ import type { PolicyIndex } from "../../../objects/semantics/policies/policy_ind
 import { type Grouping, groupName } from "../../cluster/group.ts";
 import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { type Counterparts, counterparts } from "./counterparts.ts";
+import { NO_STAND_INS, type StandIns } from "../stand_ins.ts";
 import { namedPrefixes, type OutsideRegion, outsideRegions, regionText } from "../outside_region.ts";
 
 /** A cluster before and after. */
@@ -15,11 +16,11 @@ export interface Sides {
   readonly after: PolicyIndex;
 }
 
-/** The unit of a report: a workload with some others of its namespace, a node, or a part of the outside. */
+/** The unit of a report: a workload, a class of pods that no file has, a node, or a part of the outside. */
 export interface EndGroup {
   readonly name: string;
   /** The larger unit it belongs to: the pods of a namespace, the nodes, or the outside in one family. */
-  readonly kind: "pods" | "nodes" | "outside";
+  readonly kind: "pods" | "new pods" | "nodes" | "outside";
   readonly whole: string;
   /** The number of ends on each side, and of those on both, which are compared. */
   readonly sizes: Sizes;
@@ -78,16 +79,21 @@ interface Found {
   readonly isSubject: boolean;
 }
 
-/** Returns the pods that run on either side, the nodes of both and the outside, in classes. */
-export function endsOf(sides: Sides, by: Grouping): Ends {
+/**
+ * Returns the pods that run on either side, the nodes of both and the outside, in classes.
+ *
+ * @param standIns the names of those among them that are in no file
+ */
+export function endsOf(sides: Sides, by: Grouping, standIns = NO_STAND_INS.names): Ends {
   const [before, after] = [classifiedPods(sides.before), classifiedPods(sides.after)];
   const pairs = counterparts(podsOf(sides.before, before.keys()), podsOf(sides.after, after.keys()));
   const found: readonly Found[] = [
     ...pairs.flatMap((pair) => {
       const [old, young] = [pair.before ?? "", pair.after ?? ""];
-      return foundPod(sides, pair, by, { podBefore: before.get(old), podAfter: after.get(young) });
+      const classified = { podBefore: before.get(old), podAfter: after.get(young) };
+      return foundPod(sides, pair, { by, standIns }, classified);
     }),
-    ...foundNodes(sides),
+    ...foundNodes(sides, standIns),
     ...outsideRegions([sides.before, sides.after]).map(foundRegion),
   ];
   const sizes = new Map(
@@ -162,13 +168,14 @@ const NO_PODS: ClassifiedPods = { podBefore: undefined, podAfter: undefined };
 function foundPod(
   { before, after }: Sides,
   keys: Counterparts,
-  by: Grouping,
+  { by, standIns }: { readonly by: Grouping; readonly standIns: StandIns["names"] },
   classified: ClassifiedPods,
 ): readonly Found[] {
   const [old, young] = [before.pods.get(keys.before ?? "")?.pod, after.pods.get(keys.after ?? "")?.pod];
   const pod = young ?? old;
   if (pod === undefined) return [];
   const both = [old, young].filter((one) => one !== undefined);
+  const standIn = standIns.get(pod.key);
   return [
     {
       end: {
@@ -178,7 +185,10 @@ function foundPod(
         nodeAfter: young?.nodeName,
         ...classified,
       },
-      group: { name: groupName(pod, by), kind: "pods", whole: pod.namespace },
+      group:
+        standIn === undefined
+          ? { name: groupName(pod, by), kind: "pods", whole: pod.namespace }
+          : { name: standIn.text, kind: "new pods", whole: standIn.namespace },
       signature: `pod ${classified.podBefore?.classNumber ?? "-"} ${classified.podAfter?.classNumber ?? "-"}`,
       isNode: both.some(({ hostNetwork }) => hostNetwork),
       isSubject: both.some(canBeSubject),
@@ -194,7 +204,7 @@ function canBeSubject(pod: Pod): boolean {
   return !pod.hostNetwork && !isFinished(pod);
 }
 
-function foundNodes({ before, after }: Sides): readonly Found[] {
+function foundNodes({ before, after }: Sides, standIns: StandIns["names"]): readonly Found[] {
   const [placeBefore, placeAfter] = [nodePlace(before), nodePlace(after)];
   return [...before.nodes.values()].flatMap((old): readonly Found[] => {
     const young = after.nodes.get(old.name);
@@ -203,7 +213,7 @@ function foundNodes({ before, after }: Sides): readonly Found[] {
     return [
       {
         end: { before: end, after: end, nodeBefore: old.name, nodeAfter: old.name, ...NO_PODS },
-        group: { name: `node/${old.name}`, kind: "nodes", whole: "node" },
+        group: { name: standIns.get(old.name)?.text ?? `node/${old.name}`, kind: "nodes", whole: "node" },
         signature: `node ${placeBefore(old)} ${placeAfter(young)}`,
         isNode: true,
         isSubject: false,

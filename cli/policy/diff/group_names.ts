@@ -2,6 +2,7 @@ import type { EndGroup } from "./end_class.ts";
 
 const WHOLE_KINDS: Readonly<Record<EndGroup["kind"], string>> = {
   pods: "all pods",
+  "new pods": "any new pod",
   nodes: "all nodes",
   outside: "outside",
 };
@@ -36,6 +37,7 @@ export class GroupNames {
     const [first] = here;
     const isWhole = here.length === this.#wholes.get(key) && (here.length > 1 || first?.kind === "outside");
     if (first === undefined || !isWhole) return here.map(({ name }) => name);
+    if (first.kind === "new pods") return [`any new pod in ${first.whole}`];
     return [first.kind === "pods" ? `${first.whole}/*` : first.whole];
   }
 }

@@ -1,7 +1,7 @@
 import type { EndGroup } from "./end_class.ts";
-import { changeKey, type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
+import { type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
 import { GroupNames } from "./group_names.ts";
-import type { Cause, PairChange } from "./pair_change.ts";
+import { type Cause, changeKey, type PairChange } from "./pair_change.ts";
 
 /** An equal change from each of some groups to each of others. */
 export interface MergedChange {
@@ -13,13 +13,15 @@ export interface MergedChange {
   /** The number of all pairs between them; if it is larger than `pairs`, only some of them changed. */
   readonly of: number;
   readonly example: ExamplePair;
+  /** Whether all of one end is in no file. */
+  readonly isOfStandIns: boolean;
 }
 
 /**
  * Merges sources with equal changes towards the same destinations, and replaces complete namespaces by one name.
  *
  * @param groups all existing groups
- * @returns the changes sorted by the number of pairs and then by name
+ * @returns the changes sorted by the number of pairs and then by name, those with what is in no file last
  */
 export function mergeAlike(changes: readonly GroupChange[], groups: readonly EndGroup[]): readonly MergedChange[] {
   const possible: Readonly<Record<Cause, PossibleGroups>> = {
@@ -42,7 +44,9 @@ export function mergeAlike(changes: readonly GroupChange[], groups: readonly End
       ),
     );
   });
-  return merged.sort((a, b) => b.pairs - a.pairs || compare(nameKey(a), nameKey(b)));
+  return merged.sort(
+    (a, b) => Number(a.isOfStandIns) - Number(b.isOfStandIns) || b.pairs - a.pairs || compare(nameKey(a), nameKey(b)),
+  );
 }
 
 /** The groups that can have changes of one cause. */
@@ -61,7 +65,9 @@ function mergeOne(all: readonly GroupChange[], names: GroupNames): MergedChange 
   if (first === undefined) throw new RangeError("nothing to merge");
   const examples = all.map(({ example }) => example);
   const [from, to] = [new Set(all.map((one) => one.from)), new Set(all.map((one) => one.to))];
+  const areNew = (groups: ReadonlySet<EndGroup>): boolean => [...groups].every(({ kind }) => kind === "new pods");
   return {
+    isOfStandIns: areNew(from) || areNew(to),
     from: names.of(from),
     to: names.of(to),
     change: first.change,

@@ -24,6 +24,11 @@ export interface PairChange {
   readonly anyFamily: Family | undefined;
 }
 
+/** Returns a text that equal changes share. */
+export function changeKey({ type, cause, text, family }: PairChange): string {
+  return `${type} ${cause} ${text} ${family ?? ""}`;
+}
+
 /** Compares what policies of two sides let one end send to another. */
 export class PairComparison {
   readonly #sides: Sides;

@@ -1,12 +1,9 @@
 import * as v from "valibot";
-import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
-import { storeOf } from "../../cluster/policy_objects.ts";
-import { ExitCode } from "../../exit_code.ts";
+import type { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts";
-import type { Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { formatPage } from "../../output/page/page.ts";
@@ -16,6 +13,7 @@ import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
+import { compareObjects, exitCodeOf, withoutStandIns } from "./compared.ts";
 import { diffPolicies } from "./diff.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
@@ -58,27 +56,32 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   };
   const old = await loadPlaces(io, [oldPath], { ...input, label: "old: " });
   const young = await loadPlaces(io, newPaths, { ...input, label: "new: " });
-  const indexOf = ({ manifests }: Manifests): PolicyIndex =>
-    buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), policyOptions);
-  const sides = { before: indexOf(old), after: indexOf(young) };
+  const objects = {
+    before: old.manifests.map(({ object }) => object),
+    after: young.manifests.map(({ object }) => object),
+  };
+  const compared = compareObjects(objects, policyOptions);
+  const sides = withoutStandIns(compared);
   const locations = { before: locator(old.manifests), after: locator(young.manifests) };
   const given = givenOnSides(ingressController, sides);
   const ways = {
     before: waySideOf({ ...old, index: sides.before, options: policyOptions, given }),
     after: waySideOf({ ...young, index: sides.after, options: policyOptions, given }),
   };
-  const diff = { ...diffPolicies(sides, by), ways: wayChanges(ways, locations, by) };
+  const diff = {
+    ...diffPolicies(compared.sides, by, compared.standIns.names),
+    ways: wayChanges(ways, locations, by),
+  };
   const pods = diff.groups.filter(({ kind }) => kind === "pods");
   if (pods.length === 0) {
-    io.err.write(
-      "no pod is on either side: there is nothing to compare; give the pods or workloads with the policies\n",
-    );
+    const what = compared.standIns.names.size === 0 ? "there is nothing to compare" : "only new pods are compared";
+    io.err.write(`no pod is on either side: ${what}; give the pods or workloads with the policies\n`);
   } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
     io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
   for (const doubt of ways.before.doubts) io.err.write(`old: ${printable(doubt)}\n`);
   for (const doubt of ways.after.doubts) io.err.write(`new: ${printable(doubt)}\n`);
-  const tell = (isMerged: boolean): DiffReport => diffReport(sides, locations, diff, isMerged);
+  const tell = (isMerged: boolean): DiffReport => diffReport(compared.sides, locations, diff, isMerged);
   const report = tell(true);
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
@@ -86,7 +89,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return report.changes.length + report.ways.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return exitCodeOf(compared, report.changes.length + report.ways.length > 0, io);
 }
 
 function printed(

@@ -10,7 +10,7 @@ import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
 import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
 import { type ConnectionSet, FIRST_PORT, includes } from "../connections/connection_set.ts";
-import type { Sides } from "./end_class.ts";
+import type { End, Sides } from "./end_class.ts";
 import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";
 import { shortList } from "../../../objects/printable.ts";
@@ -97,7 +97,13 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
           locations[side],
           `${absent.join(" and ")} ${absent.length > 1 ? "are" : "is"} not there`,
         );
-  return { source: endText(source), destination: endText(destination), traffic, ends };
+  const nameIn = ({ group }: End, end: FlowEnd): string => (group.kind === "new pods" ? group.name : endText(end));
+  return {
+    source: nameIn(example.source, source),
+    destination: nameIn(example.destination, destination),
+    traffic,
+    ends,
+  };
 }
 
 /** Returns the ends at which the verdict changes. */

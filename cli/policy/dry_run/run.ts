@@ -1,7 +1,13 @@
 import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { ClusterObject } from "../../../objects/model.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import { nearestNames } from "../../nearest_names.ts";
+import { wayObjectName } from "../../input/ways/way_object.ts";
+import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -16,6 +22,7 @@ import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
 import { type LiveReport, liveReport } from "../live/report.ts";
+import { type Compared, compareObjects, exitCodeOf } from "../diff/compared.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
@@ -71,12 +78,22 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const given = filename.length === 0 ? NOTHING : await loadManifests(io, { ...part, filename, cluster: false });
   const there = await loadPlaces(io, against, part);
   const { applied, ways } = changeOf(there, given, deleted);
+  if (deleted !== true) expectFound(applied, there);
   const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
   // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
   if (applied.after.length > 0 || there.manifests.length === 0) tellDoubts(io, [applied.after, changed]);
-  const sides = { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
+  const objects = {
+    before: applied.before.map(({ object }) => object),
+    after: applied.after.map(({ object }) => object),
+  };
+  const compared = compareObjects(objects, policyOptions);
+  // Warnings are about what policies select of the files.
+  const sides =
+    compared.standIns.names.size === 0
+      ? compared.sides
+      : { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
   const places = { isLive, files: conntrack, ledgers: ledger, access: read };
-  const live = await tryOnConnections(io, places, sides, locator(applied.after));
+  const live = await tryOnConnections(io, places, { objects, options: policyOptions }, locator(applied.after));
   const both = { options: policyOptions, given: givenOnSides(ingressController, sides) };
   const waySides = {
     before: waySideOf({ ...both, wayObjects: ways.before, manifests: applied.before, index: sides.before }),
@@ -84,26 +101,37 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   };
   for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
   const tryAs = (isMerged: boolean): Omit<DryRun, "live"> =>
-    tryOut(sides, waySides, { applied, wayObjects: ways.changes }, isMerged);
+    tryOut({ sides, compared }, waySides, { applied, wayObjects: ways.changes }, isMerged);
   const result = { ...tryAs(true), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
     writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff)));
   } else for (const text of printed(result, output, io)) io.out.write(text);
   const { changes, ways: changedWays } = result.diff;
-  const isQuiet = live === undefined ? changes.length + changedWays.length === 0 : live.cuts.length === 0;
-  return isQuiet ? ExitCode.YES : ExitCode.NO;
+  if (live !== undefined && live.judged + live.openings.length === 0 && ledger.length > 0) {
+    throw new DrawbridgeError("ERR_INPUT", "--ledger: none of its flows could be judged; expected flows of these pods");
+  }
+  if (live !== undefined) return live.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return exitCodeOf(compared, changes.length + changedWays.length > 0, io);
 }
 
 /** Tries the change on connections. @returns undefined where none are given */
 async function tryOnConnections(
   io: Io,
   places: TablePlaces,
-  sides: Sides,
+  {
+    objects,
+    options,
+  }: { readonly objects: Readonly<Record<keyof Sides, readonly ClusterObject[]>>; readonly options: PolicyOptions },
   locate: ReturnType<typeof locator>,
 ): Promise<LiveReport | undefined> {
   const { isLive, files, ledgers } = places;
   if (!isLive && files.length === 0 && ledgers.length === 0) return undefined;
+  const addressed = podsWithAddresses();
+  const sides = {
+    before: buildPolicyIndex(storeOf(addressed(objects.before)), options),
+    after: buildPolicyIndex(storeOf(addressed(objects.after)), options),
+  };
   const tables = await readTables(io, places, sides.before);
   // A table of the current moment needs no remark.
   for (const text of ledgers.length > 0 ? tables.remarks : []) io.err.write(`note: ${printable(text)}\n`);
@@ -130,23 +158,42 @@ function changeOf(
   return { applied: deleteObjects(applyObjects(there.manifests, given.manifests), others), ways };
 }
 
+/** @throws DrawbridgeError ERR_INPUT for an object to delete that does not exist, with the nearest names of its kind */
+function expectFound({ missing: [name] }: Applied, { manifests, wayObjects }: Objects): void {
+  if (name === undefined) return;
+  const known = [
+    ...manifests.map(({ object }) => nameOf(object)),
+    ...wayObjects.map(({ object }) => wayObjectName(object)),
+  ];
+  const kind = name.slice(0, name.indexOf(" ") + 1);
+  const nearest = nearestNames(
+    name,
+    known.filter((one) => one.startsWith(kind)),
+  );
+  const hint = nearest.length === 0 ? "expected one that is there" : `did you mean ${nearest.join(" or ")}?`;
+  throw new DrawbridgeError("ERR_INPUT", `--delete: ${name} is not among the objects; ${hint}`);
+}
+
 type Objects = Pick<Manifests, "manifests" | "wayObjects">;
 const NOTHING: Objects = Object.freeze({ manifests: [], wayObjects: [] });
 
 function tryOut(
-  sides: Sides,
+  { sides, compared }: { readonly sides: Sides; readonly compared: Compared },
   ways: WaySides,
   { applied, wayObjects }: { readonly applied: Applied; readonly wayObjects: DryRun["wayObjects"] },
   isMerged: boolean,
 ): Omit<DryRun, "live"> {
   const locations = { before: locator(applied.before), after: locator(applied.after) };
-  const diff = { ...diffPolicies(sides, "workload"), ways: wayChanges(ways, locations, "workload") };
+  const diff = {
+    ...diffPolicies(compared.sides, "workload", compared.standIns.names),
+    ways: wayChanges(ways, locations, "workload"),
+  };
   return {
     policies: policyEffects(sides, applied.changes),
     others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
     wayObjects,
     isolation: isolationEffects(sides),
-    diff: diffReport(sides, locations, diff, isMerged),
+    diff: diffReport(compared.sides, locations, diff, isMerged),
     warnings: warningsOf(sides, applied, diff),
   };
 }

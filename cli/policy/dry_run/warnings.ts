@@ -155,7 +155,8 @@ function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Wa
   if (sides.after.options.nodeLocalDNS.length > 0) return [];
   const servers = [...sides.after.pods.values()].filter(({ pod }) => isDnsServer(pod)).map(({ pod }) => pod.key);
   const lost = new Set<EndGroup>();
-  for (const { from, change, example } of changes) {
+  const ofFiles = changes.filter(({ from, to }) => from.kind !== "new pods" && to.kind !== "new pods");
+  for (const { from, change, example } of ofFiles) {
     const { before, after } = example.source;
     if (change.type !== "removed" || change.cause !== "difference" || lost.has(from)) continue;
     if (before?.type !== "pod" || after?.type !== "pod") continue;

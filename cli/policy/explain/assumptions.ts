@@ -163,8 +163,8 @@ function hostPortRemarks({ cluster }: ExplainContext, to: End, traffic: Traffic 
       )
       .map(
         ({ protocol, hostPort, containerPort, hostIp }) =>
-          `port ${hostPort}/${protocol} of ${hostIp === undefined ? where : `${hostIp} on ${where}`} is a host port of ${object.key}: ask about port ${containerPort} of that pod, ` +
-          "whose policies decide",
+          `port ${hostPort}/${protocol} of ${hostIp === undefined ? where : `${hostIp} on ${where}`} is a host port of ${object.key}: it leads to port ` +
+          `${containerPort} of that pod, whose policies decide`,
       );
   });
 }

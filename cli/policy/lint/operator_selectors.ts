@@ -7,16 +7,21 @@ const COMMON_DOMAINS = ["kubernetes.io", "k8s.io", "helm.sh"];
 
 /**
  * Returns whether a selector is for pods that an operator creates and that are in no file: it requires a label with a
- * domain, such as `strimzi.io/cluster`, and no pod has a label of this domain.
+ * domain, such as `strimzi.io/cluster`, and no pod has a label of this domain; or the files have an object of the kind
+ * that a label names, as a Prometheus for `app.kubernetes.io/name=prometheus`.
  *
  * A misspelt label does not count, since other labels have its domain.
  */
 export function isOfOperator(
-  { labelDomains }: LintContext,
+  { labelDomains, manifests }: LintContext,
   peer: PolicyPeer | ClusterPolicyPeer | Pick<PodPeer, "podSelector">,
 ): boolean {
   const selector = "podSelector" in peer ? peer.podSelector : undefined;
   if (selector === undefined) return false;
+  const required = requirementsOf(selector).filter(({ operator }) => operator === "In" || operator === "Exists");
+  const kinds = new Set([...manifests.reading.ignored.keys()].map((kind) => kind.toLowerCase()));
+  const isKind = (word: string): boolean => kinds.has(word.replaceAll("-", "").toLowerCase());
+  if (required.some(({ key, values }) => isKind(key) || values.some(isKind))) return true;
   const domains = requirementsOf(selector).flatMap(({ key, operator }) =>
     operator === "In" || operator === "Exists" ? [domainOf(key)] : [],
   );

@@ -1,6 +1,7 @@
 import { stringify } from "yaml";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
+import { isPlaceholder } from "../../cluster/placeholder_addresses.ts";
 import { foldLine } from "../../output/fold.ts";
 import { formatTable } from "../../output/table.ts";
 import { trafficText } from "../../output/text.ts";
@@ -23,9 +24,14 @@ export function* liveText(
 ): Generator<string> {
   const count = cuts.reduce((sum, { cut }) => sum + cut.connections.length, 0);
   const left = others === 0 ? "" : `; ${others} of other protocols are not judged`;
-  const denied = deniedBefore === 0 ? "" : `; ${deniedBefore} are denied already`;
+  const denied = deniedBefore === 0 ? "" : `; ${deniedBefore} ${deniedBefore === 1 ? "is" : "are"} denied already`;
   const answer = count === 0 ? style.good("none would be cut") : style.bad(`${count} would be cut`);
-  yield foldLine(`of ${judged} connections ${answer}${denied}${left}`, columns, 0, 2);
+  yield foldLine(
+    `of ${judged} ${judged === 1 ? "connection" : "connections"} ${answer}${denied}${left}`,
+    columns,
+    0,
+    2,
+  );
   const opened = openings.map((one) => `${one.source} to ${one.destination} ${trafficText(one)}`);
   if (opened.length > 0) {
     const names = printable(shortList(opened, MOST_OPENINGS));
@@ -72,13 +78,18 @@ export function liveObject({ judged, others, deniedBefore, cuts, openings }: Liv
 
 function connectionObject({ source, sourcePort, asked, askedPort, destination, port }: Connection): object {
   return {
-    source: formatAddress(source),
+    source: addressText(source),
     sourcePort: sourcePort ?? null,
-    asked: formatAddress(asked),
+    asked: addressText(asked),
     askedPort: askedPort ?? null,
-    destination: formatAddress(destination),
+    destination: addressText(destination),
     port: port ?? null,
   };
+}
+
+/** Returns null for the stand-in of a pod without an address. */
+function addressText(address: Address): string | null {
+  return isPlaceholder(address) ? null : formatAddress(address);
 }
 
 /** Returns each rule once, by its policy and the list that it belongs to. */

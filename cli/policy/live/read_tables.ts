@@ -57,10 +57,14 @@ export async function readTables(
     denied,
     others: [...tables, ofLedgers].reduce((sum, { others }) => sum + others, 0),
     remarks: [
-      ...(isLive || files.length > 0 ? [`${ofTables.size} connections of one moment were read`] : []),
+      ...(isLive || files.length > 0
+        ? [
+            `${ofTables.size} ${ofTables.size === 1 ? "connection" : "connections"} of one moment ${ofTables.size === 1 ? "was" : "were"} read`,
+          ]
+        : []),
       ...(ledgers.length > 0 ? [periodText(rows)] : []),
       ...(gone.length > 0
-        ? [`flows of ${shortList(gone, MOST_NAMES)} are not judged: no pod or node is called so`]
+        ? [`flows of ${shortList(gone, MOST_NAMES)} are not judged: no pod or node has this name`]
         : []),
     ],
   };
@@ -78,5 +82,5 @@ function periodText(rows: readonly FlowRow[]): string {
   if (rows.length === 0) return "no flows were read";
   const [size, unit] = UNITS.find(([one]) => last - first >= 2 * one) ?? [1000, "seconds"];
   const times = [first, last].map((time) => new Date(time).toISOString().slice(0, 16));
-  return `${rows.length} flows of ${Math.round((last - first) / size)} ${unit} were read, from ${times.join(" to ")}`;
+  return `${rows.length} ${rows.length === 1 ? "flow" : "flows"} of ${Math.round((last - first) / size)} ${unit} ${rows.length === 1 ? "was" : "were"} read, from ${times.join(" to ")}`;
 }

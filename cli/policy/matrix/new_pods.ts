@@ -67,27 +67,10 @@ class Maker {
   }
 
   add({ namespace, labels }: Place, text: string): string {
-    const name = `drawbridge-new-pod-${this.#pods.size}`;
-    const key = `${namespace}/${name}`;
-    this.#pods.set(key, {
-      kind: "Pod",
-      key,
-      name,
-      namespace,
-      uid: "",
-      staticUid: undefined,
-      labels: frozenLabels(Object.entries(labels)),
-      annotations: frozenLabels([]),
-      controller: undefined,
-      addresses: [],
-      nodeName: undefined,
-      hostNetwork: false,
-      phase: "Running",
-      isTerminating: false,
-      ports: [],
-    });
-    this.#names.set(key, text);
-    return key;
+    const pod = newPod(namespace, `drawbridge-new-pod-${this.#pods.size}`, labels);
+    this.#pods.set(pod.key, pod);
+    this.#names.set(pod.key, text);
+    return pod.key;
   }
 
   /**
@@ -134,14 +117,7 @@ class Maker {
     let name = labels[NAMESPACE_NAME] ?? `drawbridge-new-namespace-${this.#namespaces.size}`;
     while (labels[NAMESPACE_NAME] === undefined && this.#known.has(name)) name += "-x";
     if (this.#namespaces.has(name)) return name;
-    this.#namespaces.set(name, {
-      kind: "Namespace",
-      key: name,
-      name,
-      uid: "",
-      labels: frozenLabels([...Object.entries(labels), [NAMESPACE_NAME, name]]),
-      isTerminating: false,
-    });
+    this.#namespaces.set(name, newNamespace(name, { ...labels, [NAMESPACE_NAME]: name }));
     return name;
   }
 
@@ -151,8 +127,40 @@ class Maker {
   }
 }
 
+/** Returns a running pod without addresses. */
+export function newPod(namespace: string, name: string, labels: Labels): Pod {
+  return {
+    kind: "Pod",
+    key: `${namespace}/${name}`,
+    name,
+    namespace,
+    uid: "",
+    staticUid: undefined,
+    labels: frozenLabels(Object.entries(labels)),
+    annotations: frozenLabels([]),
+    controller: undefined,
+    addresses: [],
+    nodeName: undefined,
+    hostNetwork: false,
+    phase: "Running",
+    isTerminating: false,
+    ports: [],
+  };
+}
+
+export function newNamespace(name: string, labels: Labels): Namespace {
+  return {
+    kind: "Namespace",
+    key: name,
+    name,
+    uid: "",
+    labels: frozenLabels(Object.entries(labels)),
+    isTerminating: false,
+  };
+}
+
 /** Returns the namespaces of all objects, with their labels. */
-function namespacesOf(objects: readonly ClusterObject[]): ReadonlyMap<string, Labels> {
+export function namespacesOf(objects: readonly ClusterObject[]): ReadonlyMap<string, Labels> {
   const found = new Map<string, Labels>();
   for (const one of objects) {
     if (one.kind === "Namespace") found.set(one.name, one.labels);
@@ -198,12 +206,12 @@ function labelsFor({ matchLabels, matchExpressions }: LabelSelector): Labels | u
   return labels;
 }
 
-function namespaceText(labels: Labels): string {
+export function namespaceText(labels: Labels): string {
   const text = labelsText(labels);
   return text === "" ? "any other namespace" : `a namespace with ${text}`;
 }
 
-function labelsText(labels: Labels): string {
+export function labelsText(labels: Labels): string {
   return Object.entries(labels)
     .map(([key, value]) => `${key}=${value}`)
     .join(",");

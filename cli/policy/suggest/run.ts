@@ -1,6 +1,8 @@
 import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -32,22 +34,28 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
   const namespace = await namespaceFor(io, input, input.cluster);
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const index = buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), policyOptions);
+  const index = buildPolicyIndex(storeOf(podsWithAddresses()(manifests.map(({ object }) => object))), policyOptions);
   const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
   const { connections, remarks: period } = await readTables(io, places, index);
   const cluster = clusterOf(manifests, policyOptions);
   const services = serviceObjects(cluster);
   const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
   const suggestion = suggest(index, namespace, connections, askedConnections(cluster, services, ways, namespace));
-  const { remarks, omitted } = suggestion;
-  io.out.write(policiesText(suggestion));
+  const { remarks, omitted, isNothingKnown } = suggestion;
+  if (!isNothingKnown) io.out.write(policiesText(suggestion));
   const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
-  for (const text of [moment, ...remarks]) say(`note: ${text}`);
+  for (const text of isNothingKnown ? [moment] : [moment, ...remarks]) say(`note: ${text}`);
   const unknown = ways.unevaluated.filter(({ isFromOutside, backends }) => {
     return !isFromOutside && backends.some((backend) => backend.namespace === namespace);
   });
   for (const doubt of doubtsOf(unknown)) say(`note: ${doubt}; what was not seen of it is not allowed`);
   for (const text of omitted) say(`not allowed: ${text}`);
+  if (isNothingKnown) {
+    throw new DrawbridgeError(
+      "ERR_INPUT",
+      `no flow of namespace ${namespace} was seen and no object asks for one: no policy is suggested`,
+    );
+  }
   return omitted.length === 0 ? ExitCode.YES : ExitCode.NO;
 }

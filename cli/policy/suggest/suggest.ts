@@ -13,6 +13,8 @@ import { type Observation, observe, type Pair, type Peer, peerKey } from "./obse
 export interface Suggestion {
   /** NetworkPolicies, ready to apply. */
   readonly policies: readonly SuggestedPolicy[];
+  /** Whether no connection of the namespace was seen and no object asks for one. */
+  readonly isNothingKnown: boolean;
   /** The objects that ask for a peer of a rule, whether it was seen or not, a line each. */
   readonly comments: ReadonlyMap<object, readonly string[]>;
   /** Sentences about assumptions. */
@@ -72,11 +74,18 @@ export function suggest(
     omitted: new Set<string>(),
   };
   const context = { index, namespace, observation, ...notes };
+  const isNothingKnown = observation.concerned === 0 && observation.pairs.length + observation.closed.length === 0;
   const policies = own.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, pods]) => policyFor(context, name, pods));
   if (observation.icmp > 0) context.omitted.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
   if (observation.denied > 0) context.omitted.add(`${observation.denied} are denied by policies that are there`);
   for (const by of observation.closed) context.remarks.add(`${by}: policies that are there close it`);
-  return { policies, comments: notes.comments, remarks: [...context.remarks], omitted: [...context.omitted] };
+  return {
+    policies,
+    isNothingKnown,
+    comments: notes.comments,
+    remarks: [...context.remarks],
+    omitted: [...context.omitted],
+  };
 }
 
 interface Context {
@@ -198,7 +207,7 @@ function dnsRule(
     ({ pod }) => pod.namespace === DNS.namespace && pod.labels[DNS.label] === DNS.value && !pod.hostNetwork,
   );
   const isServer = workload.startsWith(`${DNS.namespace}/`);
-  if (servers.length === 0 || isServer) return [];
+  if (isServer) return [];
   const questions = pairs.filter(
     ({ direction, port, peer }) =>
       direction === "egress" &&
@@ -207,7 +216,11 @@ function dnsRule(
       peer.name.startsWith(`${DNS.namespace}/`),
   );
   if (questions.length >= DNS_PORTS.length) return [];
-  remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not`);
+  const where =
+    servers.length > 0
+      ? ""
+      : `; it is not in the input: expected are pods with ${DNS.label}=${DNS.value} in ${DNS.namespace}`;
+  remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not${where}`);
   const podSelector = { matchLabels: { [DNS.label]: DNS.value } };
   const namespaceSelector = { matchLabels: { [NAMESPACE_NAME]: DNS.namespace } };
   return [{ to: [{ namespaceSelector, podSelector }], ports: DNS_PORTS }];

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
+import { nearestNames } from "../../nearest_names.ts";
 import { parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
@@ -54,7 +55,10 @@ export function readExpectations(io: Io, paths: readonly string[]): readonly Exp
   const found = paths.flatMap((file) => readFile(io, file, problems));
   if (problems.length > 0) {
     for (const one of problems.slice(0, MOST_PROBLEMS)) io.err.write(`${printable(one)}\n`);
-    throw new DrawbridgeError("ERR_INPUT", `${problems.length} problems in the expectations; mend them`);
+    throw new DrawbridgeError(
+      "ERR_INPUT",
+      `${problems.length} ${problems.length === 1 ? "problem" : "problems"} in the expectations; expected none`,
+    );
   }
   if (found.length > MOST_EXPECTATIONS) {
     throw new DrawbridgeError("ERR_INPUT", `${found.length} expectations; expected at most ${MOST_EXPECTATIONS}`);
@@ -71,7 +75,7 @@ function readFile(io: Io, file: string, problems: string[]): readonly Expectatio
       const head = v.safeParse(fileSchema, value);
       if (!head.success) {
         problems.push(
-          `${locationText(file, lineOf([]))}: ${issueText(head.issues)}; expected a PolicyTest of drawbridge.dev/v1alpha1`,
+          `${locationText(file, lineOf([]))}: ${unknownFieldIn(value, fileSchema.entries) ?? issueText(head.issues)}; expected a PolicyTest of drawbridge.dev/v1alpha1`,
         );
         return [];
       }
@@ -105,7 +109,7 @@ function* bounded(file: string, chunks: Iterable<Uint8Array>): Generator<Uint8Ar
 /** Reads an expectation. @returns it, or what is wrong with it */
 function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | string {
   const parsed = v.safeParse(entrySchema, entry);
-  if (!parsed.success) return issueText(parsed.issues);
+  if (!parsed.success) return unknownFieldIn(entry, entrySchema.entries) ?? issueText(parsed.issues);
   const { from, to, port: text, expect, reason } = parsed.output;
   const source = parseEndName(from);
   if (source === undefined || source.type === "service")
@@ -121,7 +125,22 @@ function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | str
   return { name, from, to, port, expect, reason };
 }
 
+/** Returns the first field that is not known, with the one that is probably meant; undefined where all are known. */
+function unknownFieldIn(value: unknown, known: Readonly<Record<string, unknown>>): string | undefined {
+  const name =
+    typeof value === "object" ? Object.keys(value ?? {}).find((key) => !Object.hasOwn(known, key)) : undefined;
+  if (name === undefined) return undefined;
+  const [nearest] = nearestNames(name, Object.keys(known));
+  const hint = nearest === undefined ? `expected ${Object.keys(known).join(", ")}` : `did you mean ${nearest}?`;
+  return `unknown field ${name}; ${hint}`;
+}
+
+/** Returns what is wrong with a field, in our own words. */
 function issueText([issue]: readonly v.BaseIssue<unknown>[]): string {
   const path = issue?.path?.map(({ key }) => String(key)).join(".") ?? "";
-  return `${path === "" ? "" : `${path}: `}${issue?.message ?? "invalid"}`;
+  const expected = (issue?.expected ?? "another value").replaceAll('"', "").replace("string", "a text");
+  if (issue?.received === "undefined") return `${path} is missing`;
+  const isSize = issue?.type === "min_length" || issue?.type === "max_length";
+  const what = isSize ? `empty or longer than ${LONGEST}` : `${issue?.received}; expected ${expected}`;
+  return `${path === "" ? "" : `${path}: `}${what}`;
 }

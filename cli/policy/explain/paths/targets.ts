@@ -1,8 +1,10 @@
-import type { Address, Family } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress } from "../../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { Protocol, Service } from "../../../../objects/model.ts";
+import type { Pod, Protocol, Service } from "../../../../objects/model.ts";
 import type { FlowEnd, Traffic } from "../../../../objects/semantics/policies/flow.ts";
 import { familiesOf } from "../../../../objects/semantics/policies/party.ts";
+import { isFinished } from "../../../../objects/semantics/policies/address_owner.ts";
+import type { HostPort } from "../../../input/host_ports.ts";
 import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
 import type { ExplainContext } from "../context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";
@@ -28,11 +30,34 @@ export function waysToHost(
     return families.map((family) => directWay(source, destination, traffic, family));
   }
   const { protocol, port } = traffic;
+  const pods = hostPortsAt(context, destination.name, { protocol, port });
   const ways = families.flatMap((family) => {
     const address = context.addressOf(destination, family ?? 4);
+    const behind = pods.filter(
+      ({ hostIp }) => hostIp === undefined || (address !== undefined && hostIp === formatAddress(address)),
+    );
+    if (behind.length > 0) {
+      return behind.map(({ pod, containerPort }) =>
+        directWay(source, { type: "pod", pod }, { protocol, port: containerPort }, family),
+      );
+    }
     return address === undefined ? [] : waysToAddress(context, source, address, { protocol, port });
   });
   return ways.length > 0 ? ways : [directWay(source, destination, traffic, undefined)];
+}
+
+/** Returns the pods to which a port of a node leads. A pod for which no file names a node may be on any. */
+function hostPortsAt(
+  { cluster }: ExplainContext,
+  node: string,
+  { protocol, port }: PortTraffic,
+): readonly (HostPort & { readonly pod: Pod })[] {
+  return [...cluster.manifests.values()].flatMap(({ object: pod, hostPorts = [] }) => {
+    if (pod.kind !== "Pod" || isFinished(pod) || (pod.nodeName ?? node) !== node) return [];
+    return hostPorts
+      .filter((one) => one.protocol === protocol && one.hostPort === port)
+      .map((one) => ({ ...one, pod }));
+  });
 }
 
 /**

@@ -109,7 +109,7 @@ describe("objects with the API server's defaults", () => {
     assert.deepEqual(problemsOf(deployment("{ a: b }").replace("spec:\n", "spec:\n  replicas: -1\n")), [
       "wl.yaml:5: Deployment: spec.replicas: -1; expected an integer from 0 to 2147483647",
     ]);
-    assert.deepEqual(problemsOf(`${deployment("{ a: b }")}---\n${deployment("{ a: b }")}`), [
+    assert.deepEqual(problemsOf(`${deployment("{ a: b }")}---\n${deployment("{ a: c }")}`), [
       "wl.yaml:11: Deployment a/web: also in wl.yaml:1; expected once",
     ]);
   });

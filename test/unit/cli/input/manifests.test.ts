@@ -119,7 +119,10 @@ describe("cli/input/manifests", () => {
   it("CLI-02: every problem is reported with its line, and a duplicate object is a problem", () => {
     const bad = POLICY.replace("port: 80", "port: 70000").replace("name: web", "name: other");
     const broken = "kind: [";
-    const contents = { "a.yaml": `${POLICY}---\n${bad}---\n${POLICY}`, "b.yaml": broken };
+    const contents = {
+      "a.yaml": `${POLICY}---\n${bad}---\n${POLICY.replace("port: 80", "port: 81")}`,
+      "b.yaml": broken,
+    };
     assert.deepEqual(keys(contents, ["a.yaml", "b.yaml"]), {
       keys: ["NetworkPolicy shop/web"],
       problems: [

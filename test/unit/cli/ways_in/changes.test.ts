@@ -261,7 +261,7 @@ describe("ways in: changes", () => {
       assert.match(out, /^cut way in by Ingress shop\/web \(a\.yaml:\d+\) for shop\.example\/cart -> shop\/web/m);
     }
     const missing = await dryRun(BASE, "", "--delete", "ingress/shop/wed");
-    assert.deepEqual([missing.code, missing.out.includes("Ingress shop/wed is not among the objects")], [0, true]);
+    assert.deepEqual([missing.code, missing.err.includes("did you mean Ingress shop/web?")], [3, true]);
   });
 
   it("INGRESS-18: after a change of a Service or of pods its old EndpointSlices do not count", async () => {

@@ -52,7 +52,7 @@ describe("cli/policy/explain: a pod and its own node", () => {
       return (await runCli(["policy", "explain", "-f", "a.json", ...question], files)).out;
     };
     const note =
-      "Note: port 8080/TCP of node/n1 is a host port of shop/db: ask about port 80 of that pod, whose policies decide.";
+      "Note: port 8080/TCP of node/n1 is a host port of shop/db: it leads to port 80 of that pod, whose policies decide.";
     assert.ok((await ask("8080")).includes(note));
     assert.ok((await ask("")).includes(note));
     assert.match(await ask("8080", {}), /port 8080\/TCP of its node is a host port of shop\/db/);

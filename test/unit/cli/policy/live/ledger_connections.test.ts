@@ -122,7 +122,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.match(out, /shop\/statefulset\/web +shop\/statefulset\/db +5432\/TCP +1 +ingress: /);
     assert.match(out, /cidr: 203\.0\.113\.4\/31/);
     assert.match(err, /note: \d flows of 7 days were read, from 2026-01-01T00:00 to 2026-01-08T00:00/);
-    assert.match(err, /note: flows of workload shop\/deployment\/old are not judged: no pod or node is called so/);
+    assert.match(err, /note: flows of workload shop\/deployment\/old are not judged: no pod or node has this name/);
     const wrong = await runCli(
       ["policy", "dry-run", "-f", "change.yaml", "--against", "world.json", "--ledger", "change.yaml"],
       files,
@@ -175,7 +175,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.equal(code, 0);
     assert.match(out, /cidr: 203\.0\.113\.4\/31/);
     assert.doesNotMatch(out, /\/32/);
-    assert.match(err, /note: 1 flows of 90 seconds were read, .*: what happens at other times is not allowed/);
+    assert.match(err, /note: 1 flow of 90 seconds was read, .*: what happens at other times is not allowed/);
   });
 });
 

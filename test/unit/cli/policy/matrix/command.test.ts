@@ -240,4 +240,22 @@ describe("policy matrix: its command line", () => {
     assert.equal(out, "");
     assert.match(err, /^pods\.json:2: NetworkPolicy x\/deny: spec\.podSelector: /);
   });
+
+  it("MATRIX-11: the list for the outside below a grid has no line of a pod with itself", async () => {
+    const names = ["api", "foo", "web", "mon"];
+    const pods = names.map(
+      (name) =>
+        `---\napiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: a-long-namespace, labels: { app: ${name} } }\n`,
+    );
+    const web =
+      "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: web, namespace: a-long-namespace }\nspec: { podSelector: { matchLabels: { app: web } } }\n";
+    const screen = { columns: 130, hasColour: false };
+    const { out } = await runCli(
+      ["policy", "matrix", "-f", "a.yaml"],
+      memoryFiles({ "a.yaml": pods.join("") + web }),
+      screen,
+    );
+    assert.match(out, /\n\nFROM +CONNECTIONS +TO\nall pods +all +outside\noutside +all +/);
+    assert.doesNotMatch(out.split("\n\n")[1] ?? "", /a-long-namespace\/\w+ +all/);
+  });
 });

@@ -18,12 +18,12 @@ describe("cli/policy/suggest: the command", () => {
   it("SUGGEST-07: suggested policies are valid input, remarks go to standard error, and the exit code is 0", async () => {
     const { code, out, err } = await runCli([...COMMAND, "--conntrack", "node1.txt"], memoryFiles(FILES));
     assert.equal(code, 0, err);
-    assert.match(err, /^note: 1 connections of one moment were read: what happens at other times is not allowed$/m);
+    assert.match(err, /^note: 1 connection of one moment was read: what happens at other times is not allowed$/m);
     const files = memoryFiles({ ...FILES, "suggested.yaml": out });
     const change = ["policy", "dry-run", "-f", "suggested.yaml", "--against", "shop.yaml", "--conntrack", "node1.txt"];
     const dryRun = await runCli(change, files);
     assert.equal(dryRun.code, 0, dryRun.err);
-    assert.match(dryRun.out, /^of 1 connections none would be cut$/m);
+    assert.match(dryRun.out, /^of 1 connection none would be cut$/m);
     assert.match(dryRun.out, /^added NetworkPolicy shop\/observed-db .*: selects shop\/db \(1 pod\)$/m);
   });
 

@@ -78,7 +78,7 @@ describe("cli/policy/suggest: ways in", () => {
     const external = await suggest(dns.replace("type: NodePort", "externalIPs: [198.51.100.7]"), "shop");
     assert.match(external.out, /# asked for by Service shop\/dns \(external addresses\)$/m);
     const inside = await suggest(dns.replace("type: NodePort", "type: ClusterIP"), "shop");
-    assert.match(inside.out, /^ {2}ingress: \[\]$/m);
+    assert.deepEqual([inside.code, inside.out], [3, ""], "nothing asks and nothing was seen");
   });
 
   it("SUGGEST-09: where a rule allows a port from every address, addresses from which it was seen get no rule of their own", async () => {
@@ -111,7 +111,7 @@ describe("cli/policy/suggest: ways in", () => {
   it("SUGGEST-10: policy suggest names a way into the namespace if its controller is unknown, unless --ingress-controller names the pods", async () => {
     const text = WEB + INGRESS.replace("ClassName: nginx", "ClassName: x") + pod("edge/mine", "10.244.0.6");
     const { out, err } = await suggest(text, "shop");
-    assert.match(out, /^ {2}ingress: \[\]$/m);
+    assert.equal(out, "");
     assert.match(
       err,
       /^note: no way in is judged by Ingress shop\/web \(a\.yaml:\d+\): the IngressClass x was not read; .*; what was not seen of it is not allowed$/m,

@@ -110,12 +110,25 @@ describe("policy test", () => {
 
   it("PTEST-04: an invalid file of expectations ends with 3, with file and line of each error", async () => {
     for (const [tests, message] of [
-      [`${head}  - { from: shop/web, to: shop/db, port: 80, expect: allowed }\n`, /^e\.yaml:4: tests\[0\]: reason: /],
+      [
+        `${head}  - { from: shop/web, to: shop/db, port: 80, expect: allowed }\n`,
+        /^e\.yaml:4: tests\[0\]: reason is missing$/m,
+      ],
+      [
+        head + "  - { from: s/a, to: s/b, expects: allowed, reason: x }\n",
+        /unknown field expects; did you mean expect\?/,
+      ],
+      [head + "  - 5\n", /^e\.yaml:4: tests\[0\]: 5; expected Object/],
+      [head.replace("tests", "test") + entry("s/a", "s/b", "1", "denied"), /unknown field test; did you mean tests\?/],
+      [head + "  - { from: 3, to: s/b, expect: denied, reason: x }\n", /: from: 3; expected a text$/m],
       [head + entry("shop/web", "shop/db", "80", "maybe"), /^e\.yaml:4: tests\[0\]: expect: /],
       [head + entry("service/shop/db", "shop/db", "80", "denied"), /^e\.yaml:4: tests\[0\]: from: /],
       [head + entry("shop/web", "shop/db", "", "allowed"), /^e\.yaml:4: tests\[0\]: port: expected one/],
       [head + entry("shop/web", "shop/db", "99999", "denied"), /^e\.yaml:4: tests\[0\]: port: "99999"/],
-      [head + entry("shop/web", "shop/db", "80", "denied", ", why: x"), /^e\.yaml:4: tests\[0\]: why: /],
+      [
+        head + entry("shop/web", "shop/db", "80", "denied", ", why: x"),
+        /^e\.yaml:4: tests\[0\]: unknown field why; expected name, from, /,
+      ],
       [`${head}  []\n`, /^e\.yaml:1: tests: /],
       ["apiVersion: v1\nkind: Pod\n", /^e\.yaml:1: .*expected a PolicyTest/],
       ["", /^e\.yaml: no expectations/],
@@ -124,6 +137,7 @@ describe("policy test", () => {
       const { code, out, err } = await test(tests);
       assert.deepEqual([code, out], [3, ""], tests);
       assert.match(err, message);
+      assert.doesNotMatch(err, /Invalid|received/);
     }
     assert.equal((await test(`${head}# ${"x".repeat(1024 * 1024)}\n`)).code, 3, "more than a mebibyte");
     const missing = await runCli(["policy", "test", "no.yaml", "-f", "a.yaml"], memoryFiles({ "a.yaml": OBJECTS }));

@@ -1,0 +1,261 @@
+import { type Family, familyOf } from "../../kernel/ip/address.ts";
+import type {
+  ClusterNetworkPolicy,
+  ClusterObject,
+  Labels,
+  LabelSelector,
+  NetworkPolicy,
+  Pod,
+  PodPeer,
+  PolicyType,
+} from "../../objects/model.ts";
+import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import { selects } from "../../objects/semantics/policies/selector.ts";
+import { workloadKeyOf } from "../../objects/workload_name.ts";
+import { labelClasses } from "./label_classes.ts";
+import { namespacesOf } from "./matrix/new_pods.ts";
+
+type Policy = NetworkPolicy | ClusterNetworkPolicy;
+
+/** Pods that a policy speaks of: those that it selects, or those of a peer. */
+interface Selection {
+  readonly policy: Policy;
+  readonly isSubject: boolean;
+  readonly pods: LabelSelector;
+  /** The namespaces, or the name of the only one. */
+  readonly within: LabelSelector | string;
+}
+
+const MOST_NAMESPACES = 200;
+const FIRST_PORT = 60_001;
+const EVERYTHING: LabelSelector = Object.freeze({ matchLabels: frozenLabels([]), matchExpressions: [] });
+
+/** A pod of the files. */
+export interface KnownPod {
+  readonly pod: Pod;
+  /** Whether its workload is on both sides: others come or go with the labels that policies select. */
+  readonly isOnBoth: boolean;
+}
+
+/** The difference between two sets of objects, as far as it decides on pods that are in neither. */
+export class PolicyChange {
+  readonly isAny: boolean;
+  /** Those that both sides have, or that one side does not write. */
+  readonly namespaces: readonly string[];
+  readonly #objects: readonly ClusterObject[];
+  readonly #changed: readonly Policy[];
+  readonly #selections: readonly Selection[];
+  readonly #labels: readonly ReadonlyMap<string, Labels>[];
+  readonly #touched: ReadonlySet<string>;
+  readonly #isClusterWide: boolean;
+  /** The directions of the other ends of what the changed policies decide. */
+  readonly #otherTypes: ReadonlySet<PolicyType>;
+  readonly #pods: ReadonlyMap<string, readonly KnownPod[]>;
+
+  constructor(before: readonly ClusterObject[], after: readonly ClusterObject[]) {
+    this.#objects = [...before, ...after];
+    const [old, young] = [before, after].map(policiesByText);
+    const isIn = (text: string, side: ReadonlyMap<string, Policy> | undefined): boolean => side?.has(text) === true;
+    const all = new Map([...(old ?? []), ...(young ?? [])]);
+    this.#changed = [...all].filter(([text]) => isIn(text, old) !== isIn(text, young)).map(([, policy]) => policy);
+    this.#selections = [...all.values()].flatMap(selectionsOf);
+    this.#labels = [namespacesOf(before), namespacesOf(after)];
+    const names = [...new Set(this.#labels.flatMap((side) => [...side.keys()]))].sort();
+    const moved = names.filter((name) => {
+      const [was, is] = this.#labels.map((side) => side.get(name));
+      return was !== undefined && is !== undefined && JSON.stringify(was) !== JSON.stringify(is);
+    });
+    this.#touched = new Set([...moved, ...this.#changed.flatMap((one) => ("namespace" in one ? [one.namespace] : []))]);
+    this.#isClusterWide = this.#changed.some(({ kind }) => kind === "ClusterNetworkPolicy");
+    const types = this.#changed.flatMap((one) => ("policyTypes" in one ? one.policyTypes : []));
+    const others = types.map((type): PolicyType => (type === "Ingress" ? "Egress" : "Ingress"));
+    this.#otherTypes = new Set(moved.length > 0 || this.#isClusterWide ? ["Ingress", "Egress"] : others);
+    this.isAny = this.#changed.length + moved.length > 0;
+    const written = [before, after].map(
+      (side) => new Set(side.flatMap((one) => (one.kind === "Namespace" ? [one.name] : []))),
+    );
+    this.namespaces = names.filter((name) =>
+      [0, 1].every((i) => this.#labels[i]?.has(name) === true || !isWrittenOnly(name, written[1 - i], written[i])),
+    );
+    const [running, runningAfter] = [before.filter(isRunning), after.filter(isRunning)];
+    const workloads = [running, runningAfter].map((pods) => new Set(pods.map(workloadKeyOf)));
+    const isOnBoth = (pod: Pod): boolean => workloads.every((keys) => keys.has(workloadKeyOf(pod)));
+    const known = new Map(running.map((pod) => [pod.key, pod]));
+    const unique = [...running, ...runningAfter.filter((pod) => !hasLabelsOf(pod, known.get(pod.key)))];
+    this.#pods = Map.groupBy(
+      unique.map((pod): KnownPod => ({ pod, isOnBoth: isOnBoth(pod) })),
+      ({ pod }) => pod.namespace,
+    );
+  }
+
+  /** Returns the running pods of a namespace, with other labels on the other side twice. */
+  podsIn(namespace: string): readonly KnownPod[] {
+    return this.#pods.get(namespace) ?? [];
+  }
+
+  /** Returns the selections that may tell pods of an existing namespace apart. */
+  inNamespace(name: string): readonly Selection[] {
+    const labels = this.#labels.map((side) => side.get(name)).filter((one) => one !== undefined);
+    return this.#selections.filter(
+      (one) =>
+        (typeof one.within === "string" ? one.within === name : labels.some((some) => isWithin(one, some))) &&
+        (this.#isTouched(name) || this.#isInPlay(one)),
+    );
+  }
+
+  /**
+   * Returns the classes of an unchanged namespace without those that several of its policies select, where for each of
+   * these policies another class with the same peers stands: together they allow what one of them allows.
+   */
+  withoutUnions(name: string, classes: readonly Labels[] | undefined): readonly Labels[] | undefined {
+    const selections = this.inNamespace(name);
+    if (classes === undefined || this.#isTouched(name)) return classes;
+    const described = classes.map((labels) => {
+      const selecting = selections.filter(({ pods }) => selects(pods, labels));
+      const isOwn = ({ policy, isSubject }: Selection): boolean => isSubject && policy.kind === "NetworkPolicy";
+      const [subjects, peers] = [selecting.filter(isOwn), selecting.filter((one) => !isOwn(one))];
+      return { labels, subjects, peers: peers.map((one) => selections.indexOf(one)).join() };
+    });
+    const fewest = new Map<string, (typeof described)[number]>();
+    for (const one of described.toSorted((a, b) => a.subjects.length - b.subjects.length)) {
+      const keys = one.subjects.map((subject) => `${selections.indexOf(subject)} ${one.peers}`);
+      for (const key of keys.length === 0 ? [one.peers] : keys) if (!fewest.has(key)) fewest.set(key, one);
+    }
+    const kept = new Set(fewest.values());
+    return described.filter((one) => kept.has(one)).map(({ labels }) => labels);
+  }
+
+  /** Returns the selections that may tell pods of a namespace with these labels apart that is in no file. */
+  inOther(labels: Labels): readonly Selection[] {
+    return this.#selections.filter((one) => isWithin(one, labels) && this.#isInPlay(one));
+  }
+
+  /** Returns the labels of namespaces that no file has. */
+  otherNamespaces(): readonly Labels[] | undefined {
+    const selectors = this.#selections.flatMap((one) =>
+      typeof one.within !== "string" && this.#isInPlay(one) ? [one.within] : [],
+    );
+    const taken = new Map([[NAMESPACE_NAME, new Set(this.#labels.flatMap((side) => [...side.keys()]))]]);
+    return labelClasses(distinct(selectors), MOST_NAMESPACES, { taken, always: [NAMESPACE_NAME] });
+  }
+
+  /** Returns whether a policy speaks of a namespace by this name. */
+  namesNamespace(name: string): boolean {
+    return this.#selections.some(({ within }) => {
+      if (typeof within === "string") return false;
+      const values = within.matchExpressions.flatMap((one) => (one.key === NAMESPACE_NAME ? one.values : []));
+      return within.matchLabels[NAMESPACE_NAME] === name || values.includes(name);
+    });
+  }
+
+  /** Returns the labels of nodes that no file has and that the changed policies tell apart. */
+  otherNodes(): readonly Labels[] | undefined {
+    const peers = this.#changed.flatMap(peersOf);
+    const selectors = distinct(peers.flatMap((peer) => (peer.type === "nodes" ? [peer.selector] : [])));
+    return selectors.length === 0 ? [] : labelClasses(selectors, MOST_NAMESPACES);
+  }
+
+  /** Returns the named ports of the changed policies, with a number that pods use for them, or else one of their own. */
+  namedPorts(): Pod["ports"] {
+    const asked = this.#changed.flatMap(rulesOf).flatMap((rule): readonly Port[] => rule.ports ?? []);
+    const known = new Map<string, Pod["ports"][number]>();
+    for (const { port: name, protocol = "TCP" } of asked) {
+      if (typeof name !== "string" || known.has(`${name} ${protocol}`)) continue;
+      const used = this.#objects.flatMap((one) => (one.kind === "Pod" ? one.ports : []));
+      const port = used.find((one) => one.name === name && one.protocol === protocol)?.port ?? FIRST_PORT + known.size;
+      known.set(`${name} ${protocol}`, { name, protocol, port });
+    }
+    return [...known.values()];
+  }
+
+  /** Returns the families of the addresses that pods have; none where no file gives one. */
+  families(): ReadonlySet<Family> {
+    return new Set(this.#objects.flatMap((one) => (one.kind === "Pod" ? one.addresses.map(familyOf) : [])));
+  }
+
+  #isTouched(namespace: string): boolean {
+    return this.#isClusterWide || this.#touched.has(namespace);
+  }
+
+  /**
+   * Returns whether a policy may decide together with a change: for the whole cluster, beside a changed policy, or at the
+   * other end of what a changed one decides.
+   */
+  #isInPlay({ policy, isSubject }: Selection): boolean {
+    if (policy.kind === "ClusterNetworkPolicy" || this.#isTouched(policy.namespace)) return true;
+    return isSubject && policy.policyTypes.some((type) => this.#otherTypes.has(type));
+  }
+}
+
+/** Returns the policies by texts that equal ones share. */
+function policiesByText(objects: readonly ClusterObject[]): ReadonlyMap<string, Policy> {
+  const policies = objects.filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy");
+  return new Map(
+    policies.map((policy) => [
+      JSON.stringify({ ...policy, uid: "", generation: 0 }, (_, one: unknown) =>
+        typeof one === "bigint" ? `${one}n` : one,
+      ),
+      policy,
+    ]),
+  );
+}
+
+function selectionsOf(policy: Policy): readonly Selection[] {
+  const own = policy.kind === "NetworkPolicy" ? policy.namespace : "";
+  const selectionOf = (
+    { podSelector, namespaceSelector }: Omit<PodPeer, "type" | "index">,
+    isSubject: boolean,
+  ): Selection => ({
+    policy,
+    isSubject,
+    pods: podSelector ?? EVERYTHING,
+    within: namespaceSelector ?? own,
+  });
+  const subject =
+    policy.kind === "NetworkPolicy"
+      ? { podSelector: policy.podSelector, namespaceSelector: undefined }
+      : policy.subject;
+  const peers = peersOf(policy);
+  return [
+    selectionOf(subject, true),
+    ...peers.flatMap((peer) => (peer.type === "pods" ? [selectionOf(peer, false)] : [])),
+  ];
+}
+
+type Rule = Policy["ingress"][number];
+type Port = NonNullable<Rule["ports"]>[number];
+type Peer = NonNullable<Rule["peers"]>[number];
+
+function rulesOf({ ingress, egress }: Policy): readonly Rule[] {
+  return [...ingress, ...egress];
+}
+
+function peersOf(policy: Policy): readonly Peer[] {
+  return rulesOf(policy).flatMap((rule): readonly Peer[] => rule.peers ?? []);
+}
+
+function isWithin({ within }: Selection, namespaceLabels: Labels): boolean {
+  return typeof within !== "string" && selects(within, namespaceLabels);
+}
+
+function isWrittenOnly(
+  name: string,
+  here: ReadonlySet<string> | undefined,
+  there: ReadonlySet<string> | undefined,
+): boolean {
+  return here?.has(name) === true && there !== undefined && there.size > 0;
+}
+
+function isRunning(object: ClusterObject): object is Pod {
+  return object.kind === "Pod" && !isFinished(object) && !object.hostNetwork;
+}
+
+function hasLabelsOf({ labels }: Pod, other: Pod | undefined): boolean {
+  return other !== undefined && JSON.stringify(labels) === JSON.stringify(other.labels);
+}
+
+/** Returns the selectors without repetitions. */
+export function distinct(selectors: readonly LabelSelector[]): readonly LabelSelector[] {
+  return [...new Map(selectors.map((one) => [JSON.stringify([one.matchLabels, one.matchExpressions]), one])).values()];
+}

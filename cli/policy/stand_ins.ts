@@ -1,0 +1,191 @@
+import type { Family } from "../../kernel/ip/address.ts";
+import type { ClusterObject, Labels, LabelSelector, Node, Pod } from "../../objects/model.ts";
+import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
+import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
+import { PlaceholderAddresses } from "../cluster/placeholder_addresses.ts";
+import { labelClasses } from "./label_classes.ts";
+import { labelsText, namespaceText, newNamespace, newPod } from "./matrix/new_pods.ts";
+import { distinct, type KnownPod, PolicyChange } from "./policy_change.ts";
+
+/** Pods, namespaces and nodes that no file has, and that policies would tell apart. */
+export interface StandIns {
+  readonly objects: readonly ClusterObject[];
+  /** By the key of a pod or the name of a node. */
+  readonly names: ReadonlyMap<string, StandInName>;
+  /** False where they would be too many, so that some are left out. */
+  readonly isComplete: boolean;
+}
+
+export interface StandInName {
+  /** Such as `new pod in shop with app=web`. */
+  readonly text: string;
+  /** The namespace, or words for one that no file has. */
+  readonly namespace: string;
+  readonly isInFiles: boolean;
+  /** Whether a pod in the files has its labels, or several selectors select it, of which each has a stand-in. */
+  readonly isMinor: boolean;
+  /** Those of the pod and, for a namespace that no file has, of the namespace. */
+  readonly labels: Labels;
+}
+
+export const NO_STAND_INS: StandIns = Object.freeze({ objects: [], names: new Map(), isComplete: true });
+
+const MOST_IN_NAMESPACE = 1000;
+const MOST = 2000;
+/** Two of each class, since a pod always reaches itself. */
+const TWO = [0, 1] as const;
+
+/**
+ * Returns stand-ins for all pods that are in no file and whose connections a change of policies or of namespaces' labels
+ * may affect: for each class of pods that the policies of the two sides tell apart, in each namespace and in other ones.
+ * Classes of which both sides have two pods already are left out, and all where nothing changes.
+ *
+ * A namespace that is written on one side only, beside others on the other side, is new or gone, and so are its pods.
+ */
+export function standInsFor(before: readonly ClusterObject[], after: readonly ClusterObject[]): StandIns {
+  const change = new PolicyChange(before, after);
+  if (!change.isAny) return NO_STAND_INS;
+  const ports = change.namedPorts();
+  const made = new Made(ports, change.families());
+  for (const labels of made.some(change.otherNamespaces())) {
+    const { [NAMESPACE_NAME]: name, ...others } = labels;
+    const isNamed = change.namesNamespace(name ?? "");
+    const text = namespaceText(isNamed ? labels : others);
+    const selectors = distinct(change.inOther(labels).map(({ pods }) => pods));
+    const place = { name: made.namespace(labels), text, labels: isNamed ? labels : others };
+    made.pods(place, labelClasses(selectors, MOST_IN_NAMESPACE), (one) => isCombined(selectors, one));
+  }
+  for (const name of change.namespaces) {
+    const selections = change.inNamespace(name);
+    const selectors = distinct(selections.map(({ pods }) => pods));
+    const vectorOf = rememberedByText((labels: Labels) =>
+      selectors.map((one) => (selects(one, labels) ? "1" : "0")).join(""),
+    );
+    const known = Map.groupBy(change.podsIn(name), ({ pod }) => vectorOf(pod.labels));
+    const thereAs = (labels: Labels): readonly KnownPod[] => known.get(vectorOf(labels)) ?? [];
+    const hasPorts = ({ pod }: KnownPod): boolean =>
+      ports.every((port) => pod.ports.some((one) => isSamePort(one, port)));
+    const classes = change.withoutUnions(name, labelClasses(selectors, MOST_IN_NAMESPACE))?.filter((labels) => {
+      const there = thereAs(labels);
+      return there.filter(hasPorts).length < TWO.length && there.every(({ isOnBoth }) => isOnBoth);
+    });
+    const isMinor = (labels: Labels): boolean => thereAs(labels).length > 0 || isCombined(selectors, labels);
+    made.pods({ name, text: name, labels: undefined }, classes, isMinor);
+  }
+  made.nodes(change.otherNodes());
+  return made.all();
+}
+
+/** A namespace for stand-ins. */
+interface Place {
+  readonly name: string;
+  /** For people. */
+  readonly text: string;
+  /** The labels of one that no file has. */
+  readonly labels: Labels | undefined;
+}
+
+/** The stand-ins made so far. */
+class Made {
+  readonly #ports: Pod["ports"];
+  readonly #families: ReadonlySet<Family>;
+  readonly #addresses = new PlaceholderAddresses(new Set());
+  readonly #objects: ClusterObject[] = [];
+  readonly #names = new Map<string, StandInName>();
+  #isComplete = true;
+
+  constructor(ports: Pod["ports"], families: ReadonlySet<Family>) {
+    this.#ports = ports;
+    this.#families = families;
+  }
+
+  /** Returns classes; none, and notes it, where they were too many. */
+  some<T>(classes: readonly T[] | undefined): readonly T[] {
+    if (classes === undefined || this.#objects.length + classes.length > MOST) this.#isComplete = false;
+    return this.#isComplete && classes !== undefined ? classes : [];
+  }
+
+  namespace(labels: Labels): string {
+    const name = `drawbridge-new-namespace-${this.#objects.length}`;
+    this.#objects.push(newNamespace(name, labels));
+    return name;
+  }
+
+  pods(
+    { name: namespace, text: place, labels: ofPlace }: Place,
+    classes: readonly Labels[] | undefined,
+    isMinor: (labels: Labels) => boolean,
+  ): void {
+    for (const labels of this.some(classes)) {
+      const words = labelsText(labels);
+      const text = `new pod in ${place}${words === "" ? "" : ` with ${words}`}`;
+      for (const _ of TWO) {
+        const name = `drawbridge-new-pod-${this.#objects.length}`;
+        // Pods have addresses where those of the files do: a block of all addresses is for them, too.
+        const addresses = [...this.#families].map((family) => this.#addresses.addressOf(name, family));
+        const pod: Pod = { ...newPod(namespace, name, labels), ports: this.#ports, addresses };
+        this.#objects.push(pod);
+        const all = { ...labels, ...prefixed(ofPlace ?? {}) };
+        this.#names.set(pod.key, {
+          text,
+          namespace: place,
+          isInFiles: ofPlace === undefined,
+          isMinor: isMinor(labels),
+          labels: all,
+        });
+      }
+    }
+  }
+
+  nodes(classes: readonly Labels[] | undefined): void {
+    for (const labels of this.some(classes)) {
+      const words = labelsText(labels);
+      const node = newNode(`drawbridge-new-node-${this.#objects.length}`, labels);
+      this.#objects.push(node);
+      const text = `new node${words === "" ? "" : ` with ${words}`}`;
+      this.#names.set(node.name, { text, namespace: "", isInFiles: false, isMinor: false, labels });
+    }
+  }
+
+  all(): StandIns {
+    return { objects: this.#objects, names: this.#names, isComplete: this.#isComplete };
+  }
+}
+
+/** Returns labels of a namespace under keys that no pod has. */
+function prefixed(labels: Labels): Labels {
+  return Object.fromEntries(Object.entries(labels).map(([key, value]) => [`namespace ${key}`, value]));
+}
+
+function newNode(name: string, labels: Labels): Node {
+  return {
+    kind: "Node",
+    key: name,
+    name,
+    labels: frozenLabels(Object.entries(labels)),
+    addresses: [],
+    podCidrs: [],
+    isLeaving: false,
+    isNetworkUnavailable: false,
+  };
+}
+
+/** Returns whether several selectors with requirements select labels. */
+function isCombined(selectors: readonly LabelSelector[], labels: Labels): boolean {
+  return selectors.filter((one) => keysOf(one).length > 0 && selects(one, labels)).length > 1;
+}
+
+/** Returns the same function, which computes its result once for equal labels. */
+function rememberedByText(compute: (labels: Labels) => string): (labels: Labels) => string {
+  const results = new Map<string, string>();
+  return (labels) => {
+    const text = JSON.stringify(labels);
+    const known = results.get(text) ?? compute(labels);
+    results.set(text, known);
+    return known;
+  };
+}
+
+function isSamePort(a: Pod["ports"][number], b: Pod["ports"][number]): boolean {
+  return a.name === b.name && a.protocol === b.protocol && a.port === b.port;
+}

@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import { memoryFiles, type Outcome, runCli, matrixLines } from "../../../support/cli/cli.ts";
+
+const SPEC = "{ metadata: { labels: { app: web } }, spec: { containers: [{ name: c, image: i }] } }";
+const workload = (apiVersion: string, kind: string, spec = `{ template: ${SPEC} }`): string =>
+  `---\napiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: { name: web, namespace: shop }\nspec: ${spec}\n`;
+const POLICY = `---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: web, namespace: shop }
+spec: { podSelector: { matchLabels: { app: web } }, ingress: [] }
+`;
+const run = (input: string, ...args: readonly string[]): Promise<Outcome> =>
+  runCli(["policy", ...args, "-f", "a.yaml"], memoryFiles({ "a.yaml": input }));
+
+describe("cli/input: kinds", () => {
+  for (const [apiVersion, kind, spec] of [
+    ["argoproj.io/v1alpha1", "Rollout", undefined],
+    ["apps.openshift.io/v1", "DeploymentConfig", undefined],
+    ["apps.kruise.io/v1alpha1", "CloneSet", undefined],
+    ["serving.knative.dev/v1", "Service", undefined],
+    [
+      "kubevirt.io/v1",
+      "VirtualMachine",
+      "{ template: { metadata: { labels: { app: web } }, spec: { domain: { devices: {} } } } }",
+    ],
+    ["example.org/v1", "Unheard", undefined],
+  ] as const) {
+    it(`READ-20: ${kind} of ${apiVersion} stands for the pods of its template, which policies select`, async () => {
+      const { code, out, err } = await run(workload(apiVersion, kind, spec) + POLICY, "matrix", "-o", "json");
+      assert.equal(code, 0, err);
+      const lines = matrixLines(out)
+        .split("\n")
+        .filter((line) => line.includes(`,shop/${kind.toLowerCase()}/web,`));
+      assert.ok(
+        lines.some((line) => line.startsWith("outside") && !/TCP|all/.test(line)),
+        out,
+      );
+      assert.doesNotMatch(err, /selects none/);
+    });
+  }
+
+  it("READ-20: a StatefulSet stands for as many pods as it has replicas, up to 20, each with its own labels", async () => {
+    const ofPod = (number: number): string =>
+      POLICY.replace("app: web", `statefulset.kubernetes.io/pod-name: web-${number}`);
+    const set = (replicas: number): string =>
+      workload("apps/v1", "StatefulSet", `{ replicas: ${replicas}, template: ${SPEC} }`);
+    const ask = (number: number, input: string): Promise<Outcome> =>
+      run(input, "explain", "--from", "shop/web-0", "--to", `shop/web-${number}`, "--port", "80");
+    assert.equal((await ask(2, set(3) + ofPod(2))).code, 1);
+    assert.equal((await ask(1, set(3) + ofPod(2))).code, 0);
+    assert.equal((await ask(19, set(500) + ofPod(19))).code, 1);
+    assert.equal((await ask(20, set(500) + ofPod(19))).code, 3);
+    assert.doesNotMatch((await run(set(3) + ofPod(2), "lint")).out, /selects-nothing/);
+    assert.match((await run(set(3) + ofPod(2), "matrix", "-o", "json")).out, /shop\/statefulset\/web/);
+  });
+
+  it("READ-20: an OpenShift Template is opened with the values of its parameters", async () => {
+    const template = `apiVersion: template.openshift.io/v1
+kind: Template
+metadata: { name: t }
+labels: { team: x }
+parameters: [{ name: NAME, value: web }, { name: COUNT, value: "1" }]
+objects:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: { name: "\${NAME}", namespace: shop }
+  spec: { replicas: "\${{COUNT}}", template: ${SPEC} }
+`;
+    const { out } = await run(template + POLICY, "matrix", "--by", "pod", "-o", "json");
+    assert.match(matrixLines(out), /^shop\/web_deployment_0,/m);
+    assert.doesNotMatch(out, /web_deployment_1/, "COUNT is a number");
+    const bad = await run(template.replace("replicas:", "replicas: -1, x:"), "matrix");
+    assert.match(bad.err, /^a\.yaml:10: Deployment: spec\.replicas/m, "the line is that of the file");
+  });
+
+  for (const [apiVersion, kind, consequence] of [
+    ["security.istio.io/v1", "AuthorizationPolicy", "Istio may deny what is allowed here"],
+    ["policy.linkerd.io/v1alpha1", "AuthorizationPolicy", "Linkerd may deny what is allowed here"],
+    ["cilium.io/v2", "CiliumEnvoyConfig", "Cilium may lead connections elsewhere"],
+  ] as const) {
+    it(`READ-20: ${kind} of ${apiVersion} is named, with what is not answered without it`, async () => {
+      const { code, err } = await run(workload("apps/v1", "Deployment") + workload(apiVersion, kind, "{}"), "matrix");
+      assert.equal(code, 0);
+      assert.match(err, new RegExp(`^a\\.yaml:7: ${kind} shop/web: not read; ${consequence}$`, "m"));
+    });
+  }
+});
+
+describe("cli/input: an object that occurs twice", () => {
+  const namespace = (labels: string): string =>
+    `---\napiVersion: v1\nkind: Namespace\nmetadata: { name: shop, labels: { ${labels} } }\n`;
+  for (const [what, again] of [
+    ["a Namespace", namespace("a: b")],
+    ["a policy", POLICY],
+    ["a workload", workload("apps/v1", "Deployment")],
+    ["a Service", workload("v1", "Service", "{ ports: [{ port: 80 }], clusterIP: 10.0.0.1 }")],
+  ] as const) {
+    it(`READ-21: ${what} with the same content is read once, with a note`, async () => {
+      const { code, err } = await run(again + again, "matrix");
+      assert.equal(code, 0, err);
+      assert.match(err, /also in a\.yaml:2 with the same content, and so read once/);
+      const other = await run(
+        again + again.replace(/labels: \{ a: b|ingress: \[\]|app: web|port: 80/, (text) => `${text.slice(0, -1)}7`),
+        "matrix",
+      );
+      assert.equal(other.code, 3, "other content is an error");
+    });
+  }
+});

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+
+const EXPORTER = `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: exporter, namespace: monitoring }
+spec: { template: { metadata: { labels: { app.kubernetes.io/name: exporter } }, spec: { containers: [{ name: c, image: i }] } } }
+`;
+const policy = (labels: string): string => `---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: exporter, namespace: monitoring }
+spec: { podSelector: { matchLabels: { app.kubernetes.io/name: exporter } }, ingress: [{ from: [{ podSelector: { matchLabels: { ${labels} } } }], ports: [{ port: 8080 }] }] }
+`;
+const resource = (kind: string): string =>
+  `---\napiVersion: monitoring.coreos.com/v1\nkind: ${kind}\nmetadata: { name: main, namespace: monitoring }\n`;
+
+describe("cli/policy/lint: pods that an operator creates from an object of the files", () => {
+  for (const [kind, labels] of [
+    ["Prometheus", "app.kubernetes.io/name: prometheus"],
+    ["Alertmanager", "alertmanager: main"],
+    ["ThanosRuler", "app.kubernetes.io/name: thanos-ruler"],
+    ["Prometheus", "app.kubernetes.io/name: prometheus, app.kubernetes.io/part-of: stack"],
+  ] as const) {
+    it(`LINT-36: a peer with ${labels} is information where the files have a ${kind}, and a warning without it`, async () => {
+      const lint = async (text: string): Promise<number> =>
+        (await runCli(["policy", "lint", "-f", "a.yaml"], memoryFiles({ "a.yaml": text }))).code;
+      assert.equal(await lint(resource(kind) + EXPORTER + policy(labels)), 0);
+      assert.equal(await lint(EXPORTER + policy(labels)), 1);
+      assert.equal(await lint(resource("Grafana") + EXPORTER + policy(labels)), 1);
+    });
+  }
+});

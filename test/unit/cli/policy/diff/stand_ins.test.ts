@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { storeOf as storeOfObjects } from "../../../../../cli/cluster/policy_objects.ts";
+import { diffPolicies } from "../../../../../cli/policy/diff/diff.ts";
+import { changeKey } from "../../../../../cli/policy/diff/pair_change.ts";
+import { standInsFor } from "../../../../../cli/policy/stand_ins.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { ClusterObject, Pod } from "../../../../../objects/model.ts";
+import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
+import { hasLongForm } from "../../../../support/long_form.ts";
+import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
+import { manifestsOf, type RawCluster } from "../../../../support/policy/raw_cluster.ts";
+
+const PAIRS = hasLongForm("1,000 random changes in place of 10") ? 1000 : 10;
+
+const workload = (name: string): string => `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: ${name}, namespace: shop }
+spec: { selector: { matchLabels: { app: ${name} } }, template: { metadata: { labels: { app: ${name} } }, spec: { containers: [{ name: c, image: i }] } } }
+`;
+const policy = (spec: string, kind = "NetworkPolicy", version = "networking.k8s.io/v1"): string =>
+  `---\napiVersion: ${version}\nkind: ${kind}\nmetadata: { name: p${kind === "NetworkPolicy" ? ", namespace: shop" : ""} }\nspec: ${spec}\n`;
+const DB = workload("db");
+const ingress = (peer: string, ports = "[{ port: 5432 }]"): string =>
+  policy(`{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [${peer}], ports: ${ports} }] }`);
+const egress = (peer: string): string =>
+  policy(`{ podSelector: { matchLabels: { app: db } }, policyTypes: [Egress], egress: [{ to: [${peer}] }] }`);
+const clusterPolicy = (rule: string): string =>
+  policy(
+    `{ tier: Admin, priority: 1, subject: { namespaces: {} }, ${rule} }`,
+    "ClusterNetworkPolicy",
+    "policy.networking.k8s.io/v1alpha2",
+  );
+const named = (name: string): string =>
+  `{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: ${name} } } }`;
+
+/** Returns the exit code and the first words of each change. */
+async function diff(old: string, young: string): Promise<readonly (string | number)[]> {
+  const files = memoryFiles({ "a.yaml": old, "b.yaml": young });
+  const { code, out } = await runCli(["policy", "diff", "a.yaml", "b.yaml"], files);
+  const dryRun = await runCli(["policy", "dry-run", "-f", "b.yaml", "--against", "a.yaml"], files);
+  assert.equal(dryRun.code, code, dryRun.out);
+  return [code, ...out.split("\n").filter((line) => /^(added|removed|no )/.test(line))];
+}
+
+describe("cli/policy/diff: what is in no file", () => {
+  const own = ingress("{ podSelector: {} }");
+  const dns = "{ podSelector: { matchLabels: { k8s-app: kube-dns } }, namespaceSelector: {} }";
+  const nobody = ingress("{ podSelector: { matchLabels: { role: none } } }");
+  for (const [what, old, young, ...expected] of [
+    [
+      "all namespaces are admitted",
+      DB + own,
+      DB + ingress("{ namespaceSelector: {} }"),
+      "added new pod in any other namespace -> shop/deployment/db: 5432/TCP",
+    ],
+    [
+      "a namespace in no file is cut",
+      DB + ingress(`{ podSelector: {} }, ${named("monitoring")}`),
+      DB + own,
+      "removed new pod in a namespace with kubernetes.io/metadata.name=monitoring -> shop/deployment/db: 5432/TCP",
+    ],
+    [
+      "DNS in no file is cut",
+      DB + egress(`{ podSelector: {} }, ${dns}`),
+      DB + egress("{ podSelector: {} }"),
+      "removed shop/deployment/db -> new pod in any other namespace with k8s-app=kube-dns: all",
+    ],
+    [
+      "pods of the namespace with a label are admitted",
+      DB + nobody,
+      DB + ingress("{ podSelector: { matchLabels: { role: client } } }"),
+      "added new pod in shop with role=client -> shop/deployment/db: 5432/TCP",
+      "removed new pod in shop with role=none -> shop/deployment/db: 5432/TCP",
+    ],
+    [
+      "a port's name is admitted that no pod has",
+      DB + own,
+      DB + ingress("{ podSelector: {} }", "[{ port: 5432 }, { port: sql }]"),
+      "added new pod in shop, shop/deployment/db -> new pod in shop with app=db: 60001/TCP",
+    ],
+    [
+      "there are policies and no workloads",
+      own,
+      nobody,
+      "removed new pod in shop -> new pod in shop with app=db: 5432/TCP",
+    ],
+    [
+      "nodes in no file are denied",
+      DB + clusterPolicy("egress: []"),
+      DB + clusterPolicy("egress: [{ action: Deny, to: [{ nodes: { matchLabels: { a: b } } }] }]"),
+      "removed new pod in any other namespace, shop/deployment/db -> new node with a=b, outside 224.0.0.0/4, outside 255.255.255.255/32, outside fe80::/10, outside ff00::/8: all",
+    ],
+    [
+      "pods of a labelled namespace are admitted before a second policy",
+      DB + own + clusterPolicy("ingress: []"),
+      DB + own + clusterPolicy(`ingress: [{ action: Accept, from: [{ namespaces: { matchLabels: { team: x } } }] }]`),
+      "added new pod in a namespace with team=x -> shop/deployment/db: all",
+    ],
+  ] as const) {
+    it(`DIFF-11: ${what}: diff and dry-run name the change of new pods, with exit code 1`, async () => {
+      const [code, ...lines] = await diff(old, young);
+      assert.equal(code, 1);
+      assert.deepEqual(new Set(lines), new Set(expected));
+    });
+  }
+
+  it("DIFF-11: equal policies in another order or under other names of files have no difference, and exit code 0", async () => {
+    const two = own + egress(dns).replace("name: p", "name: q");
+    assert.deepEqual(await diff(DB + two, egress(dns).replace("name: p", "name: q") + own + DB), [
+      0,
+      "no difference in what may be sent",
+    ]);
+  });
+
+  it("DIFF-11: where the policies tell too many kinds of new pods apart, the exit code is 3 unless there is a difference", async () => {
+    const many = Array.from({ length: 11 }, (_, i) => `{ podSelector: { matchLabels: { l${i}: x } } }`).join();
+    const same = ingress(many).replace("name: p", "name: q");
+    const open = policy("{ podSelector: { matchLabels: { app: web } }, ingress: [{}] }");
+    assert.deepEqual(await diff(DB + same, DB + same + open), [3, "no difference in what may be sent"]);
+    assert.equal((await diff(DB + same, DB + same + open.replace("[{}]", "[]") + workload("web")))[0], 1);
+  });
+
+  it("DIFF-11: a pod with any labels in any namespace changes as one of the stand-ins or of the pods in files does", function () {
+    this.timeout(600_000);
+    let changed = 0;
+    fc.assert(
+      fc.property(policyCases, policyCases, fc.nat(), ({ cluster: first }, { cluster: second }, seed) => {
+        const young: RawCluster = {
+          ...first,
+          networkPolicies: second.networkPolicies.slice(0, 1 + (seed % 3)).concat(first.networkPolicies.slice(1)),
+        };
+        const [before, after] = [first, young].map(objectsOf);
+        assert.ok(before !== undefined && after !== undefined);
+        const standIns = standInsFor(before, after);
+        const model = standIns.objects.find((one): one is Pod => one.kind === "Pod");
+        if (!standIns.isComplete || model === undefined) return;
+        const strangers = objectsOf(second)
+          .filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork)
+          .map((pod, i): Pod => {
+            const addresses = model.addresses.map((address) =>
+              parseAddress(typeof address === "bigint" ? `100::1:${i + 1}` : `241.0.0.${i + 1}`),
+            );
+            return {
+              ...model,
+              namespace: pod.namespace,
+              name: `stranger-${i}`,
+              key: `${pod.namespace}/stranger-${i}`,
+              labels: pod.labels,
+              addresses,
+            };
+          });
+        const sides = [before, after].map((objects) =>
+          buildPolicyIndex(storeOfObjects([...objects, ...standIns.objects, ...strangers])),
+        );
+        const [was, is] = sides;
+        assert.ok(was !== undefined && is !== undefined);
+        const { changes } = diffPolicies({ before: was, after: is }, "pod");
+        const isStranger = (name: string): boolean => name.includes("/stranger-");
+        const effects = new Map<string, string[]>();
+        for (const { from, to, change } of changes) {
+          for (const [end, other, way] of [
+            [from, to, "to"],
+            [to, from, "from"],
+          ] as const) {
+            if (
+              end.kind !== "pods" ||
+              isStranger(other.name) ||
+              other.name.includes("drawbridge-new") ||
+              other.kind !== "pods"
+            )
+              continue;
+            effects.set(end.name, [...(effects.get(end.name) ?? []), `${way} ${other.name} ${changeKey(change)}`]);
+          }
+        }
+        const known = new Set(
+          [...effects].filter(([name]) => !isStranger(name)).map(([, all]) => all.toSorted().join("\n")),
+        );
+        for (const [name, all] of effects) {
+          if (!isStranger(name)) continue;
+          changed++;
+          assert.ok(known.has(all.toSorted().join("\n")), `${name}: ${all.join("; ")}`);
+        }
+      }),
+      { numRuns: PAIRS },
+    );
+    assert.ok(changed > PAIRS, `${changed} pods changed`);
+  });
+});
+
+function objectsOf(cluster: RawCluster): readonly ClusterObject[] {
+  const { namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies } = storeOf(manifestsOf(cluster));
+  return [namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies].flatMap((all): readonly ClusterObject[] => [
+    ...all.values(),
+  ]);
+}

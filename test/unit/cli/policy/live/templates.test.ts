@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+
+const WORKLOADS = [
+  ["apps/v1", "Deployment", "web"],
+  ["apps/v1", "StatefulSet", "db"],
+  ["apps/v1", "DaemonSet", "agent"],
+  ["batch/v1", "Job", "load"],
+]
+  .map(
+    ([apiVersion, kind, name]) => `---
+apiVersion: ${apiVersion}
+kind: ${kind}
+metadata: { name: ${name}, namespace: shop }
+spec: { selector: { matchLabels: { app: ${name} } }, template: { metadata: { labels: { app: ${name} } }, spec: { restartPolicy: Always, containers: [{ name: c, image: i }] } } }
+`,
+  )
+  .join("");
+const DENY = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: db, namespace: shop }
+spec: { podSelector: { matchLabels: { app: db } } }
+`;
+const flow = (from: object, to: string, port = 5432): string =>
+  `${JSON.stringify({ from, to: { workload: to }, protocol: "TCP", port, verdict: "allowed", observedAt: "from", firstSeen: "2026-11-01T00:00:00Z", lastSeen: "2026-11-02T00:00:00Z", count: 3, open: 1, bytes: 100 })}\n`;
+
+const dryRun = (ledger: string, ...args: readonly string[]): Promise<Outcome> =>
+  runCli(
+    ["policy", "dry-run", "-f", "deny.yaml", "--against", "a.yaml", "--ledger", "flows.jsonl", ...args],
+    memoryFiles({ "a.yaml": WORKLOADS, "deny.yaml": DENY, "flows.jsonl": ledger }),
+  );
+const suggest = (ledger: string, namespace = "shop"): Promise<Outcome> =>
+  runCli(
+    ["policy", "suggest", "-n", namespace, "-f", "a.yaml", "--ledger", "flows.jsonl"],
+    memoryFiles({ "a.yaml": WORKLOADS, "flows.jsonl": ledger }),
+  );
+
+describe("cli/policy/live: ledgers with workloads whose pods are not in the files", () => {
+  for (const [what, from] of [
+    ["a Deployment", { workload: "shop/deployment/web" }],
+    ["a StatefulSet with itself", { workload: "shop/statefulset/db" }],
+    ["a DaemonSet", { workload: "shop/daemonset/agent" }],
+    ["a Job", { workload: "shop/job/load" }],
+    ["the outside", { outside: "203.0.113.0/24" }],
+  ] as const) {
+    it(`DRYRUN-09: a flow of ${what} to a template's pods is judged, and its cut is exit code 1`, async () => {
+      const { code, out } = await dryRun(flow(from, "shop/statefulset/db"));
+      assert.equal(code, 1);
+      assert.match(out, /^of [12] connections? [12] would be cut$/m);
+      const json = await dryRun(flow(from, "shop/statefulset/db"), "-o", "json");
+      assert.doesNotMatch(json.out, /"(240\.|100::)/, "no stand-in's address is shown");
+    });
+  }
+
+  it("DRYRUN-09: where nothing of a ledger can be judged, the exit code is 3", async () => {
+    const { code, err } = await dryRun(flow({ workload: "shop/deployment/gone" }, "shop/deployment/lost"));
+    assert.equal(code, 3);
+    assert.match(err, /no pod or node has this name[^]*--ledger: none of its flows could be judged/);
+    assert.equal((await dryRun("")).code, 3);
+    assert.equal((await dryRun(flow({ workload: "shop/deployment/web" }, "shop/daemonset/agent"))).code, 0);
+  });
+
+  it("SUGGEST-11: flows of templates' pods become rules with DNS that is not in the input, and a note says so", async () => {
+    const { code, out, err } = await suggest(flow({ workload: "shop/deployment/web" }, "shop/statefulset/db"));
+    assert.equal(code, 0);
+    assert.match(
+      out,
+      /name: observed-db[^]*?ingress:\n +- from:\n +- podSelector:\n +matchLabels:\n +app: web\n +ports:\n +- protocol: TCP\n +port: 5432/,
+    );
+    assert.equal(out.match(/k8s-app: kube-dns/g)?.length, 4);
+    assert.match(err, /may ask the cluster's DNS, seen or not; it is not in the input/);
+  });
+
+  it("SUGGEST-11: without a flow of the namespace nothing is suggested, and the exit code is 3", async () => {
+    for (const outcome of [
+      await suggest(""),
+      await suggest(flow({ workload: "shop/deployment/web" }, "shop/statefulset/db"), "other"),
+    ]) {
+      assert.deepEqual([outcome.code, outcome.out], [3, ""]);
+      assert.match(outcome.err, /no flow of namespace (shop|other) was seen and no object asks for one/);
+    }
+  });
+});
