@@ -62,6 +62,8 @@ const layout = {
   },
   attributes: {
     destination: [1, address],
+    packetSource: [2, address],
+    inputInterface: [3, u32],
     outputInterface: [4, u32],
     gateway: [5, address],
     priority: [6, u32],
@@ -149,14 +151,23 @@ export function dumpRoutes(family: Family): Request {
   return request("list routes", { type: RTM_GETROUTE, flags: 0, layout }, { family: addressFamilyNumber(family) }, {});
 }
 
+/** A packet to look up: of the node itself, or one that arrives by a link. */
+export interface LookedUp {
+  /** Undefined where the kernel chooses. */
+  readonly source?: Address | undefined;
+  /** The index of the link by which it arrives. */
+  readonly inputInterface?: number | undefined;
+}
+
 /** Returns the request for the route that a packet to this address would take. */
-export function lookUpRoute(destination: Address): Request {
+export function lookUpRoute(destination: Address, { source, inputInterface }: LookedUp = {}): Request {
   const family = familyOf(destination);
+  const sourceLength = source === undefined ? 0 : bitsOf(family);
   return request(
     () => `look up route to ${formatAddress(destination)}`,
     { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
-    { family: addressFamilyNumber(family), destinationLength: bitsOf(family) },
-    { destination },
+    { family: addressFamilyNumber(family), destinationLength: bitsOf(family), sourceLength },
+    { destination, packetSource: source, inputInterface },
   );
 }
 

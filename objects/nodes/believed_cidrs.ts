@@ -33,10 +33,8 @@ export function believedCidrs(
   const refuse = (node: string, cidr: Cidr, why: string): void =>
     tell(problems, node, `Node ${node}: pod CIDR ${formatCidr(cidr)} ${why}; it is not used`);
   const lost = new Set(sorted.filter((node) => isLost(node, now)).map(({ name }) => name));
-  const reached = firstAddresses(
-    sorted.filter(({ name }) => !lost.has(name)),
-    earlier,
-  );
+  const ready = sorted.filter(({ name }) => !lost.has(name));
+  const reached = firstAddresses(ready, earlier);
   const whyUnfit = (node: string, cidr: Cidr, hadIt: boolean): string | undefined => {
     const unfit = unfitForPods(cidr);
     if (unfit !== undefined || node === nodeName) return unfit;

@@ -31,9 +31,9 @@ export function keptNode(
   );
   const [first] = earlier;
   const all = [...now, ...kept];
-  const isOrdered = first === undefined || all[0] === undefined || familyOf(all[0]) === familyOf(first);
-  const stays = first !== undefined && all.some((address) => familyOf(address) === familyOf(first));
-  if (kept.length === 0 && (isOrdered || !stays)) return undefined;
+  const rank = (address: Address): number => Number(first === undefined || familyOf(address) !== familyOf(first));
+  const isOrdered = all[0] === undefined || rank(all[0]) === Math.min(...all.map(rank));
+  if (kept.length === 0 && isOrdered) return undefined;
   const addresses = [...named.addresses, ...kept.map((address) => ({ type: "InternalIP", address }) as const)].sort(
     (a, b) => rank(a.address) - rank(b.address),
   );
@@ -42,8 +42,4 @@ export function keptNode(
       ? "names its InternalIPs in another order; the family that was first stays first until policyd restarts"
       : `names no InternalIP of IPv${kept.map(familyOf).join(" and IPv")} any more; ${kept.map(formatAddress).join(", ")} stays in use until it does`;
   return Object.freeze({ node: { ...named, addresses }, named, kept, problem: `Node ${named.name}: ${what}` });
-
-  function rank(address: Address): number {
-    return first !== undefined && familyOf(address) === familyOf(first) ? 0 : 1;
-  }
 }

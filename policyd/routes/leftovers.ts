@@ -5,36 +5,29 @@ import type { Peers } from "./peers.ts";
 import type { KernelState, Step } from "./route_kernel/kernel_state.ts";
 import type { RouteOptions } from "./surroundings.ts";
 
-/** Whether a network of the bridge is where pods of some node now belong, so that its route would lead them astray. */
-export function isInTheWay(network: Cidr, { own, others }: Pick<Peers, "own" | "others">): boolean {
-  const isGateway = own?.podCidrs.some((cidr) => formatCidr(gatewayOf(cidr)) === formatCidr(network)) === true;
-  return !isGateway && [...others, ...(own === undefined ? [] : [own])].some(({ podCidrs }) => podCidrs.some(overlaps));
-
-  function overlaps(cidr: Cidr): boolean {
-    return doOverlap(cidr, network);
-  }
-}
-
 /**
  * Returns the steps that take gateways of earlier pod CIDRs from the bridge (STATE-08). Such an address is the first of
  * its network, as ADDs give it, in a pod CIDR that this node or another has now, and no record of a pod needs it. It
  * stays where the kernel would remove others with it: those of the same network (secondary addresses, ifa_flags).
  */
 export function leftoverSteps(
-  peers: Pick<Peers, "own" | "others">,
+  { own, others }: Pick<Peers, "own" | "others">,
   { bridge, uses }: RouteOptions,
   { links, addresses }: KernelState,
 ): readonly Step[] {
   const index = links.find(({ name }) => name === bridge)?.index;
   if (index === undefined || uses === undefined) return [];
+  const gateways = new Set((own?.podCidrs ?? []).map((cidr) => formatCidr(gatewayOf(cidr))));
+  const podCidrs = [...others, ...(own === undefined ? [] : [own])].flatMap((node) => node.podCidrs);
+  const isInTheWay = (network: Cidr): boolean =>
+    !gateways.has(formatCidr(network)) && podCidrs.some((cidr) => doOverlap(cidr, network));
   const ofBridge = addresses.filter((one) => one.index === index);
-  const networkOf = ({ address, prefixLength }: Cidr): string =>
-    formatCidr({ address: networkAddress({ address, prefixLength }), prefixLength });
+  const networkOf = (cidr: Cidr): string => formatCidr({ ...cidr, address: networkAddress(cidr) });
   return ofBridge
     .map(({ address }) => address)
     .filter((address) => formatCidr(gatewayOf(address)) === formatCidr(address))
     .filter((address) => ofBridge.filter((one) => networkOf(one.address) === networkOf(address)).length === 1)
-    .filter((address) => isInTheWay(address, peers) && !uses(address))
+    .filter((address) => isInTheWay(address) && !uses(address))
     .map((address) => ({ type: "delete-address", index, address }));
 }
 

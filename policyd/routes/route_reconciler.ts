@@ -15,6 +15,7 @@ import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
 import type { RouteKernel, Step } from "./route_kernel/kernel_state.ts";
 import { leftoverSteps } from "./leftovers.ts";
+import { astray, withOutward } from "./lookups.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";
@@ -78,6 +79,8 @@ export class RouteReconciler implements ObjectConsumer {
   /** Whether the kernel has the desired state, apart from changes that it still has to report. */
   #isInForce = false;
   #podMtu: number | undefined;
+  /** Packets that other programs' rules lead elsewhere, as of the last pass. */
+  #astray: readonly string[] = [];
   #mtuFollower: () => void = () => {};
   #isSynced = false;
   #isStopped = false;
@@ -280,6 +283,7 @@ export class RouteReconciler implements ObjectConsumer {
       const refused = new Set<string>();
       this.#carryOut(leftovers, refused);
       if (leftovers.length > 0) state = yield* kernel.read();
+      state = withOutward(peers, state, kernel);
       const plan = yield* planRoutes(peers, options, state);
       if ("unknown" in plan) {
         this.#view = viewOf(state, undefined);
@@ -295,7 +299,7 @@ export class RouteReconciler implements ObjectConsumer {
         if (steps.length === 0) break;
         this.#carryOut(steps, refused);
         done.push(...steps);
-        state = yield* kernel.read();
+        state = withOutward(peers, yield* kernel.read(), kernel);
       }
       this.#view = viewOf(state, made);
       const entries = yield* entrySteps(desiredEntries(plan, frame), state);
@@ -306,6 +310,7 @@ export class RouteReconciler implements ObjectConsumer {
       const removal = removalSteps(frame, state);
       this.#carryOut(removal, refused);
       if (removal.length > 0) this.#view = viewOf(yield* kernel.read(), made);
+      this.#astray = astray(plan, peers.others, state, kernel);
       this.#report.done([...done, ...entries, ...removal]);
       this.#tell(refused);
       return refused.size > 0;
@@ -335,6 +340,6 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   #tell(refused: ReadonlySet<string>): void {
-    this.#report.tell([...standingProblems(this.#parts.judge.judged, this.#view), ...refused]);
+    this.#report.tell([...standingProblems(this.#parts.judge.judged, this.#view), ...this.#astray, ...refused]);
   }
 }

@@ -136,15 +136,19 @@ function linksWith(address: Address, { addresses, links }: KernelState): readonl
   return links.filter(({ index, name, up }) => up && name !== TUNNEL.name && indexes.includes(index));
 }
 
-/** Returns the link that has an address, or the default route's link where only loopback has it. */
+/**
+ * Whether packets from an address leave by other links than its own: only loopback or a link without a link layer, as a
+ * dummy link, has it.
+ */
+export function leavesElsewhere(address: Address, state: KernelState): boolean {
+  return linksWith(address, state).every(({ hasLinkLayer }) => !hasLinkLayer);
+}
+
+/** Returns the link by which packets from an address leave; of several the one with the smallest MTU. */
 function underlayOf(address: Address, state: KernelState): NodeLink | undefined {
   const having = linksWith(address, state);
-  const link = having.find(({ name }) => name !== LOOPBACK_LINK);
-  if (link !== undefined || having.length === 0) return link;
-  const family = familyOf(address);
-  const defaults = state.routes
-    .filter((route) => route.table === MAIN_TABLE && route.family === family && route.destination === undefined)
-    .sort((a, b) => a.priority - b.priority);
-  const indexes = defaults.map(({ outputInterface }) => outputInterface);
-  return state.links.find(({ index, name, up }) => up && name !== LOOPBACK_LINK && index === indexes[0]);
+  const { outward = [] } = state;
+  const leaving = state.links.filter(({ index, name, up }) => up && name !== LOOPBACK_LINK && outward.includes(index));
+  const [link] = leaving.toSorted((a, b) => a.mtu - b.mtu);
+  return having.length === 0 ? undefined : (link ?? having.find(({ name }) => name !== LOOPBACK_LINK));
 }

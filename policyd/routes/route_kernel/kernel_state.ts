@@ -4,7 +4,7 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../../kernel/route/forwarding_entry.ts";
 import type { InterfaceAddress } from "../../../kernel/route/interface_address.ts";
-import type { Route } from "../../../kernel/route/route.ts";
+import type { LookedUp, Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
 import type { Slices } from "../../lib/sliced_work.ts";
@@ -55,7 +55,12 @@ export interface KernelState {
   /** Whether IPv6 is on (net.ipv6.conf.all.disable_ipv6). */
   readonly hasIpv6: boolean;
   readonly tunnel: TunnelState | undefined;
+  /** The links by which packets from the node's own address leave to other nodes, where that address is on none. */
+  readonly outward?: readonly number[];
 }
+
+/** A packet whose way is asked for. */
+export type Lookup = LookedUp & { readonly destination: Address };
 
 /** A route of ours; its protocol and metric are those that `isOurs` (numbers.ts) checks. */
 export interface OwnRoute {
@@ -117,5 +122,7 @@ export interface RouteKernel {
    * @throws DrawbridgeError when the kernel does not answer
    */
   apply(steps: readonly Step[]): readonly DrawbridgeError[];
+  /** Returns the index of the link by which each packet leaves; undefined for one that the kernel would not send. */
+  lookUp(packets: readonly Lookup[]): readonly (number | undefined)[];
   close(): void;
 }

@@ -24,8 +24,10 @@ import {
   deleteRoute,
   dumpRoutes,
   type FoundRoute,
+  lookUpRoute,
   MAIN_TABLE,
   newRoute,
+  parseRouteOfAnyTable,
   parseRouteOrDiscard,
   replaceRoute,
   type Route,
@@ -40,7 +42,7 @@ import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../../kernel/sysctl.ts";
 import { atOnce, type Slices } from "../../lib/sliced_work.ts";
-import type { KernelState, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
+import type { KernelState, Lookup, OwnRoute, RouteKernel, Step, TunnelNeighbour, TunnelState } from "./kernel_state.ts";
 import { PODS_TABLE, ROUTE_PRIORITY } from "../own_routes.ts";
 import { TUNNEL } from "../tunnel.ts";
 
@@ -250,6 +252,11 @@ class NetlinkRouteKernel implements RouteKernel {
       // A node that forwards, as all of ours do, accepts none by default either.
       if (!(error instanceof DrawbridgeError)) throw error;
     }
+  }
+
+  lookUp(packets: readonly Lookup[]): readonly (number | undefined)[] {
+    const replies = this.#socket.batch(packets.map((packet) => lookUpRoute(packet.destination, packet)));
+    return replies.map(({ messages: [message] }) => message && parseRouteOfAnyTable(message)?.outputInterface);
   }
 
   close(): void {

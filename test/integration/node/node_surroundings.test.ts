@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
+import { UPLINK } from "../../lab/topology.ts";
+import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, flow, RouteLab, until } from "../../support/routes/route_lab.ts";
+import { FAMILIES, flow, RouteLab, until, untilProblem } from "../../support/routes/route_lab.ts";
 
 describe("a node in surroundings that are not simple", function () {
   this.timeout(300_000);
@@ -52,6 +54,95 @@ describe("a node in surroundings that are not simple", function () {
     });
   }
 
+  const GATEWAYS = ["198.51.100.254", "198.51.100.253"];
+  const hops = (): string[] => GATEWAYS.flatMap((via) => ["nexthop", "via", via, "dev", UPLINK, "onlink"]);
+  for (const [what, link, routes] of [
+    ["loopback, with two default gateways", "lo", () => [["route", "replace", "default", ...hops()]]],
+    [
+      "a link without a link layer, with two default gateways",
+      "tun9",
+      () => [["route", "replace", "default", ...hops()]],
+    ],
+    [
+      "loopback, with a nexthop object",
+      "lo",
+      () => [
+        ["nexthop", "replace", "id", "9", "via", GATEWAYS[0] ?? "", "dev", UPLINK, "onlink"],
+        ["route", "replace", "default", "nhid", "9"],
+      ],
+    ],
+    [
+      "loopback, with routes of a BGP daemon to each node and no default route",
+      "lo",
+      () => [
+        ["route", "replace", "198.51.100.0/24", "dev", UPLINK],
+        ...[1, 2].map((host) => ["route", "replace", `192.0.2.${host}`, ...hops()]),
+      ],
+    ],
+  ] as const) {
+    it(`WAY-04: a node whose address is on ${what} has its tunnel, and its pods the MTU of the link that leads to the nodes`, async () => {
+      const { node } = on.nodes[2].wired;
+      const ip = (...args: readonly string[]) => node.exec("ip", [...args]);
+      const hasMtu = (mtu: number) => () => ip("link", "show", TUNNEL.name).includes(`mtu ${mtu} `);
+      if (link !== "lo") {
+        ip("tuntap", "add", "dev", link, "mode", "tun");
+        ip("link", "set", link, "up");
+      }
+      on.router.exec("ip", ["address", "replace", `${GATEWAYS[1]}/24`, "dev", "to-node3"]);
+      ip("address", "add", "198.51.100.3/32", "dev", link);
+      ip("address", "del", "198.51.100.3/24", "dev", UPLINK);
+      for (const args of routes()) ip(...args);
+      ip("link", "set", UPLINK, "mtu", "1400");
+      await until(hasMtu(1350), () => `${on.describe()}\n${JSON.stringify(daemons[2]?.status())}`);
+      await on.untilPodsReachPods();
+      ip("link", "set", UPLINK, "mtu", "1500");
+      ip("address", "add", "198.51.100.3/24", "dev", UPLINK);
+      ip("address", "del", "198.51.100.3/32", "dev", link);
+      ip("route", "flush", "root", "192.0.2.0/24");
+      ip("route", "replace", "default", "via", GATEWAYS[0] ?? "");
+      await until(hasMtu(1450), () => on.describe());
+      await untilWell();
+    });
+  }
+
+  for (const [what, rule, route, report] of [
+    [
+      "from the node's address",
+      ["from", "192.0.2.2"],
+      ["default", "via", "192.0.2.254"],
+      /the node's packets to its pods leave by uplink/,
+    ],
+    [
+      "from the bridge",
+      ["iif", LAB_BRIDGE],
+      ["10.244.3.0/24", "via", "192.0.2.254"],
+      /packets of pods to pods of Node node3 leave by uplink/,
+    ],
+    [
+      "of every packet, as of a mesh VPN",
+      [],
+      ["10.244.0.0/16", "dev", UPLINK],
+      /packets of pods of Node node1 to pods here leave by uplink/,
+    ],
+    [
+      "from the uplink",
+      ["iif", UPLINK],
+      ["fd00:244:2::/64", "via", "2001:db8:2::254"],
+      /packets of pods of Node node1 to pods here leave by uplink/,
+    ],
+  ] as const) {
+    it(`WAY-05: a rule ${what} that leads pods' packets away is reported while it is there`, async () => {
+      const [, { wired }] = on.nodes;
+      const family = route[0].includes(":") ? "-6" : "-4";
+      wired.node.exec("ip", [family, "route", "add", ...route, "table", "500"]);
+      wired.node.exec("ip", [family, "rule", "add", ...rule, "lookup", "500", "pref", "50"]);
+      await untilProblem(daemons[1] ?? assert.fail(), report);
+      wired.node.exec("ip", [family, "rule", "del", "pref", "50"]);
+      wired.node.exec("ip", [family, "route", "flush", "table", "500"]);
+      await untilWell();
+    });
+  }
+
   it("D14: pods reach pods without a gap while a controller reports Nodes without addresses or in another order", async () => {
     const before = on.describe();
     const [v4, v6] = FAMILIES.map((family) => ({
@@ -72,31 +163,25 @@ describe("a node in surroundings that are not simple", function () {
   });
 
   it("STATE-08: a node that gets the pod CIDR which another node had before is reached from there", async () => {
-    const { node } = on.nodes[1].wired;
+    const [, { wired: here, pod }, { wired: there }] = on.nodes;
     const further = { 4: "10.244.9.1", 6: "fd00:244:9::1" } as const;
     for (const family of FAMILIES) {
-      const length = family === 4 ? "24" : "64";
-      node.exec("ip", [
+      const [own, host] = family === 4 ? [24, 32] : [64, 128];
+      const add = (length: number, device: string) => [
         "address",
         "add",
         `${further[family]}/${length}`,
         "dev",
-        LAB_BRIDGE,
+        device,
         ...(family === 6 ? ["nodad"] : []),
-      ]);
-      on.nodes[2].wired.node.exec("ip", [
-        "address",
-        "add",
-        `${further[family]}/${family === 4 ? 32 : 128}`,
-        "dev",
-        "lo",
-      ]);
+      ];
+      here.node.exec("ip", add(own, LAB_BRIDGE));
+      there.node.exec("ip", add(host, "lo"));
+      on.prober.listen("tcp", { namespace: there.node, address: parseAddress(further[family]), port: 8080 });
     }
-    on.prober.listen("tcp", { namespace: on.nodes[2].wired.node, address: parseAddress(further[4]), port: 8080 });
-    on.prober.listen("tcp", { namespace: on.nodes[2].wired.node, address: parseAddress(further[6]), port: 8080 });
     const podCIDRs = ["10.244.9.0/24", "fd00:244:9::/64"];
     on.put("nodes.json", on.nodeList({ node3: { spec: { podCIDRs } } }));
-    await on.untilReached(FAMILIES.map((family) => flow(on.nodes[1].pod, parseAddress(further[family]))));
+    await on.untilReached(FAMILIES.map((family) => flow(pod, parseAddress(further[family]))));
     await untilWell();
   });
 });

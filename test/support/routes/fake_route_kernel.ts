@@ -39,6 +39,10 @@ export class FakeRouteKernel implements RouteKernel {
     return this.state;
   }
 
+  lookUp(): readonly undefined[] {
+    return [];
+  }
+
   apply(steps: readonly Step[]): readonly DrawbridgeError[] {
     this.steps.push(...steps);
     return steps.flatMap((step) => {

@@ -50,6 +50,13 @@ describe("objects/nodes: passing reports", () => {
     assert.deepEqual(addressesOf("a"), ["192.0.2.1", "2001:db8::1"]);
   });
 
+  it("D14: a Node that names addresses of both families in turn, or only those of the other one, is not in another order", () => {
+    const { set, addressesOf, problems } = world(node("b", [V4, V6], CIDRS), node("d", ["192.0.2.4"], []));
+    set(node("b", [V4, V6, "192.0.2.9"], CIDRS), node("c", ["192.0.2.4"], []), node("d", ["2001:db8::4"], []));
+    assert.deepEqual([addressesOf("b"), addressesOf("d")], [[V4, V6, "192.0.2.9"], ["2001:db8::4"]]);
+    assert.equal(problems(), "");
+  });
+
   it("D14: an address that a Node names is used at once, and one that another Node names is not kept", () => {
     const { set, addressesOf } = world(node("b", [V4, V6], CIDRS));
     set(node("b", ["192.0.2.9"], CIDRS));

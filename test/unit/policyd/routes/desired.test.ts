@@ -281,7 +281,7 @@ describe("policyd/routes/desired", () => {
     });
   }
 
-  it("D10: an address that is also on loopback does not give the device, and one that is only there uses the default route", () => {
+  it("D10: an address that is also on loopback does not give the device, and one that is only there has the link by which its packets leave", () => {
     const loopback = machine().addresses.map((one) => ({
       ...one,
       index: 1,
@@ -290,7 +290,7 @@ describe("policyd/routes/desired", () => {
     const both = machine({ addresses: [...loopback, ...machine().addresses] });
     assert.equal(desired({ state: both }).podMtu, 1450);
     assert.equal(desired({ state: both }).tunnel?.mtu, 1450);
-    const alone = machine({ addresses: loopback });
+    const alone = machine({ addresses: loopback, outward: [UPLINK] });
     assert.equal(desired({ state: alone }).tunnel?.mtu, 1450);
     assert.ok(
       routesOf({ state: alone, services: ["fd00:96::/112"] }).includes(`fd00:96::/112 dev ${UPLINK} src 2001:db8::1`),
