@@ -1,3 +1,6 @@
+import workers from "node:worker_threads";
+import zlib from "node:zlib";
+
 function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T, index: number) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   let index = 0;
@@ -10,11 +13,22 @@ function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T, index: number) => K)
   return groups;
 }
 
+function createZstdDecompress(): never {
+  throw new Error("the server's answer is compressed by zstd, which takes Node 22.15 or later");
+}
+
 /**
- * Adds what the language lacks in Node 20: `Map.groupBy` came with 21. Administrators run the command line on whatever
- * Node they have; the daemon brings its own.
+ * Adds what older versions of Node lack: `Map.groupBy` came with 21, `markAsUncloneable` with 22.10, and zstd, which the
+ * API client binds when it is loaded and which no API server uses, with 22.15. Administrators run the command line on whatever Node they have; the
+ * daemon brings its own.
  */
 export function completeOlderNode(): void {
-  if (Object.hasOwn(Map, "groupBy")) return;
-  Object.defineProperty(Map, "groupBy", { value: groupBy, configurable: true, writable: true });
+  addMissing(Map, "groupBy", groupBy);
+  // No worker is started: the API client only marks what it would not send to one.
+  addMissing(workers, "markAsUncloneable", () => undefined);
+  addMissing(zlib, "createZstdDecompress", createZstdDecompress);
+}
+
+function addMissing(object: object, name: string, value: unknown): void {
+  if (!(name in object)) Object.defineProperty(object, name, { value, configurable: true, writable: true });
 }

@@ -106,7 +106,9 @@ export async function runCommandLine(name: string, io: Io, args: readonly string
     return ExitCode.USAGE;
   }
   try {
-    await program.parseAsync(args, { from: "user" });
+    // Commander's own help command knows the first word only.
+    const given = args[0] === "help" && args.length > 2 ? [...args.slice(1), "--help"] : args;
+    await program.parseAsync(given, { from: "user" });
     return code;
   } catch (error) {
     // Commander has already printed what it refuses.

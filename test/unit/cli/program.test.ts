@@ -52,4 +52,20 @@ describe("cli/program", () => {
       );
     }
   });
+
+  for (const words of [
+    ["policy", "matrix"],
+    ["policy", "dry-run"],
+    ["node", "doctor"],
+    ["service", "explain"],
+  ]) {
+    it(`CLI-38: help ${words.join(" ")} prints what --help of that command prints`, async () => {
+      const [help, option] = [
+        await runCli(["help", ...words], memoryFiles({})),
+        await runCli([...words, "--help"], memoryFiles({})),
+      ];
+      assert.deepEqual(help, option);
+      assert.match(help.out, new RegExp(`^Usage: drawbridge ${words.join(" ")} `));
+    });
+  }
 });

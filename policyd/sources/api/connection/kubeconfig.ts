@@ -7,6 +7,9 @@ import { printable } from "../../../../objects/printable.ts";
 /** The server that client-node returns when it finds no kubeconfig at all. */
 const FALLBACK_SERVER = "http://localhost:8080";
 
+/** Hosts that are this machine. */
+const LOCAL = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+
 /** The choice of a kubeconfig and of a context in it. */
 export interface KubeconfigChoice {
   /** A path; undefined for kubectl's choice: KUBECONFIG, ~/.kube/config, a pod's service account. */
@@ -42,7 +45,14 @@ export async function credentialsOf({ kubeconfig, context }: KubeconfigChoice): 
     throw unusable(name, `context ${quoted(current.name)}: no user ${quoted(current.user)}`);
   }
   // Without any user client-node would omit the cluster's certificates, too.
-  if (user === null) config.loadFromClusterAndUser(cluster, { name: "anonymous" });
+  // `kubectl proxy` serves this machine without TLS, of which client-node wants to know that it is not checked.
+  const isLocal = server.protocol === "http:" && LOCAL.test(server.hostname);
+  if (user === null || isLocal) {
+    config.loadFromClusterAndUser(
+      { ...cluster, ...(isLocal ? { skipTLSVerify: true } : {}) },
+      user ?? { name: "anonymous" },
+    );
+  }
   const options = { headers: {} };
   try {
     await config.applyToHTTPSOptions(options);

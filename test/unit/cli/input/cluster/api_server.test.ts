@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import http from "node:http";
 import https, { type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import os from "node:os";
@@ -70,6 +71,26 @@ describe("the API server of a kubeconfig", function () {
     }
     assert.fail("the cluster was read");
   };
+
+  for (const host of ["localhost", "127.0.0.1", "[::1]"]) {
+    it(`CLI-37: a server of this machine without TLS at ${host}, as kubectl proxy is, gets the request`, async () => {
+      const paths: string[] = [];
+      const server = http.createServer(({ url = "" }, response) => {
+        paths.push(url);
+        response.writeHead(403).end();
+      });
+      await new Promise<void>((resolve) => void server.listen(0, host.replace(/[[\]]/g, ""), resolve));
+      try {
+        const address = server.address();
+        assert.ok(typeof address === "object" && address !== null);
+        const file = kubeconfig({ server: `http://${host}:${address.port}` }, {}, `proxy-${host}`);
+        assert.match(await failing(file), /403, this user may not do it/);
+        assert.equal(paths.length, 1);
+      } finally {
+        server.close();
+      }
+    });
+  }
 
   describe("over a fake network", () => {
     before(() => {
