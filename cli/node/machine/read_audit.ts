@@ -4,6 +4,9 @@ import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/n
 import { hasEnded } from "../../../cni/gc/proof.ts";
 import { machine, type PluginMachine } from "../../../cni/host.ts";
 import * as nodeRules from "../../../cni/pod_rules.ts";
+import * as deleting from "../../../cni/deleting.ts";
+import * as unwiring from "../../../cni/del/wiring_removal.ts";
+import * as registering from "../../../cni/registration.ts";
 import { endedSince } from "../../../attachment/ended.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { parseReservation } from "../../../ipam/reservation.ts";
@@ -32,11 +35,11 @@ export function nodeOf(syscalls: MachineCalls): PluginMachine {
   return machine(syscalls, {
     sha256,
     nodeRules: () => nodeRules,
+    deleting: () => deleting,
+    unwiring: () => unwiring,
+    registering: () => registering,
     adding: notHere,
-    deleting: notHere,
-    unwiring: notHere,
     loopback: notHere,
-    registering: notHere,
     rare: notHere,
     programs: notHere,
   });
