@@ -2,9 +2,8 @@ import type { Graph } from "../../output/graph.ts";
 import { formatRow, GAP, widthsOf } from "../../output/table.ts";
 import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
-import { areAsked, cellsOf, type CellText, cellText, isPartly } from "./cell.ts";
+import { areAsked, cellRowsOf, cellsOf, type CellText, cellText, isPartly } from "./cell.ts";
 import { graphName, type MatrixEnd } from "./end.ts";
-import { linesOf } from "./lines.ts";
 import { answerFor, type Asked, type Matrix, type PortQuestion } from "./matrix.ts";
 
 /** With more columns, or wider lines, the matrix becomes a list. */
@@ -32,19 +31,39 @@ export function formatGrid(matrix: Matrix, textOf: CellText, columns: number): s
  * Yields a list: with ports `{from, to, port, protocol, allowed}`, and `partly` where it holds only for some of several
  * pods or in one of two families; otherwise `{from, to, connections, always}`, in some and in all of these cases.
  */
-export function* matrixJson(matrix: Matrix, asked: Asked): Generator<string> {
-  let isFirst = true;
-  const lines = linesOf(matrix, asked, {
-    startOf: ({ name }) => `,\n  {"from":${JSON.stringify(name)},`,
-    columnOf: ({ name }) => `"to":${JSON.stringify(name)},`,
-    // Without the opening bracket of each.
-    restsOf: (connections) => jsonEntries(connections, asked.ports).map((entry) => JSON.stringify(entry).slice(1)),
-  });
-  for (const line of lines) {
-    yield isFirst ? `[${line.slice(1)}` : line;
-    isFirst = false;
+export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Generator<string> {
+  const textOf = cellText(ports);
+  const columnsOf = remembered((to: readonly MatrixEnd[]) => to.map(({ name }) => `"to":${JSON.stringify(name)},`));
+  const entriesOf = remembered((connections: Connections | undefined) =>
+    isAllowedOnly && textOf(connections) === ""
+      ? []
+      : // Without the opening bracket of each.
+        jsonEntries(connections, ports).map((entry) => JSON.stringify(entry).slice(1)),
+  );
+  let separator = "[";
+  for (const { from, to, connections } of cellRowsOf(matrix)) {
+    const start = `\n  {"from":${JSON.stringify(from.name)},`;
+    const columns = columnsOf(to);
+    // All of a source are one text: a generator's step for each entry would take longer.
+    let text = "";
+    for (const [i, one] of connections.entries()) {
+      for (const entry of entriesOf(one)) text += `${text === "" ? separator : ","}${start}${columns[i]}${entry}`;
+    }
+    if (text === "") continue;
+    yield text;
+    separator = ",";
   }
-  yield isFirst ? "[]\n" : "\n]\n";
+  yield separator === "[" ? "[]\n" : "\n]\n";
+}
+
+/** Returns the same function, which computes its result once for each argument. */
+function remembered<A, R extends {}>(compute: (argument: A) => R): (argument: A) => R {
+  const results = new Map<A, R>();
+  return (argument) => {
+    let result = results.get(argument);
+    if (result === undefined) results.set(argument, (result = compute(argument)));
+    return result;
+  };
 }
 
 function jsonEntries(connections: Connections | undefined, ports: readonly PortQuestion[]): readonly object[] {
