@@ -17,9 +17,13 @@ function addressesOfBridge(cidr: Cidr): readonly Address[] {
   const family = cidrFamily(cidr);
   // A range of less than four addresses has no address of its own for the bridge.
   if (bitsOf(family) - cidr.prefixLength < 2) return [];
-  const network = networkAddress(cidr);
-  const gateway = addressPlus(network, 1n);
-  return [...(gateway === undefined ? [] : [gateway]), family === 4 ? lastAddress(cidr) : network];
+  const gateway = bridgeAddress(cidr);
+  return [...(gateway === undefined ? [] : [gateway]), family === 4 ? lastAddress(cidr) : networkAddress(cidr)];
+}
+
+/** Returns the address that the bridge has for pods of a CIDR (POD-08); undefined where the CIDR has no second one. */
+export function bridgeAddress(cidr: Cidr): Address | undefined {
+  return addressPlus(networkAddress(cidr), 1n);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { addressPlus } from "../../kernel/ip/address.ts";
+import { bridgeAddress } from "../../objects/nodes/node_addresses.ts";
 import { type Cidr, formatCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import type { Peers } from "./peers.ts";
@@ -31,8 +31,7 @@ export function leftoverSteps(
     .map((address) => ({ type: "delete-address", index, address }));
 }
 
-/** Returns the address that the bridge has for pods of a CIDR (POD-08). */
+/** Returns the address that the bridge has for pods of a CIDR, with the length of its network. */
 function gatewayOf(cidr: Cidr): Cidr {
-  const network = networkAddress(cidr);
-  return { address: addressPlus(network, 1n) ?? network, prefixLength: cidr.prefixLength };
+  return { address: bridgeAddress(cidr) ?? networkAddress(cidr), prefixLength: cidr.prefixLength };
 }

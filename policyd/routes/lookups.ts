@@ -36,6 +36,14 @@ export function withOutward(
   return { ...state, outward: found.filter((index) => index !== undefined) };
 }
 
+/** A packet whose way the kernel is asked for, and the link by which it has to leave. */
+interface ExpectedWay {
+  readonly packet: Lookup;
+  /** In words, for a report. */
+  readonly what: string;
+  readonly to: number;
+}
+
 /**
  * Returns the problems of rules and routes of other programs that lead packets elsewhere than our routes and the
  * bridge: those of pods to other nodes' pods, of other nodes' pods to pods here, and the node's own to both (WAY-05).
@@ -47,41 +55,10 @@ export function astray(
   state: KernelState,
   kernel: LookUp,
 ): readonly string[] {
-  const { own, options, sources } = plan.surroundings;
-  const bridge = state.links.find(({ name, up }) => up && name === options.bridge)?.index;
-  if (own === undefined || bridge === undefined) return [];
-  const asked: { readonly packet: Lookup; readonly what: string; readonly to: number }[] = [];
-  const podsOf = (cidrs: readonly Cidr[], family: Family): Address | undefined => {
-    const cidr = cidrs.find((one) => cidrFamily(one) === family);
-    return cidr && addressPlus(networkAddress(cidr), 2n);
-  };
-  for (const { name, podCidrs } of others.slice(0, MOST_LOOKED_UP)) {
-    for (const cidr of podCidrs) {
-      const family = cidrFamily(cidr);
-      const [there, here] = [podsOf([cidr], family), podsOf(own.podCidrs, family)];
-      const route = plan.route(routeKey(MAIN_TABLE, cidr));
-      const to = route?.device === "tunnel" ? state.tunnel?.index : route?.device;
-      if (there === undefined || to === undefined || route?.isTaken === true) continue;
-      const pods = `pods of Node ${name}`;
-      asked.push({
-        packet: { destination: there, source: sources[family] },
-        what: `the node's packets to ${pods}`,
-        to,
-      });
-      if (here === undefined) continue;
-      const [out, back] = [
-        { source: here, inputInterface: bridge },
-        { source: there, inputInterface: to },
-      ];
-      asked.push({ packet: { destination: there, ...out }, what: `packets of pods to ${pods}`, to });
-      asked.push({ packet: { destination: here, ...back }, what: `packets of ${pods} to pods here`, to: bridge });
-      const node = { destination: here, source: sources[family] };
-      asked.push({ packet: node, what: "the node's packets to its pods", to: bridge });
-    }
-  }
-  const found = kernel.lookUp(asked.map(({ packet }) => packet));
+  const expected = expectedWays(plan, others, state);
+  const found = kernel.lookUp(expected.map(({ packet }) => packet));
   const nameOf = (index: number | undefined) => state.links.find((link) => link.index === index)?.name ?? `${index}`;
-  const texts = asked.flatMap(({ packet: { destination, source, inputInterface }, what, to }, place) => {
+  const texts = expected.flatMap(({ packet: { destination, source, inputInterface }, what, to }, place) => {
     const index = found[place];
     // Other checks find packets that the kernel does not send at all; a local address is not a pod's.
     if (index === undefined || index === to || nameOf(index) === LOOPBACK_LINK) return [];
@@ -93,4 +70,42 @@ export function astray(
     ];
   });
   return [...new Set(texts)];
+}
+
+/** Returns a packet of each kind for each pod CIDR of other nodes, and one from the node to its pods in each family. */
+function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelState): readonly ExpectedWay[] {
+  const { own, options, sources } = plan.surroundings;
+  const bridge = state.links.find(({ name, up }) => up && name === options.bridge)?.index;
+  if (own === undefined || bridge === undefined) return [];
+  const expected: ExpectedWay[] = [];
+  /** A pod of this node in each family that other nodes have. */
+  const ownPods = new Map<Family, Address>();
+  for (const { name, podCidrs } of others.slice(0, MOST_LOOKED_UP)) {
+    for (const cidr of podCidrs) {
+      const family = cidrFamily(cidr);
+      const [there, here] = [podOf([cidr], family), podOf(own.podCidrs, family)];
+      const route = plan.route(routeKey(MAIN_TABLE, cidr));
+      const to = route?.device === "tunnel" ? state.tunnel?.index : route?.device;
+      if (there === undefined || to === undefined || route?.isTaken === true) continue;
+      const pods = `pods of Node ${name}`;
+      const ofNode = { destination: there, source: sources[family] };
+      expected.push({ packet: ofNode, what: `the node's packets to ${pods}`, to });
+      if (here === undefined) continue;
+      const out = { destination: there, source: here, inputInterface: bridge };
+      const back = { destination: here, source: there, inputInterface: to };
+      expected.push({ packet: out, what: `packets of pods to ${pods}`, to });
+      expected.push({ packet: back, what: `packets of ${pods} to pods here`, to: bridge });
+      ownPods.set(family, here);
+    }
+  }
+  const toOwn = [...ownPods].map(([family, destination]): ExpectedWay => {
+    return { packet: { destination, source: sources[family] }, what: "the node's packets to its pods", to: bridge };
+  });
+  return [...expected, ...toOwn];
+}
+
+/** Returns the address that the first pod of a family's CIDR gets; undefined without a CIDR of the family. */
+function podOf(cidrs: readonly Cidr[], family: Family): Address | undefined {
+  const cidr = cidrs.find((one) => cidrFamily(one) === family);
+  return cidr && addressPlus(networkAddress(cidr), 2n);
 }
