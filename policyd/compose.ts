@@ -124,7 +124,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   // These hold what is known and desired: this node's pods, the judged Nodes, and the tables.
   const attachments = new AttachmentRegistry();
   const { podCIDRs: ownCidrs, serviceCIDRs: serviceCidrs } = configuration;
-  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, now: () => Date.now() });
+  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, now: () => clock.time() });
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
   const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
