@@ -1,3 +1,4 @@
+import { LAYERS } from "../support/lint/boundaries.ts";
 import * as v from "valibot";
 import { parse } from "yaml";
 
@@ -30,7 +31,7 @@ const mutantSchema = v.strictObject({
   breaks: text,
   file: v.pipe(
     v.string(),
-    v.regex(/^((attachment|cli|cni|ipam|kernel|objects|policyd)\/[a-z0-9_/]+\.ts|manifests\/[a-z_/]+\.(yaml|json))$/),
+    v.regex(new RegExp(`^((${Object.keys(LAYERS).join("|")})/[a-z0-9_/]+\\.ts|manifests/[a-z_/]+\\.(yaml|json))$`)),
   ),
   line: text,
   replacement: v.string(),

@@ -2,17 +2,12 @@ import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } f
 import path from "node:path";
 import process from "node:process";
 import { CACHE, PROJECT } from "../place.ts";
+import { LAYERS } from "../../support/lint/boundaries.ts";
 import { run } from "../run.ts";
 
 const SOURCES = [
-  "attachment",
-  "cli",
-  "cni",
-  "ipam",
-  "kernel",
+  ...Object.keys(LAYERS),
   "manifests",
-  "objects",
-  "policyd",
   "test/setup",
   "package.json",
   "package-lock.json",

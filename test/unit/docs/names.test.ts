@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { LAYERS } from "../../support/lint/boundaries.ts";
 
 const BEHAVIOURS = "docs/behaviours.md";
 /** The document of a folder of the sources. */
-const FOLDERS = globSync("{attachment,cli,cni,ipam,kernel,objects,policyd,test}/**/README.md").sort();
+const FOLDERS = globSync(`{${[...Object.keys(LAYERS), "test"].join()}}/**/README.md`).sort();
 const DOCUMENTS = [
   "README.md",
   "CONTRIBUTING.md",
@@ -15,7 +16,7 @@ const DOCUMENTS = [
 ];
 
 /** Matches a file or folder of the sources between backticks. */
-const PATH = /`((?:\.ci|attachment|cli|cni|docs|ipam|kernel|manifests|objects|policyd|test)\/[\w./-]*)`/g;
+const PATH = new RegExp(`\`((?:\\.ci|docs|manifests|test|${Object.keys(LAYERS).join("|")})/[\\w./-]*)\``, "g");
 /** Matches a source file between backticks, by a path that may begin in the document's folder. */
 const SOURCE = /`([\w./-]+\.(?:ts|mjs|yaml|sh))`/g;
 /** Matches a behaviour's ID in texts, except the few with one letter, which also mean other things. */
