@@ -1,7 +1,5 @@
 import { littleEndian } from "./byte_order.ts";
 
-export { littleEndian };
-
 /** Small writers come by the thousand, so they share buffers of this size instead of allocating their own. */
 const POOL_BYTES = 16 * 1024;
 const LARGEST_PIECE = 512;

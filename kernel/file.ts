@@ -1,4 +1,4 @@
-import { littleEndian } from "./byte_writer.ts";
+import { littleEndian } from "./byte_order.ts";
 import { Errno } from "./syscall/errno.ts";
 import { type FileCalls, type FileReadCalls, OpenFlag } from "./syscall/file_calls.ts";
 import { check } from "./syscall/syscalls.ts";

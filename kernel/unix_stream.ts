@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "./error.ts";
 import { Errno, errnoName, errnoText } from "./syscall/errno.ts";
 import { check, type Syscalls } from "./syscall/syscalls.ts";
-import { littleEndian } from "./byte_writer.ts";
+import { littleEndian } from "./byte_order.ts";
 import type { Waiting } from "./waiting.ts";
 
 const AF_UNIX = 1;

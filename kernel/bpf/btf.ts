@@ -1,4 +1,4 @@
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** The place of a member in a struct, in bits. */
 export interface Member {

@@ -1,4 +1,4 @@
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** A register: r0 has results, r1 to r5 a call's arguments, r6 to r9 survive calls, r10 is the end of the stack. */
 export type BpfRegister = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10;

@@ -1,4 +1,4 @@
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 import type { AttributeArray, BpfCalls } from "../syscall/bpf_calls.ts";
 import { Errno } from "../syscall/errno.ts";
 import { check } from "../syscall/syscalls.ts";

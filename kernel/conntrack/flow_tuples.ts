@@ -1,6 +1,6 @@
 import { type Address, addressFromBytes, type Family } from "../ip/address.ts";
 import { familyFromNumber } from "../netlink/netfilter_message.ts";
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 import { type ConntrackTuple, tupleTable } from "./tuple.ts";
 import { entryLayout } from "./entry.ts";
 

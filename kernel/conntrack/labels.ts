@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
 import type { AttributeType } from "../netlink/attribute.ts";
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** The labels of an entry as a number of 128 bits: label n is bit n. */
 export type ConntrackLabels = bigint;

@@ -1,4 +1,5 @@
-import { littleEndian, Writer } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
+import { Writer } from "../byte_writer.ts";
 import type { DrawbridgeError } from "../error.ts";
 import { type Address, addressFromBytes, addressToBytes } from "../ip/address.ts";
 import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";

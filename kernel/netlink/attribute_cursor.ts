@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../error.ts";
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** The size of an attribute's header: its length and its number. */
 export const HEADER = 4;

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../error.ts";
 import { errnoName, errnoText } from "../syscall/errno.ts";
 import { type AttributeTable, decodeAttributes, string, u32 } from "./attribute.ts";
 import { type Request, requestAttributeAt } from "./message.ts";
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** The kernel refused a request. `errno` is positive; `kernelMessage` is the text of its extended ACK, if any. */
 export class NetlinkError extends DrawbridgeError {

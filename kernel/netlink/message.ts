@@ -8,7 +8,8 @@ import {
   encodeAttributes,
 } from "./attribute.ts";
 import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "./struct.ts";
-import { littleEndian, Writer } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
+import { Writer } from "../byte_writer.ts";
 
 /** Flags of a netlink message header (include/uapi/linux/netlink.h). */
 export const MessageFlag = {

@@ -12,7 +12,8 @@ import {
   type Request,
 } from "./message.ts";
 import { NETLINK_NETFILTER } from "./netfilter_message.ts";
-import { littleEndian, Writer } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
+import { Writer } from "../byte_writer.ts";
 
 const AF_NETLINK = 16;
 const SOCK_RAW = 3;

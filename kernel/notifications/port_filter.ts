@@ -1,4 +1,4 @@
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** struct sock_filter: u16 code, u8 jt, u8 jf, u32 k (include/uapi/linux/filter.h). */
 const INSTRUCTION_SIZE = 8;

@@ -1,7 +1,8 @@
 import { DrawbridgeError } from "../error.ts";
 import { outcomeOf } from "../netlink/error.ts";
 import { ControlType, decodeMessages, encodeRequest, MessageFlag, type Request } from "../netlink/message.ts";
-import { littleEndian, Writer } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
+import { Writer } from "../byte_writer.ts";
 import { Errno } from "../syscall/errno.ts";
 import { DescriptorFlag, type PollCalls } from "../syscall/poll_calls.ts";
 import { check, SyscallError, type Syscalls } from "../syscall/syscalls.ts";

@@ -1,4 +1,4 @@
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /**
  * @param attributes union bpf_attr (include/uapi/linux/bpf.h); the kernel writes answers into it

@@ -1,4 +1,4 @@
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 
 /** The calls to wait for sockets, only for the daemon. Negative results are minus the errno (syscalls.ts). */
 export interface PollCalls {

@@ -8,7 +8,7 @@ import {
 } from "../netlink/attribute.ts";
 import { MessageFlag, type Request, request } from "../netlink/message.ts";
 import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "../netlink/struct.ts";
-import { littleEndian } from "../byte_writer.ts";
+import { littleEndian } from "../byte_order.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 
 const RTM_NEWTFILTER = 44;

@@ -1,7 +1,7 @@
 import { decodeAttributes, bytes, string } from "../../netlink/attribute.ts";
 import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
-import { littleEndian } from "../../byte_writer.ts";
+import { littleEndian } from "../../byte_order.ts";
 import { TableFlag } from "../encode/change.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";
 import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "../encode/message.ts";

@@ -1,4 +1,4 @@
-import { littleEndian } from "../../byte_writer.ts";
+import { littleEndian } from "../../byte_order.ts";
 
 /** A range of ports in an iptables test, both ends included. */
 export type TestedPorts = readonly [first: number, last: number];

@@ -1,5 +1,5 @@
 import { type Address, addressToBytes, type Family, familyOf } from "../../ip/address.ts";
-import { littleEndian } from "../../byte_writer.ts";
+import { littleEndian } from "../../byte_order.ts";
 import type { ForeignHook } from "./foreign_ruleset.ts";
 import type { ForeignField } from "./step.ts";
 import { type KnownBytes, unknownBytes } from "./ternary.ts";

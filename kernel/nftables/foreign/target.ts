@@ -1,4 +1,4 @@
-import { littleEndian } from "../../byte_writer.ts";
+import { littleEndian } from "../../byte_order.ts";
 import type { Step } from "./step.ts";
 
 /** iptables targets that let the packet continue. */

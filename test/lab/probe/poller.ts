@@ -1,5 +1,5 @@
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
-import { littleEndian } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
 import type { LabCalls } from "../libc.ts";
 import type { ProbeSocket } from "./socket.ts";
 

@@ -5,7 +5,7 @@ import { addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { ControlType, decodeMessages, MessageFlag, type ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { messageType, Subsystem } from "../../../kernel/netlink/netfilter_message.ts";
-import { littleEndian } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
 import { createBridge, parseLink, RTM_DELLINK, RTM_NEWLINK } from "../../../kernel/route/link.ts";
 import { parseNeighbour } from "../../../kernel/route/neighbour.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";

@@ -1,5 +1,5 @@
 import { type Address, addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
-import { littleEndian } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";

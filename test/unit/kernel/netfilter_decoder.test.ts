@@ -5,7 +5,8 @@ import { parseFlowEvent } from "../../../kernel/conntrack/flow_event.ts";
 import { labelBit } from "../../../kernel/conntrack/labels.ts";
 import { changeLabels, ConntrackMessage } from "../../../kernel/conntrack/request.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { littleEndian, Writer } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
+import { Writer } from "../../../kernel/byte_writer.ts";
 import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import { assertDecodersHold, type Decoders } from "./hostile_bytes.ts";
 

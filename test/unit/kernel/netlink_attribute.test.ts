@@ -24,7 +24,7 @@ import {
   u64,
   u8,
 } from "../../../kernel/netlink/attribute.ts";
-import { littleEndian } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
 
 /** A table and values that fit it. */
 interface Sample {

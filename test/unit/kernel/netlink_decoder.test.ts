@@ -6,7 +6,8 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import { eachAttribute } from "../../../kernel/netlink/attribute.ts";
 import { outcomeOf } from "../../../kernel/netlink/error.ts";
 import { decodeMessages, encodeRequest, type ReceivedMessage, type Request } from "../../../kernel/netlink/message.ts";
-import { littleEndian, Writer } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
+import { Writer } from "../../../kernel/byte_writer.ts";
 import { parseForwardingEntry, setForwardingEntry } from "../../../kernel/route/forwarding_entry.ts";
 import { newAddress, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import {

@@ -3,7 +3,7 @@ import { exceptPort } from "../../../kernel/notifications/port_filter.ts";
 import { NotificationReader } from "../../../kernel/notifications/reader.ts";
 import type { NotificationSource } from "../../../kernel/notifications/source.ts";
 import type { Command, Report } from "../../../kernel/notifications/reader_message.ts";
-import { littleEndian } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { kernelAnswer } from "./scripted_syscalls.ts";

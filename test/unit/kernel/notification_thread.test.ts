@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { NotificationListener, KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import type { NotificationSource } from "../../../kernel/notifications/source.ts";
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
-import { littleEndian } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../../kernel/syscall/poll_calls.ts";

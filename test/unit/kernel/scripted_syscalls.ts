@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
-import { littleEndian, Writer } from "../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../kernel/byte_order.ts";
+import { Writer } from "../../../kernel/byte_writer.ts";
 
 /** A datagram with its sender's port ID, or the errno of a receive that failed. */
 export type ReceiveStep =

@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
 import type { Reply } from "../../../../kernel/netlink/socket.ts";
-import { littleEndian } from "../../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../../kernel/byte_order.ts";
 import { getLink, RTM_NEWLINK } from "../../../../kernel/route/link.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { LinkRemoval, type LinkWriter, type RemovedLink } from "../../../../policyd/attachments/link_removal.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
-import { littleEndian } from "../../../../kernel/byte_writer.ts";
+import { littleEndian } from "../../../../kernel/byte_order.ts";
 import type { ReceivedMessage, Request } from "../../../../kernel/netlink/message.ts";
 import { setForwardingEntry } from "../../../../kernel/route/forwarding_entry.ts";
 import { newAddress } from "../../../../kernel/route/interface_address.ts";
