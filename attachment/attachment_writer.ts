@@ -121,6 +121,7 @@ export function pathsOf(runDirectory: string, network: string, owner: Owner): Re
   return { directory, fileName, path: `${directory}/${fileName}`, scratch: `${directory}/.${fileName}` };
 }
 
+/** Returns the directory of a network's records. @throws DrawbridgeError ERR_CONFIGURATION for an unsafe name */
 export function directoryOf(runDirectory: string, network: string): string {
   expectNetworkName(network);
   return `${runDirectory}/attachments/${network}`;

@@ -1,4 +1,4 @@
-/** The parts that ADD and CHECK need besides those of DEL: the ADD itself, and what reads a whole configuration and prints a result. */
+// The parts that ADD and CHECK need besides those of DEL: the ADD itself, reading a configuration, printing a result.
 export { add } from "./add/add.ts";
 export { bridgeConfiguration, networkConfiguration } from "./configuration/configuration.ts";
 export { allocateForOthers, checkForOthers, releaseForOthers } from "./ipam_plugin.ts";

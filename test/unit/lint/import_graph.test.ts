@@ -15,7 +15,7 @@ describe("lint: the graph of imports between folders", () => {
     );
   });
 
-  it("a circle of three folders is found, and not what only leads to it", () => {
+  it("a circle of three folders is reported without the imports that only lead to it", () => {
     const edge = (from: string, to: string) => ({ from, to, files: [`${from}/x.ts`, `${to}/y.ts`] as const });
     const circle = [edge("a/b", "a/c"), edge("a/c", "d/e"), edge("d/e", "a/b")];
     assert.deepEqual(circularImports([...circle, edge("f/g", "a/b"), edge("a/c", "h/i")]), circle);

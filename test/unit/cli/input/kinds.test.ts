@@ -79,7 +79,7 @@ objects:
     ["policy.linkerd.io/v1alpha1", "AuthorizationPolicy", "Linkerd may deny what is allowed here"],
     ["cilium.io/v2", "CiliumEnvoyConfig", "Cilium may lead connections elsewhere"],
   ] as const) {
-    it(`READ-20: ${kind} of ${apiVersion} is named, with what is not answered without it`, async () => {
+    it(`READ-20: ${kind} of ${apiVersion} is named on stderr, with what the answer does not consider`, async () => {
       const { code, err } = await run(workload("apps/v1", "Deployment") + workload(apiVersion, kind, "{}"), "matrix");
       assert.equal(code, 0);
       assert.match(err, new RegExp(`^a\\.yaml:7: ${kind} shop/web: not read; ${consequence}$`, "m"));

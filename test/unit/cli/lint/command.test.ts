@@ -266,7 +266,7 @@ describe("policy lint", () => {
     assert.match(out, /AdminNetworkPolicy a\\u\{1b\}\[2J\\u\{202e\}b: is of v1alpha1/);
   });
 
-  it("every rule has an ID of its own", () => {
+  it("every rule of policy lint has an ID of its own", () => {
     assert.equal(new Set(RULES.map(({ id }) => id)).size, RULES.length);
   });
 });

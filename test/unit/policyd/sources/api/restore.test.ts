@@ -10,7 +10,7 @@ describe("policyd/sources/api: a server that is restored from a backup", () => {
       ["a new watch", (world: World) => world.api.strike({ type: "close" })],
       ["a watch that is silent", (world: World) => world.api.strike({ type: "silence" })],
     ] as const) {
-      it(`API-26: after a restore of etcd the objects go back at the sign of ${sign} ${hasWatchList ? "with" : "without"} watch-list, which is reported and counted`, () => {
+      it(`API-26: after a restore of etcd ${sign} makes the objects go back, ${hasWatchList ? "with" : "without"} watch-list, and that is reported and counted`, () => {
         const world = new World();
         world.api.features.hasWatchList = hasWatchList;
         world.api.apply([...oneOfEach(), sample("Pod", 2)]);
