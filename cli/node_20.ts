@@ -18,9 +18,9 @@ function createZstdDecompress(): never {
 }
 
 /**
- * Adds what older versions of Node lack: `Map.groupBy` came with 21, `markAsUncloneable` with 22.10, and zstd, which the
- * API client binds when it is loaded and which no API server uses, with 22.15. Administrators run the command line on whatever Node they have; the
- * daemon brings its own.
+ * Adds functions that older versions of Node lack: `Map.groupBy` came with 21, `markAsUncloneable` with 22.10, and zstd
+ * with 22.15. The API client binds zstd when it is loaded, though no API server uses it. Administrators run the command
+ * line on whatever Node they have; the daemon brings its own.
  */
 export function completeOlderNode(): void {
   addMissing(Map, "groupBy", groupBy);

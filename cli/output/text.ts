@@ -13,3 +13,8 @@ export function trafficText({
 export function timeText(milliseconds: number): string {
   return new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19);
 }
+
+/** Returns a number with its noun: `1 pod`, `2 pods`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

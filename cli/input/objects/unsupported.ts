@@ -23,7 +23,7 @@ export function unsupportedText(apiVersion: string, kind: string): string {
   return `${kind} of ${JSON.stringify(apiVersion)}: Drawbridge does not know what it does to connections`;
 }
 
-/** Kinds that also decide on connections, each with what is not answered without it. */
+/** Kinds that also decide on connections and are not read, each with its consequence for the answer. */
 const NAMED: ReadonlyMap<string, string> = new Map([
   ["security.istio.io/AuthorizationPolicy", "Istio may deny what is allowed here"],
   ["policy.linkerd.io/AuthorizationPolicy", "Linkerd may deny what is allowed here"],

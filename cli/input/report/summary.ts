@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import type { SkippedFile } from "../files/not_manifest.ts";
 import type { ReadingReport } from "../manifests.ts";
@@ -27,8 +28,4 @@ function placeText(files: readonly string[]): string {
 
 function skippedText({ file, reason }: SkippedFile): string {
   return `${file} (${reason})`;
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }

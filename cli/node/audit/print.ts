@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
@@ -37,7 +38,7 @@ export function* auditTable(
 function lastLine(outcomes: readonly Outcome[], isRepaired: boolean): string {
   if (outcomes.length === 0) return "no leaks";
   if (!isRepaired) {
-    const count = `${outcomes.length} leak${outcomes.length === 1 ? "" : "s"}`;
+    const count = counted(outcomes.length, "leak");
     const repairable = outcomes.filter(({ reason }) => reason === undefined).length;
     return `${count}; nothing was changed: --repair repairs ${repairable} of them`;
   }

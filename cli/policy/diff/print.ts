@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
@@ -55,7 +56,7 @@ export function* diffText(
     { what: "gone", side: gone },
   ]) {
     const lines = [
-      ...(side.pods.length === 0 ? [] : [`${what}: ${names(side.names)} (${podsText(side.pods.length)})`]),
+      ...(side.pods.length === 0 ? [] : [`${what}: ${names(side.names)} (${counted(side.pods.length, "pod")})`]),
       ...(side.nodes.length === 0
         ? []
         : [`${what}, and not compared: ${names(side.nodes.map((name) => `node/${name}`))}`]),
@@ -82,11 +83,7 @@ function headText({ from, to, change }: ReportedChange): string {
 }
 
 function pairsText({ pairs, of, witness }: ReportedChange): string {
-  return `${pairs} of ${of} ${of === 1 ? "pair" : "pairs"}, such as ${exampleText(witness)}`;
-}
-
-function podsText(count: number): string {
-  return count === 1 ? "1 pod" : `${count} pods`;
+  return `${pairs} of ${counted(of, "pair")}, such as ${exampleText(witness)}`;
 }
 
 /** Returns a note that a workload is new or gone, since then no policy need have changed. */

@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { groupName } from "../../cluster/group.ts";
 import { foldLine } from "../../output/fold.ts";
@@ -84,7 +85,7 @@ function otherText({ type, before, after }: ObjectChange): string {
 
 function selected({ pods, names }: PodNames): string {
   if (pods === 0) return "no pod";
-  return `${names.join(", ")} (${pods} ${pods === 1 ? "pod" : "pods"})`;
+  return `${names.join(", ")} (${counted(pods, "pod")})`;
 }
 
 /** Returns the object that docs/cli.md describes. */

@@ -87,7 +87,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     after: applied.after.map(({ object }) => object),
   };
   const compared = compareObjects(objects, policyOptions);
-  // Warnings are about what policies select of the files.
+  // Warnings are about the files: a peer that only stand-ins have selects nothing.
   const sides =
     compared.standIns.names.size === 0
       ? compared.sides

@@ -1,10 +1,10 @@
+import { counted, trafficText } from "../../output/text.ts";
 import { stringify } from "yaml";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { isPlaceholder } from "../../cluster/placeholder_addresses.ts";
 import { foldLine } from "../../output/fold.ts";
 import { formatTable } from "../../output/table.ts";
-import { trafficText } from "../../output/text.ts";
 import type { Style } from "../../style.ts";
 import type { Connection } from "./connection.ts";
 import type { Cut } from "./forecast.ts";
@@ -26,12 +26,7 @@ export function* liveText(
   const left = others === 0 ? "" : `; ${others} of other protocols are not judged`;
   const denied = deniedBefore === 0 ? "" : `; ${deniedBefore} ${deniedBefore === 1 ? "is" : "are"} denied already`;
   const answer = count === 0 ? style.good("none would be cut") : style.bad(`${count} would be cut`);
-  yield foldLine(
-    `of ${judged} ${judged === 1 ? "connection" : "connections"} ${answer}${denied}${left}`,
-    columns,
-    0,
-    2,
-  );
+  yield foldLine(`of ${counted(judged, "connection")} ${answer}${denied}${left}`, columns, 0, 2);
   const opened = openings.map((one) => `${one.source} to ${one.destination} ${trafficText(one)}`);
   if (opened.length > 0) {
     const names = printable(shortList(opened, MOST_OPENINGS));

@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import type { FlowRow } from "../../../policyd/flows/row.ts";
 import { shortList } from "../../../objects/printable.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -58,9 +59,7 @@ export async function readTables(
     others: [...tables, ofLedgers].reduce((sum, { others }) => sum + others, 0),
     remarks: [
       ...(isLive || files.length > 0
-        ? [
-            `${ofTables.size} ${ofTables.size === 1 ? "connection" : "connections"} of one moment ${ofTables.size === 1 ? "was" : "were"} read`,
-          ]
+        ? [`${counted(ofTables.size, "connection")} of one moment ${ofTables.size === 1 ? "was" : "were"} read`]
         : []),
       ...(ledgers.length > 0 ? [periodText(rows)] : []),
       ...(gone.length > 0
@@ -82,5 +81,5 @@ function periodText(rows: readonly FlowRow[]): string {
   if (rows.length === 0) return "no flows were read";
   const [size, unit] = UNITS.find(([one]) => last - first >= 2 * one) ?? [1000, "seconds"];
   const times = [first, last].map((time) => new Date(time).toISOString().slice(0, 16));
-  return `${rows.length} ${rows.length === 1 ? "flow" : "flows"} of ${Math.round((last - first) / size)} ${unit} ${rows.length === 1 ? "was" : "were"} read, from ${times.join(" to ")}`;
+  return `${counted(rows.length, "flow")} of ${Math.round((last - first) / size)} ${unit} ${rows.length === 1 ? "was" : "were"} read, from ${times.join(" to ")}`;
 }

@@ -6,7 +6,10 @@ import { matrixGraph, WIDEST_GRID } from "./print.ts";
 
 const MOST_ROWS = 300;
 
-/** Returns a matrix as Markdown: a small one as a grid, otherwise the pairs between which something is allowed, and a picture. */
+/**
+ * Returns a matrix as Markdown: a small one as a grid, otherwise the pairs between which something is allowed. A picture
+ * follows where it is not too large.
+ */
 export function matrixMarkdown(matrix: Matrix, asked: Asked): string {
   return matrix.groups.length === 0
     ? "There are no pods.\n"

@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import * as v from "valibot";
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
@@ -55,10 +56,7 @@ export function readExpectations(io: Io, paths: readonly string[]): readonly Exp
   const found = paths.flatMap((file) => readFile(io, file, problems));
   if (problems.length > 0) {
     for (const one of problems.slice(0, MOST_PROBLEMS)) io.err.write(`${printable(one)}\n`);
-    throw new DrawbridgeError(
-      "ERR_INPUT",
-      `${problems.length} ${problems.length === 1 ? "problem" : "problems"} in the expectations; expected none`,
-    );
+    throw new DrawbridgeError("ERR_INPUT", `${counted(problems.length, "problem")} in the expectations; expected none`);
   }
   if (found.length > MOST_EXPECTATIONS) {
     throw new DrawbridgeError("ERR_INPUT", `${found.length} expectations; expected at most ${MOST_EXPECTATIONS}`);

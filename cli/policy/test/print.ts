@@ -1,3 +1,4 @@
+import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
@@ -84,7 +85,7 @@ function countText(results: readonly TestResult[]): string {
   const count = (outcome: TestResult["outcome"]): number => results.filter((one) => one.outcome === outcome).length;
   const [holding, failing, unknown] = [count("holds"), count("fails"), count("cannot be judged")];
   const rest = unknown === 0 ? "" : `, ${unknown} cannot be judged`;
-  return `${results.length} ${results.length === 1 ? "expectation" : "expectations"}: ${holding} hold, ${failing} fail${rest}`;
+  return `${counted(results.length, "expectation")}: ${holding} hold, ${failing} fail${rest}`;
 }
 
 /** Escapes a description, in which `#` would begin a directive and a backslash escapes. */

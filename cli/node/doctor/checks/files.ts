@@ -1,3 +1,4 @@
+import { counted } from "../../../output/text.ts";
 import { type Address, compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
 import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
@@ -50,7 +51,7 @@ export const daemon: Check = {
     if (count > 0) {
       remarks.push({
         severity: "warning",
-        what: `policyd has ${count} problem${count === 1 ? "" : "s"}: ${listed(problems)}`,
+        what: `policyd has ${counted(count, "problem")}: ${listed(problems)}`,
         why: "what they name is not in force",
         way: "mend what each of them names; kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge has all",
       });
@@ -198,7 +199,7 @@ export const addresses: Check = {
     if (unreadable.length > 0) {
       remarks.push({
         severity: "warning",
-        what: `${unreadable.length} file${unreadable.length === 1 ? "" : "s"} of ${directory} say${unreadable.length === 1 ? "s" : ""} nobody's name: ${listed(unreadable.map(({ address }) => formatAddress(address)))}`,
+        what: `${counted(unreadable.length, "file")} of ${directory} say${unreadable.length === 1 ? "s" : ""} nobody's name: ${listed(unreadable.map(({ address }) => formatAddress(address)))}`,
         why: "a crash or a full disk left them empty; nobody can tell whether the address is in use",
         way: `where no pod has the address (kubectl get pods -A -o wide): rm ${directory}/ADDRESS; and see df ${directory}`,
       });
