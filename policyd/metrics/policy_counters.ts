@@ -25,8 +25,11 @@ export interface PolicyCountersParts {
   readonly time: () => number;
 }
 
-/** Milliseconds spent to read chains that are deleted; what further chains counted since the last read is lost. */
-const LONGEST_BEFORE = 5;
+/**
+ * Number of rules that are read before a batch deletes them; what further chains counted since the last read is lost.
+ * A bound on time would lose counts whenever the machine is busy.
+ */
+const MOST_READ_BEFORE = 1000;
 /** Number of a profile's grown elements that one read attributes to rules; the others follow in the next read. */
 const MOST_TOLD_APART = 1000;
 
@@ -50,12 +53,17 @@ export class PolicyCounters implements CommitObserver {
   }
 
   before(changes: readonly Change[]): void {
-    const { table, counters, now } = this.#parts;
-    const end = now() + LONGEST_BEFORE;
+    const { table, counters } = this.#parts;
+    let left = MOST_READ_BEFORE;
     for (const chain of this.#goneIn(changes)) {
-      if (now() > end) return;
+      if (left <= 0) return;
+      // An empty chain costs a request, too.
+      left--;
       this.#attempt(() => {
-        for (const rules of counters.rules(table, chain)) for (const rule of rules) this.sums.observe(rule);
+        for (const rules of counters.rules(table, chain)) {
+          left -= rules.length;
+          for (const rule of rules) this.sums.observe(rule);
+        }
       });
     }
   }

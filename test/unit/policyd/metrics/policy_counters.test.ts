@@ -103,6 +103,20 @@ describe("policyd/metrics: counters of policies", () => {
     );
   });
 
+  it("METRIC-06: chains that one batch deletes are read up to a bound on their rules, however long each read takes", async () => {
+    const { kernel, counters, lines } = setUp();
+    const chains = Array.from({ length: 3 }, (_, place) => `ingress_${place.toString(16).padStart(16, "0")}`);
+    const added = chains.map((chain) =>
+      Array.from({ length: 600 }, (_, index) => kernel.add(rule(chain, `NetworkPolicy rule ${index} of shop/web`))),
+    );
+    await lines();
+    for (const [first] of added) if (first !== undefined) kernel.count(first, 1);
+    counters.before(chains.map((chain) => ({ kind: "flush chain", table: POLICY_TABLE, chain })));
+    const [sum] = [...counters.sums.rules()].filter(({ packets }) => packets > 0);
+    // The second chain begins within the bound of 1,000 rules, the third one after it.
+    assert.equal(sum?.packets, 2);
+  });
+
   it("METRIC-06: for any events between two scrapes, a sum is the number of counted packets", async () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant("count" as const), chain: fc.nat(3), packets: fc.nat(9) }),
