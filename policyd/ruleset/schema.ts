@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
-import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { ownComment } from "./own_comment.ts";
 
 /** The prefix of the name of a chain without rules; the rest of the name is the version in force. */
@@ -17,7 +16,8 @@ const VERSION_CHARACTERS = 16;
  * are empty for a moment.
  */
 export function withVersion(table: Omit<Table, "comment">): Table {
-  const text = formatTable(table, new Map());
+  // As JSON, since printing the tables as text takes a tenth of a start's processor time.
+  const text = JSON.stringify(table, (_, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
   const version = createHash("sha256").update(text).digest("hex").slice(0, VERSION_CHARACTERS);
   const chains = [...table.chains, { name: `${VERSION_CHAIN}${version}`, rules: [] }];
   return Object.freeze({ ...table, chains, comment: ownComment("as a chain is named") });
