@@ -207,6 +207,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const failures = new AttachmentFailures({ recorded, clock, logger, events: clusterEvents, nodeName });
 
   const components = [
+    // The others read what these two have learned from a change.
+    judge,
+    protection.index,
     ended,
     metrics.firstSync,
     policies.notices,

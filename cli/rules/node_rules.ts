@@ -89,6 +89,8 @@ function claimServices(
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServiceProxy(parts)] : [];
   const components = [
+    judge,
+    protection,
     ...services,
     ...openMasquerade(configuration, ruleset, judge).components,
     openTunnelGuard(configuration, ruleset, judge),

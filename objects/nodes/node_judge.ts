@@ -24,7 +24,7 @@ const MOST_TOGETHER = 256;
  * Keeps the verdict on all Nodes. It is computed when it is read and something relevant has changed since.
  *
  * Only changed nodes, and those whose claims overlap or overlapped theirs, are judged again. The result is the same as
- * that of judgeNodes for all nodes. One judge serves the whole daemon: each part passes its object changes on to it.
+ * that of judgeNodes for all nodes. One judge serves the whole daemon, as the first of its components.
  */
 export class NodeJudge {
   readonly #options: NodeJudgeOptions;
@@ -53,7 +53,7 @@ export class NodeJudge {
     this.#setClaims(options.nodeName);
   }
 
-  /** Applies changes. Several parts of the daemon pass on the same change, and a repeated one has no effect. */
+  /** Applies changes. The daemon's components that read the verdict get them after the judge. */
   apply(changes: readonly ObjectChange[]): void {
     const names: string[] = [];
     for (const change of changes) {
@@ -78,7 +78,6 @@ export class NodeJudge {
    * reading would decide.
    */
   synced(): void {
-    if (this.#isSettled) return;
     this.#judge();
     this.#isSettled = true;
     this.#isWhole = true;

@@ -14,14 +14,14 @@ export class TunnelGuard implements ObjectConsumer {
   readonly #claimed = new Map<string, string>();
 
   readonly #hasTunnel: boolean;
-  readonly #judge: Pick<NodeJudge, "apply" | "keptOf">;
+  readonly #judge: Pick<NodeJudge, "keptOf">;
 
   /**
    * @param ruleset whose tables have the part `tunnelNodes()`
    * @param isTunnel whether they have the part `tunnelGuard()`, too
    * @param judge knows the addresses that stay in use
    */
-  constructor(ruleset: Pick<Ruleset, "claim">, isTunnel: boolean, judge: Pick<NodeJudge, "apply" | "keptOf">) {
+  constructor(ruleset: Pick<Ruleset, "claim">, isTunnel: boolean, judge: Pick<NodeJudge, "keptOf">) {
     this.#judge = judge;
     this.#ruleset = ruleset;
     this.#hasTunnel = isTunnel;
@@ -29,7 +29,6 @@ export class TunnelGuard implements ObjectConsumer {
 
   /** Claims as urgent: until then packets of a new node are dropped. */
   apply(changes: readonly ObjectChange[]): void {
-    this.#judge.apply(changes);
     for (const change of changes) {
       if (change.kind !== "Node") continue;
       const isThere = change.type === "set" && change.object.kind === "Node";

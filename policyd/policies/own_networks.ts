@@ -48,7 +48,6 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
 
   apply(changes: readonly ObjectChange[]): void {
     const { judge, nodeName } = this.#parts;
-    judge.apply(changes);
     const hasNewNetworks = this.#readVerdict().has(nodeName);
     if (hasNewNetworks) this.#networks.set("node", judge.judged.nodes.get(nodeName)?.podCidrs ?? []);
     const hasNewPods = changes.map((change) => this.#followPod(change)).includes(true);
@@ -67,10 +66,6 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   #addressesHere({ nodeName, hostNetwork, phase, isTerminating, addresses }: Pod): readonly Address[] {
     const isHere = nodeName === this.#parts.nodeName && !hostNetwork;
     return isHere && phase === "Running" && !isTerminating ? addresses : [];
-  }
-
-  synced(): void {
-    this.#parts.judge.synced();
   }
 
   async register(): Promise<void> {

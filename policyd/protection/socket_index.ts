@@ -44,8 +44,6 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   readonly #readVerdict: ReturnType<NodeJudge["reader"]>;
   /** The owners of ports on all nodes, by {@link portKey}. */
   readonly #ports: ReadonlyMap<string, string>;
-  /** By name. The index remembers each Node, so that a change applied twice has no further effect. */
-  readonly #nodes = new Map<string, Node>();
   readonly #addressesOf = new Map<string, readonly Address[]>();
   /** Number of Nodes that have an address. */
   readonly #nodeAddresses = new Map<Address, number>();
@@ -68,9 +66,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     this.#ports = new Map(configured.ports.map(({ protocol, port, owner }) => [portKey(protocol, port), owner]));
   }
 
-  /** Applies changes; a repeated change has no effect. */
   apply(changes: readonly ObjectChange[]): void {
-    this.#judge.apply(changes);
     for (const change of changes) {
       const object = change.type === "set" ? change.object : undefined;
       if (change.kind === "Node") this.#setNode(change.key, object?.kind === "Node" ? object : undefined);
@@ -159,9 +155,6 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   }
 
   #setNode(name: string, node: Node | undefined): void {
-    if (this.#nodes.get(name) === node) return;
-    if (node === undefined) this.#nodes.delete(name);
-    else this.#nodes.set(name, node);
     const before = this.#addressesOf.get(name) ?? [];
     const after = [...new Set((node?.addresses ?? []).map(({ address }) => address))].filter((one) => !isReserved(one));
     // A Node changes every few seconds in other fields.

@@ -6,7 +6,6 @@ import type { Commit } from "../ruleset/commit.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
-import type { ObjectChange } from "../../objects/model.ts";
 import type { EarlyTable } from "./early_table.ts";
 import { keptChains, keptElement } from "./nat_exemption.ts";
 import type { ProtectedPort, ProtectedSocket } from "../../objects/socket_refusal.ts";
@@ -46,8 +45,7 @@ export class SocketProtection implements ObjectConsumer {
     parts.ruleset.follow((commit) => this.#rulesInForce(commit));
   }
 
-  apply(changes: readonly ObjectChange[]): void {
-    this.#parts.index.apply(changes);
+  apply(): void {
     this.#claim();
   }
 

@@ -10,7 +10,6 @@ import type { NoticeSink } from "../events/notice.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Slices, workFor } from "../lib/sliced_work.ts";
-import type { ObjectChange } from "../../objects/model.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
 import type { RouteKernel, Step } from "./route_kernel/kernel_state.ts";
@@ -113,9 +112,8 @@ export class RouteReconciler implements ObjectConsumer {
     });
   }
 
-  apply(changes: readonly ObjectChange[]): void {
-    const { judge, clock } = this.#parts;
-    judge.apply(changes);
+  apply(): void {
+    const { clock } = this.#parts;
     for (const name of this.#readVerdict()) this.#changed.add(name);
     this.#followServiceRanges();
     if (this.#changed.size > 0 && this.#isSynced && !this.#isStopped) {
@@ -133,7 +131,6 @@ export class RouteReconciler implements ObjectConsumer {
 
   synced(): void {
     this.#isSynced = true;
-    this.#parts.judge.synced();
     this.#begin();
   }
 

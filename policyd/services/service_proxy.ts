@@ -76,9 +76,7 @@ export class ServiceProxy implements ObjectConsumer {
 
   apply(changes: readonly ObjectChange[]): void {
     const { services: changed, appeared, hasNodeChanged } = this.#index.apply(changes);
-    this.#judge.apply(changes);
     const { nodeName, refuseExternalIps, protection } = this.#parts;
-    protection?.apply(changes);
     const context = {
       nodeName,
       refuseExternalIps,
@@ -101,10 +99,6 @@ export class ServiceProxy implements ObjectConsumer {
     this.#claimPodRanges();
     // When an endpoint ends that already got no new clients, no rule changes, and no commit follows.
     if (this.#parts.ruleset.isReconciled) this.#rulesInForce(undefined);
-  }
-
-  synced(): void {
-    this.#judge.synced();
   }
 
   problems(): readonly string[] {

@@ -1,3 +1,4 @@
+import { inTurn } from "../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { FakeClock } from "../support/fake_clock.ts";
 import { NodeJudge } from "../../objects/nodes/node_judge.ts";
@@ -42,23 +43,25 @@ describe("policyd/routes and discarding routes, in the kernel", () => {
         node.exec("ip", command.split(" "));
       }
       const clock = new FakeClock();
+      const judge = new NodeJudge({ nodeName: "a", serviceCidrs: [] });
       const routes = new RouteReconciler({
         kernel: node.inside(() => netlinkRouteKernel(node.calls)),
         clock,
         logger: recordingLogger(),
         events: recordingNotices(),
         nodeName: "a",
-        judge: new NodeJudge({ nodeName: "a", serviceCidrs: [] }),
+        judge,
         options: { encapsulation: "auto", bridge: "cni0" },
         syncPeriod: SYNC_PERIOD,
       });
+      const both = inTurn(judge, routes);
       for (const object of [
         nodeObject("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:1::/64"]),
         nodeObject("b", ["192.0.2.2", "2001:db8::2"], ["10.244.2.0/24", "fd00:244:2::/64"]),
       ]) {
-        routes.apply([{ type: "set", kind: "Node", key: object.key, object }]);
+        both.apply([{ type: "set", kind: "Node", key: object.key, object }]);
       }
-      node.inside(() => routes.synced());
+      node.inside(() => both.synced());
       const reported = routes
         .problems()
         .filter((problem) => /Node b: .* discards what is sent to .*\/(24|64);/.test(problem));

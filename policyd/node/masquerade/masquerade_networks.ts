@@ -7,7 +7,6 @@ import type { Configuration } from "../../configuration/configuration.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { NETWORK_NAME } from "../../installation/network_configuration.ts";
-import type { ObjectChange } from "../../../objects/model.ts";
 import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
 import { UnmasqueradedNetworks } from "./unmasqueraded_networks.ts";
 
@@ -41,16 +40,11 @@ export class MasqueradeNetworks implements ObjectConsumer {
     this.#claim();
   }
 
-  apply(changes: readonly ObjectChange[]): void {
+  apply(): void {
     const { judge } = this.#parts;
-    judge.apply(changes);
     const names = this.#readVerdict();
     for (const name of names) this.#kept.setNode(name, judge.judged.nodes.get(name));
     if (names.size > 0) this.#claim();
-  }
-
-  synced(): void {
-    this.#parts.judge.synced();
   }
 
   /**

@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../../support/node/in_turn.ts";
 import process from "node:process";
 import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -43,7 +44,7 @@ const NEVER = 2 ** 30;
 export class Ours implements Disposable {
   readonly namespace: LabNamespace;
   readonly kernel: ObservedSocket;
-  readonly component: ServiceProxy;
+  readonly component: InTurn;
   readonly #ruleset: Ruleset;
 
   constructor(namespace: LabNamespace, beforeCommit?: () => void) {
@@ -57,15 +58,17 @@ export class Ours implements Disposable {
       minSyncPeriod: 0,
       syncPeriod: NEVER,
     });
-    this.component = new ServiceProxy({
+    const judge = new NodeJudge({ nodeName: NODE, ownCidrs: [parseCidr(POD_CIDR)] });
+    const proxy = new ServiceProxy({
       nodeName: NODE,
       ruleset: this.#ruleset,
       clock: realClock,
       podCidrs: [parseCidr(POD_CIDR)],
-      judge: new NodeJudge({ nodeName: NODE, ownCidrs: [parseCidr(POD_CIDR)] }),
+      judge,
       nodePortAddresses: [],
       refuseExternalIps: false,
     });
+    this.component = inTurn(judge, proxy);
   }
 
   /** Compiles everything and writes the tables, as after a start of the daemon. Call it once. */

@@ -91,6 +91,7 @@ function protectionOf(
   if (protection === undefined) return undefined;
   const judge = new NodeJudge({ nodeName, serviceCidrs: protection.serviceCidrs });
   const index = new ProtectedSocketIndex(protection, judge, clusterCidrs);
+  judge.apply(changes);
   index.apply(changes);
   return index;
 }

@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../node/in_turn.ts";
 import assert from "node:assert/strict";
 import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
@@ -68,22 +69,24 @@ export const TABLES_WITHOUT_RULES: readonly Table[] = TABLES.map((table) =>
 export class EventNode {
   readonly #kernel: Nftables;
   readonly #ruleset: Ruleset;
-  readonly #services: ServiceProxy;
+  readonly #services: InTurn;
 
   /** @param known events that it receives before it writes anything, like a daemon that reads the cluster first */
   constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
     this.#kernel = kernel;
     const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.#ruleset = new Ruleset(options);
-    this.#services = new ServiceProxy({
+    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
+    const proxy = new ServiceProxy({
       nodeName: "n1",
       ruleset: this.#ruleset,
       clock,
       podCidrs: [],
-      judge: new NodeJudge({ nodeName: "n1", ownCidrs: [] }),
+      judge,
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,
     });
+    this.#services = inTurn(judge, proxy);
     for (const event of known) this.apply(event);
     this.#ruleset.start();
   }

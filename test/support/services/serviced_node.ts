@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../node/in_turn.ts";
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
@@ -52,7 +53,7 @@ export class ServicedNode implements Disposable {
   readonly #records: AttachmentRecord[] = [];
   #objects: ReadonlyMap<string, ClusterObject> = new Map();
   #ruleset: Ruleset;
-  #component: ServiceProxy;
+  #component: InTurn;
   #protection: ServicedNodeOptions["protection"];
   /** The clock of Services, which only need a further turn. */
   readonly #clock = new FakeClock();
@@ -139,12 +140,12 @@ export class ServicedNode implements Disposable {
     });
   }
 
-  #newProxy(options: ServicedNodeOptions): ServiceProxy {
+  #newProxy(options: ServicedNodeOptions): InTurn {
     const { nodePortAddresses = [], refuseExternalIps = false, protection } = options;
     this.#protection = protection;
     const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
     const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
-    return new ServiceProxy({
+    const proxy = new ServiceProxy({
       nodeName: this.wired.node.name,
       ruleset: this.#ruleset,
       clock: this.#clock,
@@ -154,6 +155,7 @@ export class ServicedNode implements Disposable {
       judge,
       ...(index === undefined ? {} : { protection: index }),
     });
+    return inTurn(judge, ...(index === undefined ? [] : [index]), proxy);
   }
 
   #claim(record: AttachmentRecord): void {

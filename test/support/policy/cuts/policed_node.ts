@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../../node/in_turn.ts";
 import assert from "node:assert/strict";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { type AttachmentRecord, listAttachments } from "../../../../attachment/attachment.ts";
@@ -36,7 +37,7 @@ export interface PolicedPod {
 
 interface Running {
   readonly ruleset: Ruleset;
-  readonly services: ServiceProxy;
+  readonly services: InTurn;
   readonly policies: PolicyEnforcement | undefined;
   readonly cuts: Cuts | undefined;
 }
@@ -98,15 +99,17 @@ export class PolicedNode implements Disposable {
       syncPeriod: 3_600_000,
     });
     const { name } = this.wired.node;
-    const services = new ServiceProxy({
+    const judge = new NodeJudge({ nodeName: name, ownCidrs: this.wired.podCidrs });
+    const proxy = new ServiceProxy({
       nodeName: name,
       ruleset,
       clock: realClock,
       podCidrs: this.wired.podCidrs,
-      judge: new NodeJudge({ nodeName: name, ownCidrs: this.wired.podCidrs }),
+      judge,
       nodePortAddresses: [],
       refuseExternalIps: false,
     });
+    const services = inTurn(judge, proxy);
     this.#running = { ruleset, services, ...(policies === undefined ? NO_POLICIES : this.#policies(ruleset, options)) };
     this.#objects = new Map();
     this.apply(manifests);

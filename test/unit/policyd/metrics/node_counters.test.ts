@@ -1,3 +1,4 @@
+import { inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
@@ -61,18 +62,20 @@ function setUp(hasEndpoints = true) {
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [table], minSyncPeriod: PERIOD, syncPeriod: 30_000 });
   ruleset.follow(() => node.rulesInForce());
   const metrics = new ServiceMetrics(node);
+  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset,
     clock,
     podCidrs: [],
-    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
+    judge,
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [metrics],
   });
+  const objects = inTurn(judge, component);
   const apply = (text: string): void => {
-    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    objects.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
   /** The numbers that packets to an endpoint carry: its port's, and its own where clients stay with it. */
   const numbersOf = (address: number): ReadonlySet<number> => {
@@ -108,7 +111,7 @@ function setUp(hasEndpoints = true) {
     node,
     ruleset,
     metrics,
-    component,
+    objects,
     apply,
     connect,
     totals,
@@ -197,7 +200,7 @@ describe("policyd/metrics/node_counters", () => {
   });
 
   it("METRIC-02: Services without local endpoints are counted by policy, and endpoints with impossible addresses are counted", () => {
-    const { apply, metrics, component } = setUp();
+    const { apply, metrics, objects } = setUp();
     const elsewhere = (spec: string): string => web(["10.0.0.1"], spec).replace("nodeName: node1", "nodeName: node2");
     apply(elsewhere(", internalTrafficPolicy: Local"));
     assert.deepEqual(metrics.totals(), { ignoredEndpoints: 0, refused: 0, withoutLocal: { internal: 1, external: 0 } });
@@ -217,7 +220,7 @@ describe("policyd/metrics/node_counters", () => {
     );
     apply(web(["127.0.0.1", "169.254.1.1", "10.0.0.1"]));
     assert.equal(metrics.totals().ignoredEndpoints, 2);
-    component.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
+    objects.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
     assert.equal(metrics.totals().ignoredEndpoints, 0);
   });
 });

@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -14,22 +15,25 @@ import { node } from "../../../support/routes/machine.ts";
 describe("policyd/policies: this node's own networks", () => {
   let claimed: Map<string, readonly DesiredElement[]>;
   let networks: OwnNetworks;
+  let objects: InTurn;
   let attached: readonly AttachmentRecord[];
 
   const begin = (...podCidrs: readonly string[]): void => {
     claimed = new Map();
     attached = [];
     const claim = (owner: string, claims: readonly DesiredElement[]): void => void claimed.set(owner, claims);
+    const nodes = new NodeJudge({ nodeName: "a" });
     networks = new OwnNetworks({
       ruleset: { claim },
       nodeName: "a",
       podCidrs: podCidrs.map((text) => parseCidr(text)),
-      judge: new NodeJudge({ nodeName: "a" }),
+      judge: nodes,
       attachments: { values: () => attached },
     });
+    objects = inTurn(nodes, networks);
   };
   const apply = (...nodes: readonly Node[]): void =>
-    networks.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
+    objects.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
   const claims = (): readonly string[] =>
     [...claimed.values()]
       .flatMap((some) => some.map(({ set, element }) => `${set} ${keyText(element.key)}`))
@@ -45,7 +49,7 @@ describe("policyd/policies: this node's own networks", () => {
     assert.deepEqual(claims(), expected({ "10.244.1.0/24": "own4", "fd00:244:1::/64": "own6" }));
     apply(node("a", ["192.0.2.1"], ["10.244.3.0/24"]));
     assert.deepEqual(claims(), expected({ "10.244.3.0/24": "own4" }));
-    networks.apply([{ type: "delete", kind: "Node", key: "a" }]);
+    objects.apply([{ type: "delete", kind: "Node", key: "a" }]);
     assert.deepEqual(claims(), []);
   });
 
@@ -68,7 +72,7 @@ describe("policyd/policies: this node's own networks", () => {
         status,
       });
       assert.ok(verdict.type === "accepted");
-      networks.apply([{ type: "set", kind: "Pod", key: `default/${name}`, object: verdict.object }]);
+      objects.apply([{ type: "set", kind: "Pod", key: `default/${name}`, object: verdict.object }]);
     };
     const whole = expected({ "10.244.1.0/30": "own4" });
     const podIPs = [{ ip: "10.244.1.2" }];
@@ -83,7 +87,7 @@ describe("policyd/policies: this node's own networks", () => {
     void networks.register();
     assert.deepEqual(claims(), whole, "the address of a pod of ours");
     attached = [];
-    networks.apply([{ type: "delete", kind: "Pod", key: "default/former" }]);
+    objects.apply([{ type: "delete", kind: "Pod", key: "default/former" }]);
     assert.deepEqual(claims(), whole);
   });
 });

@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -25,7 +26,7 @@ const OBJECTS = `
   addressType: IPv4, ports: [{name: https, port: 6443}], endpoints: [{addresses: [192.0.2.1]}, {addresses: [192.0.2.2]}]}
 `;
 
-function indexWith(settings: object = {}): ProtectedSocketIndex {
+function indexWith(settings: object = {}): { readonly index: ProtectedSocketIndex; readonly objects: InTurn } {
   const text = JSON.stringify({
     apiVersion: "drawbridge.dev/v1alpha1",
     kind: "PolicydConfiguration",
@@ -34,11 +35,12 @@ function indexWith(settings: object = {}): ProtectedSocketIndex {
   });
   const configuration = readConfiguration({ path: "test", text }, {});
   const judge = new NodeJudge({ nodeName: "n1" });
-  return new ProtectedSocketIndex(configuredSockets(configuration), judge, [parseCidr("10.244.0.0/24")]);
+  const index = new ProtectedSocketIndex(configuredSockets(configuration), judge, [parseCidr("10.244.0.0/24")]);
+  return { index, objects: inTurn(judge, index) };
 }
 
-function apply(index: ProtectedSocketIndex, text: string): void {
-  index.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+function apply(objects: InTurn, text: string): void {
+  objects.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
 }
 
 function frontend(type: "cluster" | "load balancer" | "external", address: string, port: number): Frontend {
@@ -51,11 +53,11 @@ describe("policyd/protection: sockets that no Service gets", () => {
     index.refusalOf(other, one, protocol)?.owner;
 
   it("CLAIM-01 the API server's sockets are those of the configuration, the daemon's requests and its Service's endpoints", () => {
-    const index = indexWith({ apiServer: "https://[fd00::1]" });
+    const { index, objects } = indexWith({ apiServer: "https://[fd00::1]" });
     assert.equal(owner(index, frontend("external", "fd00::1", 443)), "the API server");
     assert.equal(owner(index, frontend("external", "fd00::1", 444)), undefined);
     assert.equal(owner(index, frontend("external", "192.0.2.1", 6443)), undefined, "the endpoints are not known yet");
-    apply(index, OBJECTS);
+    apply(objects, OBJECTS);
     for (const type of ["external", "load balancer", "cluster"] as const) {
       assert.equal(owner(index, frontend(type, "192.0.2.1", 6443)), "the API server");
       assert.equal(owner(index, frontend(type, "192.0.2.2", 6443)), "the API server");
@@ -76,10 +78,10 @@ describe("policyd/protection: sockets that no Service gets", () => {
   });
 
   it("CLAIM-01 default/kubernetes keeps the API server's sockets, and its own cluster IP is still translated", () => {
-    const index = indexWith({ apiServer: "https://10.96.0.1" });
+    const { index, objects } = indexWith({ apiServer: "https://10.96.0.1" });
     const texts = (): readonly string[] => index.sockets().map(({ address, port }) => `${address} ${port}`);
     assert.equal(texts().length, 1);
-    apply(index, OBJECTS);
+    apply(objects, OBJECTS);
     assert.deepEqual(texts(), [`${parseAddress("192.0.2.1")} 6443`, `${parseAddress("192.0.2.2")} 6443`]);
     const own = { key: "default/kubernetes" };
     assert.equal(index.refusalOf(own, frontend("cluster", "10.96.0.1", 443), "TCP"), undefined);
@@ -87,8 +89,11 @@ describe("policyd/protection: sockets that no Service gets", () => {
   });
 
   it("CLAIM-01 no Service gets a protected port of a node's address, also one whose load balancer has that address", () => {
-    const index = indexWith({ protectedSockets: ["198.51.100.53:53/UDP"], nodeLocalDNS: ["169.254.20.10"] });
-    apply(index, OBJECTS);
+    const { index, objects } = indexWith({
+      protectedSockets: ["198.51.100.53:53/UDP"],
+      nodeLocalDNS: ["169.254.20.10"],
+    });
+    apply(objects, OBJECTS);
     for (const address of ["192.0.2.11", "203.0.113.11", "192.0.2.12", "fd00::12"]) {
       for (const type of ["external", "load balancer"] as const) {
         assert.equal(owner(index, frontend(type, address, 10_250)), "the kubelet", address);
@@ -110,8 +115,8 @@ describe("policyd/protection: sockets that no Service gets", () => {
   });
 
   it("CLAIM-01 without a tunnel its port is free, and protectedPorts replaces the default ports", () => {
-    const index = indexWith({ encapsulation: "never", protectedPorts: ["9100/TCP"] });
-    apply(index, OBJECTS);
+    const { index, objects } = indexWith({ encapsulation: "never", protectedPorts: ["9100/TCP"] });
+    apply(objects, OBJECTS);
     assert.equal(owner(index, frontend("external", "192.0.2.11", 4789), "UDP"), undefined);
     assert.equal(owner(index, frontend("external", "192.0.2.11", 2379)), undefined);
     assert.equal(owner(index, frontend("external", "192.0.2.11", 9100)), "protectedPorts");
@@ -119,8 +124,8 @@ describe("policyd/protection: sockets that no Service gets", () => {
   });
 
   it("CLAIM-02 addresses of pods, of Services and of a cloud's metadata are refused at every port", () => {
-    const index = indexWith();
-    apply(index, OBJECTS);
+    const { index, objects } = indexWith();
+    apply(objects, OBJECTS);
     for (const [address, who] of [
       ["10.244.0.9", "the pods' networks"],
       ["10.244.1.1", "the pods' networks"],
@@ -138,20 +143,20 @@ describe("policyd/protection: sockets that no Service gets", () => {
   });
 
   it("CLAIM-02 a range of Services that holds a node's address refuses nothing", () => {
-    const index = indexWith();
+    const { index, objects } = indexWith();
     const wide = OBJECTS.replace("10.96.0.0/16", "192.0.0.0/8");
-    apply(index, wide);
+    apply(objects, wide);
     assert.equal(owner(index, frontend("load balancer", "192.0.7.7", 80)), undefined);
     assert.equal(owner(index, frontend("load balancer", "192.0.2.12", 80)), undefined);
   });
 
   it("CLAIM-01 the sockets of a Node and an endpoint that are gone lose their protection", () => {
-    const index = indexWith();
-    apply(index, OBJECTS);
+    const { index, objects } = indexWith();
+    apply(objects, OBJECTS);
     const before = index.currentVersion();
-    apply(index, OBJECTS.split("---").slice(0, 2).join("---"));
+    apply(objects, OBJECTS.split("---").slice(0, 2).join("---"));
     assert.equal(index.currentVersion(), before, "Nodes that come again change nothing");
-    index.apply([
+    objects.apply([
       { type: "delete", kind: "Node", key: "n2" },
       { type: "delete", kind: "EndpointSlice", key: "default/kubernetes" },
     ]);

@@ -1,3 +1,4 @@
+import { inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
@@ -42,7 +43,7 @@ function setUp(encapsulation: Encapsulation = "auto") {
   const options = { encapsulation, bridge: "drawbridge0" } as const;
   const of = { nodeName: "a", judge, options, logger: recordingLogger(), events: recordingNotices() };
   const routes = new RouteReconciler({ ...of, kernel, clock, syncPeriod: 30_000 });
-  return { kernel, clock, judge, options, routes };
+  return { kernel, clock, judge, options, routes, objects: inTurn(judge, routes) };
 }
 
 /** The kernel's notification of a step that has been carried out. */
@@ -69,16 +70,16 @@ function notificationOf(step: Step): ReceivedMessage {
 
 describe("policyd/routes: Nodes that change", () => {
   it("POD-21: a changed Node changes only its own entries, and neither it nor our own notifications cause a read", async () => {
-    const { kernel, clock, routes } = setUp();
+    const { kernel, clock, routes, objects } = setUp();
     const events = new FakeKernelNotifications();
-    routes.apply([set(OWN), set(NEAR), set(FAR)]);
-    routes.synced();
+    objects.apply([set(OWN), set(NEAR), set(FAR)]);
+    objects.synced();
     await routes.start(events);
     clock.pass(100);
     const reads = kernel.reads;
     kernel.steps.length = 0;
     const moved = node("c", ["198.51.100.4"], ["10.244.3.0/24"]);
-    routes.apply([set(moved), set(node("d", ["192.0.2.4"], ["10.244.4.0/24"]))]);
+    objects.apply([set(moved), set(node("d", ["192.0.2.4"], ["10.244.4.0/24"]))]);
     clock.pass(20);
     assert.deepEqual(kernel.steps.map(({ type }) => type).toSorted(), [
       "add-route",
@@ -114,14 +115,14 @@ describe("policyd/routes: Nodes that change", () => {
         fc.array(change, { maxLength: 15 }),
         fc.constantFrom<Encapsulation>("auto", "always", "never"),
         (changes, encapsulation) => {
-          const { kernel, clock, judge, options, routes } = setUp(encapsulation);
-          routes.apply([set(OWN)]);
-          routes.synced();
+          const { kernel, clock, judge, options, routes, objects } = setUp(encapsulation);
+          objects.apply([set(OWN)]);
+          objects.synced();
           for (const { name, hosts, has6, pods, isGone, wait } of changes) {
             const addresses = hosts.map(({ isNear, number }) => `${isNear ? "192.0.2" : "198.51.100"}.${number}`);
             const sixth = has6 ? ["2001:db8::77"] : [];
             const object = name === "a" ? { ...OWN, labels: {} } : node(name, [...addresses, ...sixth], pods);
-            routes.apply(isGone && name !== "a" ? [{ type: "delete", kind: "Node", key: name }] : [set(object)]);
+            objects.apply(isGone && name !== "a" ? [{ type: "delete", kind: "Node", key: name }] : [set(object)]);
             clock.pass(wait);
           }
           clock.pass(2000);
@@ -138,8 +139,8 @@ describe("policyd/routes: Nodes that change", () => {
   });
 
   it("D2: a pass runs in slices, and a Node that changes meanwhile is followed after it", () => {
-    const { kernel, clock, routes } = setUp();
-    routes.apply([set(OWN), set(NEAR)]);
+    const { kernel, clock, objects } = setUp();
+    objects.apply([set(OWN), set(NEAR)]);
     const read = kernel.read.bind(kernel);
     kernel.read = function* () {
       for (let slice = 0; slice < 5; slice++) {
@@ -151,12 +152,12 @@ describe("policyd/routes: Nodes that change", () => {
     const apply = kernel.apply.bind(kernel);
     let isChanged = false;
     kernel.apply = (steps) => {
-      if (!isChanged) routes.apply([set(FAR)]);
+      if (!isChanged) objects.apply([set(FAR)]);
       isChanged = true;
       clock.spend(30);
       return apply(steps);
     };
-    routes.synced();
+    objects.synced();
     let turns = 0;
     for (; kernel.steps.length === 0; turns++) {
       assert.ok(turns < 100, "the pass ends");

@@ -1,3 +1,4 @@
+import { inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
@@ -19,6 +20,7 @@ function setUp() {
   const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
   const hastes = new Map<string, Haste>();
+  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset: {
@@ -33,15 +35,16 @@ function setUp() {
     },
     clock: new FakeClock(),
     podCidrs: [],
-    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
+    judge,
     nodePortAddresses: [],
     refuseExternalIps: false,
   });
+  const objects = inTurn(judge, component);
   const apply = (text: string): void => {
-    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    objects.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
-  const remove = (name: string): void => component.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
-  return { component, claims, provided, journal, hastes, apply, remove };
+  const remove = (name: string): void => objects.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
+  return { component, objects, claims, provided, journal, hastes, apply, remove };
 }
 
 const slice = (of: string, endpoint: string): string => `
@@ -100,25 +103,25 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
   });
 
   it("a frontend that two Services want goes to one of them, is reported, and is passed on (SVC-24)", () => {
-    const { component, apply, journal } = setUp();
+    const { component, objects, apply, journal } = setUp();
     apply(service("a", "10.96.0.1", ', externalIPs: ["10.96.0.2"]'));
     assert.deepEqual(component.problems(), []);
     apply(service("b", "10.96.0.2"));
     assert.match(component.problems().join(), /^Service default\/a: .* is Service default\/b's$/);
     journal.length = 0;
-    component.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
+    objects.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
     assert.deepEqual(journal.toSorted(), ["Service default/a", "Service default/b"]);
     assert.deepEqual(component.problems(), []);
   });
 
   it("SYNC-09: only a new Service without a slice waits for its companion", () => {
-    const { component, apply, hastes } = setUp();
+    const { objects, apply, hastes } = setUp();
     const haste = (): Haste | undefined => hastes.get("Service default/a");
     apply(service("a", "10.96.0.1"));
     assert.equal(haste(), "with its companion");
     apply(slice("a", "10.244.1.7"));
     assert.equal(haste(), "usual", "the slice comes");
-    component.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
+    objects.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
     assert.equal(haste(), "usual", "the Service loses its last slice");
     apply(service("a", "10.96.0.2"));
     assert.equal(haste(), "usual", "the Service changes without a slice");

@@ -1,3 +1,4 @@
+import { type InTurn, inTurn } from "../../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
@@ -13,16 +14,19 @@ const OWN = node("a", ["192.0.2.1"], ["10.244.1.0/24"]);
 describe("policyd/node: networks towards which pods keep their address", () => {
   let claimed: Map<string, readonly DesiredElement[]>;
   let component: MasqueradeNetworks;
+  let objects: InTurn;
 
   beforeEach(() => {
     claimed = new Map();
     const claim = (owner: string, claims: readonly DesiredElement[]): void => void claimed.set(owner, claims);
     const judge = new NodeJudge({ nodeName: "a" });
-    component = new MasqueradeNetworks({ ruleset: { claim }, nodeName: "a", podCidrs: [], judge, further: [] });
+    const parts = { ruleset: { claim }, nodeName: "a", podCidrs: [], judge, further: [] };
+    component = new MasqueradeNetworks(parts);
+    objects = inTurn(judge, component);
   });
 
   const apply = (...nodes: readonly Node[]): void =>
-    component.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
+    objects.apply(nodes.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
 
   const keptIn = (family: 4 | 6): readonly string[] =>
     [...claimed.values()]

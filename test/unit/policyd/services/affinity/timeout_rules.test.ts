@@ -1,3 +1,4 @@
+import { inTurn } from "../../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
@@ -103,19 +104,21 @@ function setUp() {
   const [clock, logger, events] = [new FakeClock(), recordingLogger(), recordingNotices()];
   const times = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [TABLE], ...times });
+  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset,
     clock,
     podCidrs: [],
-    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
+    judge,
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [problemReport(logger, events)],
   });
+  const objects = inTurn(judge, component);
   ruleset.start();
   const apply = (...timeouts: readonly (readonly [service: number, seconds: number | undefined])[]): void => {
-    component.apply(
+    objects.apply(
       timeouts.flatMap(([number, seconds]) =>
         readScenario(manifest(number, seconds)).map((object) => ({
           type: "set",
@@ -127,7 +130,7 @@ function setUp() {
     );
   };
   const remove = (number: number): void =>
-    component.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
+    objects.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
   const settle = (): State => {
     clock.pass(10);
     assert.ok(ruleset.isReconciled, ruleset.status().lastError);

@@ -1,0 +1,16 @@
+import type { ObjectConsumer } from "../../../policyd/component.ts";
+
+/** Components that get everything in order. */
+export type InTurn = Required<Pick<ObjectConsumer, "apply" | "synced">>;
+
+/** Returns one component that passes everything on in order, as the daemon does: first the judge, then its readers. */
+export function inTurn(...components: readonly ObjectConsumer[]): InTurn {
+  return {
+    apply: (changes) => {
+      for (const component of components) component.apply(changes);
+    },
+    synced: () => {
+      for (const component of components) component.synced?.();
+    },
+  };
+}
