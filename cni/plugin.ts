@@ -1,7 +1,7 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import type { BridgeConfiguration } from "./configuration/configuration.ts";
-import { decodeConfiguration, networkName } from "./configuration/decoding.ts";
+import { type Configured, configuredVersion, decodeConfiguration } from "./configuration/decoding.ts";
 import {
   type DetachConfiguration,
   detachConfiguration,
@@ -15,12 +15,12 @@ import { type Attachment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { PluginMachine } from "./host.ts";
 
-import type { Decoded, Shape } from "./json.ts";
+import type { Shape } from "./json.ts";
 
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
 import type { AddResult } from "./result.ts";
-import { type CniVersion, negotiateVersion, supportedVersions } from "./version.ts";
+import { type CniVersion, supportedVersions } from "./version.ts";
 
 export { machine } from "./host.ts";
 
@@ -41,7 +41,7 @@ export function faceOf(argv0: string): Face {
 /** Returns the version to print an error in: the configuration's if it can be read, otherwise the newest. */
 export function errorVersion(stdin: string): CniVersion {
   try {
-    return negotiateVersion(decodeConfiguration(stdin, { cniVersion: "string" }).cniVersion);
+    return configuredVersion(stdin);
   } catch {
     return "1.1.0";
   }
@@ -95,7 +95,7 @@ function decodeFor<const S extends Shape>(
   verb: keyof typeof FIRST_VERSIONS,
   stdin: string,
   shape: S | ((value: object) => S),
-): Decoded<S> {
+): Configured<S> {
   return decodeConfiguration(stdin, shape, (version) => {
     if (supportedVersions.indexOf(version) >= supportedVersions.indexOf(FIRST_VERSIONS[verb])) return;
     throw new CniError(
@@ -113,8 +113,7 @@ function runAdd(
   attachment: Attachment,
   input: NetworkInput,
 ): string {
-  networkName(input);
-  const version = negotiateVersion(input.cniVersion);
+  const { cniVersion: version, prevResult } = input;
   if (face === "drawbridge-ipam") {
     const { allocateForOthers, networkConfiguration, resultObject } = node.adding();
     const configuration = networkConfiguration(input, attachment.arguments);
@@ -122,7 +121,6 @@ function runAdd(
   }
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.TRY_AGAIN_LATER);
   const configuration = face === "drawbridge" ? attachConfiguration(node, call, attachment, input) : undefined;
-  const { prevResult } = input;
   const previous = prevResult === undefined ? undefined : node.rare().previousResult(prevResult, call.stdin);
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
@@ -171,7 +169,6 @@ function runCheck(
   attachment: Attachment,
   input: NetworkInput,
 ): void {
-  networkName(input);
   if (face === "drawbridge-ipam") return node.adding().checkForOthers(node, releaseConfiguration(input), attachment);
   const configuration = face === "drawbridge" ? attachConfiguration(node, call, attachment, input) : undefined;
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
@@ -185,9 +182,9 @@ function runCheck(
 function runGc(node: PluginMachine, face: Face, call: PluginInput): void {
   const { collectReservations, gc, VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } = node.rare();
   const input = decodeFor("GC", call.stdin, { ...detachShape, ...validAttachmentsShape });
-  const network = networkName(input);
   const isValid = validAttachments(input[VALID_ATTACHMENTS]);
-  if (isValid === undefined) call.warn?.(`GC of network ${network} without ${VALID_ATTACHMENTS}: nothing is removed`);
+  if (isValid === undefined)
+    call.warn?.(`GC of network ${input.name} without ${VALID_ATTACHMENTS}: nothing is removed`);
   if (face === "loopback") return;
   if (face === "drawbridge-ipam") {
     if (isValid !== undefined) collectReservations(node, releaseConfiguration(input), isValid);
@@ -232,7 +229,6 @@ function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput
  */
 function answerStatus(node: PluginMachine, face: Face, call: PluginInput): void {
   const input = decodeFor("STATUS", call.stdin, networkShapeFor(call.self));
-  networkName(input);
   if (face !== "drawbridge") return;
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.NOT_AVAILABLE);
   const { status, statusOfGiver } = node.rare();
@@ -247,7 +243,6 @@ function runDel(
   attachment: Attachment,
   input: DetachInput,
 ): string {
-  networkName(input);
   if (face === "drawbridge-ipam") {
     node.adding().releaseForOthers(node, releaseConfiguration(input), attachment);
     return "";

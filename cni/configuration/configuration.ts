@@ -6,10 +6,10 @@ import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import { checkInterfaceName, type CniArguments } from "../environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
 import type { Dns, ResultRoute } from "../result.ts";
-import { type CniVersion, negotiateVersion } from "../version.ts";
+import type { CniVersion } from "../version.ts";
 import { type Limits, limitsOf } from "./bandwidth.ts";
 import { configuredRoutes } from "./configured_routes.ts";
-import { checkDirectory, DATA_DIRECTORY, networkName, RUN_DIRECTORY } from "./decoding.ts";
+import { checkDirectory, DATA_DIRECTORY, RUN_DIRECTORY } from "./decoding.ts";
 import type { NetworkInput } from "./network_input.ts";
 import { type NodeRulesConfiguration, nodeRulesConfiguration } from "./node_rules_configuration.ts";
 import { policydAccess, type RegistrationAccess } from "./policyd_access.ts";
@@ -131,12 +131,12 @@ function familiesOf(sets: readonly RangeSet[]): readonly Family[] {
  */
 export function networkConfiguration(input: NetworkInput, args: CniArguments): NetworkConfiguration {
   checkType("type", input.type);
-  const cniVersion = negotiateVersion(input.cniVersion);
+  const { cniVersion, name } = input;
   const ipam = ipamConfiguration(input, args);
   checkExpressible(cniVersion, ipam.ranges);
   return {
     cniVersion,
-    name: networkName(input),
+    name,
     runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
     ipam,
     dns: input.dns ?? {},
@@ -147,8 +147,8 @@ export function networkConfiguration(input: NetworkInput, args: CniArguments): N
 function foreignNetwork(input: NetworkInput): NetworkConfiguration {
   checkType("type", input.type);
   return {
-    cniVersion: negotiateVersion(input.cniVersion),
-    name: networkName(input),
+    cniVersion: input.cniVersion,
+    name: input.name,
     runDir: checkDirectory("runDir", input.runDir || RUN_DIRECTORY),
     ipam: { dataDir: DATA_DIRECTORY, ranges: [], requested: [], routes: [], resolvConf: undefined },
     dns: input.dns ?? {},

@@ -1,13 +1,19 @@
 import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../../ipam/owner.ts";
 import { CniError, CniErrorCode, invalidField } from "../error.ts";
-import { decode, type Decoded, isNestedDeeper, type Shape } from "../json.ts";
+import { decode, type Decoded, isNestedDeeper, isObject, type Shape } from "../json.ts";
 import { type CniVersion, negotiateVersion } from "../version.ts";
-import type { DetachInput } from "./network_input.ts";
 
 export const RUN_DIRECTORY = "/run/drawbridge";
 export const DATA_DIRECTORY = "/var/lib/cni/networks";
 /** Real configurations have fewer than ten. */
 const MOST_LEVELS = 64;
+
+/** The typed keys of a configuration, of which every verb checks these two. */
+export type Configured<S extends Shape> = Decoded<S> & {
+  readonly cniVersion: CniVersion;
+  /** `[a-zA-Z0-9][a-zA-Z0-9_.-]*`: it names a directory of the address store. */
+  readonly name: string;
+};
 
 /**
  * Reads the configuration a runtime passes on standard input.
@@ -15,13 +21,27 @@ const MOST_LEVELS = 64;
  * @param shape the typed keys, or a function that chooses them by the whole configuration
  * @param judge checks the version before anything else is read
  * @returns the typed keys of the shape, spelled as declared whatever their case
- * @throws CniError 6 when it is not a JSON object, 1 for an unsupported version, 7 for a wrong type
+ * @throws CniError 6 when it is not a JSON object, 1 for an unsupported version, 7 for a wrong type or network name
  */
 export function decodeConfiguration<const S extends Shape>(
   text: string,
   shape: S | ((value: object) => S),
   judge: (version: CniVersion) => void = () => {},
-): Decoded<S> {
+): Configured<S> {
+  const { value, version } = versioned(text);
+  judge(version);
+  const input: unknown = decode(value, typeof shape === "function" ? shape(value) : shape);
+  const name = checkNetworkName(decode(value, { name: "string" }).name ?? "");
+  // oxlint-disable-next-line no-unsafe-type-assertion -- this is the gate: both keys have been checked
+  return { ...(isObject(input) ? input : {}), cniVersion: version, name } as Configured<S>;
+}
+
+/** Returns the version of a configuration. @throws CniError 6 and 1, as {@link decodeConfiguration} */
+export function configuredVersion(text: string): CniVersion {
+  return versioned(text).version;
+}
+
+function versioned(text: string): { readonly value: object; readonly version: CniVersion } {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -45,13 +65,11 @@ export function decodeConfiguration<const S extends Shape>(
     );
   }
   // The version comes first: in another version the other keys may have other types.
-  judge(negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion));
-  return decode(value, typeof shape === "function" ? shape(value) : shape);
+  return { value, version: negotiateVersion(decode(value, { cniVersion: "any" }).cniVersion) };
 }
 
-/** Returns the network's name. @throws CniError 7 when it is missing or cannot name a directory */
-export function networkName(input: DetachInput): string {
-  const name = input.name ?? "";
+/** @throws CniError 7 when it is missing or cannot name a directory */
+function checkNetworkName(name: string): string {
   if (name === "")
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,

@@ -1,6 +1,6 @@
 import { checkInterfaceName } from "../environment.ts";
 import { CniErrorCode } from "../error.ts";
-import { checkDirectory, DATA_DIRECTORY, networkName, RUN_DIRECTORY } from "./decoding.ts";
+import { checkDirectory, DATA_DIRECTORY, RUN_DIRECTORY } from "./decoding.ts";
 import type { DetachInput } from "./network_input.ts";
 import { detachAccess, type PolicydAccess } from "./policyd_access.ts";
 
@@ -35,7 +35,7 @@ export function detachConfiguration(input: DetachInput): DetachConfiguration {
 /** As {@link detachConfiguration}, for the IPAM face, which has no bridge. @throws CniError 7 naming the field */
 export function releaseConfiguration(input: DetachInput): ReleaseConfiguration {
   return {
-    name: networkName(input),
+    name: input.name,
     ipam: { dataDir: checkDirectory("ipam.dataDir", input.ipam?.dataDir || DATA_DIRECTORY) },
   };
 }

@@ -1,4 +1,4 @@
-import type { Decoded } from "../json.ts";
+import type { Configured } from "./decoding.ts";
 import { policydShape } from "./policyd_access.ts";
 
 const range = {
@@ -98,6 +98,6 @@ export const detachShape = {
   ipam: { type: "any", dataDir: "string" },
 } as const;
 
-export type NetworkInput = Decoded<typeof networkShape>;
+export type NetworkInput = Configured<typeof networkShape>;
 
-export type DetachInput = Decoded<typeof detachShape>;
+export type DetachInput = Configured<typeof detachShape>;

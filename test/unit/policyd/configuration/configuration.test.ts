@@ -26,7 +26,7 @@ function refusalOf(read: () => unknown): string {
 describe("policyd/configuration", () => {
   it("FOREIGN-01: the daemon and the plugin have the same default bridge, which no other add-on has", () => {
     const { bridge } = readConfiguration(undefined, { nodeName: flag("node-1") });
-    const input = { cniVersion: "1.1.0", name: "pods", type: "drawbridge" };
+    const input = { cniVersion: "1.1.0" as const, name: "pods", type: "drawbridge" };
     const ipam = { type: "host-local", ranges: [[{ subnet: "10.244.1.0/24" }]] };
     const defaults = [
       bridge,
