@@ -175,9 +175,13 @@ for (const way of OPPOSITE_WAYS) {
         const member = join(victim.namespace, family, GROUPS[family]);
         await pause(200);
         assert.ok(await isHeard(family));
-        for (let number = 0; number < MOST_GROUPS + 100; number++) send(attacker, report(attacker, family, number));
         const isFull = (): boolean => / mcast_snooping 0 /.test(wired.node.exec("ip", ["-d", "link", "show", "cni0"]));
-        assert.ok(await eventually(isFull), "the bridge gives up and sends everything to everybody");
+        // A busy machine loses some of the reports.
+        const sendReports = (): boolean => {
+          for (let number = 0; number < MOST_GROUPS + 100; number++) send(attacker, report(attacker, family, number));
+          return isFull();
+        };
+        assert.ok(await eventually(sendReports), "the bridge gives up and sends everything to everybody");
         assert.ok(await isHeard(family));
         const remembered = wired.node.exec("bridge", ["mdb", "show", "dev", "cni0"]).split("\n").length;
         assert.ok(remembered <= MOST_GROUPS + 10, `${remembered} groups`);
