@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import * as v from "valibot";
+import { printWeight } from "./weight.ts";
 import { CONSTRUCTIONS } from "./prose_rules.ts";
 import {
   type Change,
@@ -70,3 +71,5 @@ if (process.argv.includes("--record")) {
 } else if (fewer > 0) {
   console.log(`prose: ${fewer} counts are lower than recorded; npm run lint -- --record keeps them low`);
 }
+
+if (process.argv.includes("--weight")) printWeight();
