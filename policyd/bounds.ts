@@ -4,3 +4,9 @@ import type { BudgetBounds } from "./lib/budget.ts";
 
 /** Sockets at which health checks of load balancers are answered: a Service needs one for each family. */
 export const HEALTH_CHECK_SOCKETS: BudgetBounds = { share: 16, pool: 2048 };
+
+/** Series of the metrics: a rule of a NetworkPolicy in a direction has one. */
+export const POLICY_SERIES: BudgetBounds = { share: 128, pool: 8192 };
+
+/** Series of the metrics: an endpoint of a Service's port has one. */
+export const ENDPOINT_SERIES: BudgetBounds = { share: 512, pool: 65_536 };
