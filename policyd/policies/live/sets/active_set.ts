@@ -6,8 +6,8 @@ export interface ActiveSet {
   readonly set: MemberSet;
   readonly groups: readonly (PodGroup | NodeGroup)[];
   readonly sources: ReadonlyMap<string, readonly MemberSource[]>;
-  /** The sources that give pods elements by the names of their ports, whatever groups they are in. */
-  readonly ofNames: readonly NamedSource[];
+  /** The sources that give pods elements by the names of their ports, whatever groups they are in; by these names. */
+  readonly ofNames: ReadonlyMap<string, readonly NamedSource[]>;
   readonly hasNames: boolean;
   holders: number;
   /** The holders that need all of its elements: a rule that denies would let through the pods that it does not find. */
@@ -47,7 +47,7 @@ export function activeSet(set: MemberSet): ActiveSet {
     set,
     groups: [...groups.values()],
     sources,
-    ofNames: set.sources.filter(isOfEveryPod),
+    ofNames: Map.groupBy(set.sources.filter(isOfEveryPod), ({ ports }) => ports.name),
     hasNames: set.sources.some(({ ports }) => ports.type === "name"),
     holders: 0,
     wholeHolders: 0,

@@ -2,7 +2,7 @@ import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { ContainerPort } from "../../../../objects/model.ts";
 import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
-import { memberKeys } from "../../compile/sets/member_elements.ts";
+import { memberKeys, portsNamed } from "../../compile/sets/member_elements.ts";
 import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
 import { POLICY_TABLE } from "../../compile/policy_table.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
@@ -144,10 +144,10 @@ export class MemberSets {
     this.#forgetSources(sets);
     const members = this.#membersOf(sets);
     for (const active of sets) {
-      for (const { ports } of active.ofNames) {
-        const others = this.#byName.get(ports.name);
+      for (const name of active.ofNames.keys()) {
+        const others = this.#byName.get(name);
         others?.delete(active);
-        if (others?.size === 0) this.#byName.delete(ports.name);
+        if (others?.size === 0) this.#byName.delete(name);
       }
       for (const group of active.groups) this.#disuse(group, active);
       this.#forgetEmpty(active);
@@ -236,12 +236,13 @@ export class MemberSets {
   #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {
     const ofGroups = this.#sourcesOf(identity);
     if (this.#byName.size === 0 || identity.namespace === undefined || ports.length === 0) return ofGroups;
-    const found = new Map(ofGroups.map(({ active, sources }) => [active, sources]));
-    for (const name of new Set(ports.map((port) => port.name))) {
+    const found = new Map(ofGroups.map(({ active, sources }) => [active, [...sources]]));
+    for (const name of new Set(ports.map((port) => port.name ?? ""))) {
       for (const active of this.#byName.get(name) ?? []) {
         if (active.isClosed) continue;
-        const own = active.ofNames.filter((source) => source.ports.name === name);
-        found.set(active, [...(found.get(active) ?? NOTHING), ...own]);
+        const sources = found.get(active) ?? [];
+        for (const source of active.ofNames.get(name) ?? NOTHING) sources.push(source);
+        found.set(active, sources);
       }
     }
     return [...found].map(([active, sources]) => ({ active, sources }));
@@ -280,7 +281,7 @@ export class MemberSets {
   /** Returns the members that may have elements in the sets. A set of every pod concerns all: settling checks ports. */
   #membersOf(sets: readonly ActiveSet[]): ReadonlySet<string> {
     const members = new Set<string>();
-    const isOfEveryPod = sets.some(({ ofNames }) => ofNames.length > 0);
+    const isOfEveryPod = sets.some(({ ofNames }) => ofNames.size > 0);
     for (const identity of isOfEveryPod ? this.#groups.podIdentities() : []) {
       for (const member of identity.members) members.add(member);
     }
@@ -301,8 +302,8 @@ export class MemberSets {
       this.#users.set(group.key, users.add(active));
     }
     if (added.length > 0) this.#groups.activate(added);
-    for (const { ports } of active.ofNames) {
-      this.#byName.set(ports.name, (this.#byName.get(ports.name) ?? new Set()).add(active));
+    for (const name of active.ofNames.keys()) {
+      this.#byName.set(name, (this.#byName.get(name) ?? new Set()).add(active));
     }
   }
 
@@ -346,10 +347,7 @@ function sizeOf(sources: readonly MemberSource[], member: Pick<Member, "addresse
   for (const { ports } of sources) {
     if (ports.type === "none") each++;
     else if (ports.type === "numbers") each += ports.ports.length;
-    else
-      for (const { name, protocol } of member.ports) {
-        if (name === ports.name && (ports.protocol ?? protocol) === protocol) each++;
-      }
+    else each += portsNamed(member.ports, ports).length;
   }
   return each * member.addresses.length;
 }
