@@ -14,7 +14,13 @@ export interface ActiveSet {
   wholeHolders: number;
   /** How often each namespace holds it for its NetworkPolicies. */
   readonly owners: Map<string, number>;
-  /** The set is too large and therefore has no elements (POL-93). */
+  /** The namespace whose room it takes; undefined if nobody holds it, or somebody needs it whole. */
+  payer: string | undefined;
+  /** The number of elements; one that several sources give counts for each. */
+  size: number;
+  /** The number of identities that its groups selected when it was made, each counted for each group. */
+  selections: number;
+  /** There was no room for the set when it was made, so it has no elements (POL-93). */
   isClosed: boolean;
   /** Whether all members have been settled since the set is held. */
   isFilled: boolean;
@@ -52,6 +58,9 @@ export function activeSet(set: MemberSet): ActiveSet {
     holders: 0,
     wholeHolders: 0,
     owners: new Map(),
+    payer: undefined,
+    size: 0,
+    selections: 0,
     isClosed: false,
     isFilled: false,
     claims: 0,
