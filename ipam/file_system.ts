@@ -116,7 +116,10 @@ export function systemFileSystem(files: FileCalls): StoreFileSystem {
 
 /** Returns the error of a failed file operation: `cannot write <path>: no space left on device (ENOSPC)`. */
 export function storeError(action: string, path: string, errno: number): DrawbridgeError {
-  return new DrawbridgeError("ERR_STORE", `cannot ${action} ${path}: ${errnoText(errno)} (${errnoName(errno)})`);
+  const cause = new SyscallError(action, errno);
+  return new DrawbridgeError("ERR_STORE", `cannot ${action} ${path}: ${errnoText(errno)} (${errnoName(errno)})`, {
+    cause,
+  });
 }
 
 function asStoreError<T>(action: string, path: string, call: () => T): T {

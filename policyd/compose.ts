@@ -22,6 +22,7 @@ import { openEvents } from "./events/open.ts";
 import { openHealth } from "./health/open.ts";
 import { openInstallation } from "./installation/open.ts";
 import { realClock } from "./lib/clock.ts";
+import { persistentClock } from "./lib/persistent_clock.ts";
 import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
 import type { Logger } from "./log/logger.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
@@ -112,7 +113,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const { bridge, nodeName, socketPath, stateDirectory, minSyncPeriod, syncPeriod } = configuration;
 
   // These are outside of the daemon: the kernel, files, and the API server.
-  const clock = realClock;
+  const clock = persistentClock(realClock, ({ message }) =>
+    logger.warn("out of descriptors or memory; it is tried again", { error: message }),
+  );
   const files = systemFileSystem(syscalls);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const kernel = new NftablesSocket(syscalls, portId);

@@ -1,6 +1,8 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { DrawbridgeError } from "../error.ts";
 import { Errno } from "../syscall/errno.ts";
 import type { FileReadCalls } from "../syscall/file_calls.ts";
+import { EXHAUSTION_MILLISECONDS } from "../syscall/exhaustion.ts";
 import { isReady, type PollCalls, pollEntries } from "../syscall/poll_calls.ts";
 import { check, type Syscalls } from "../syscall/syscalls.ts";
 import { NotificationSocket } from "./socket.ts";
@@ -93,6 +95,8 @@ export class NotificationReader {
     const entries = pollEntries([wakeFd, ...watched.map(([, { socket }]) => socket.fd)]);
     const ready = await calls.pollInBackground(entries, LONGEST_POLL_MILLISECONDS);
     if (ready === -Errno.EINTR) return;
+    // The kernel has no memory for the list of descriptors at the moment.
+    if (ready === -Errno.ENOMEM) return await pause(EXHAUSTION_MILLISECONDS);
     check(ready, "poll netlink event sockets");
     if (isReady(entries, 0)) check(calls.read(wakeFd, new Uint8Array(8)), "read the event reader's eventfd");
     for (const [i, [id, source]] of watched.entries()) {

@@ -10,6 +10,7 @@ import {
 } from "../network_namespace.ts";
 import type { FileCalls } from "../syscall/file_calls.ts";
 import { DescriptorFlag, type PollCalls } from "../syscall/poll_calls.ts";
+import { EXHAUSTION_MILLISECONDS, isExhaustion } from "../syscall/exhaustion.ts";
 import { check, type Syscalls } from "../syscall/syscalls.ts";
 import type { NotificationListener, KernelNotifications, Subscription } from "./notifications.ts";
 import { NotificationReader } from "./reader.ts";
@@ -110,12 +111,19 @@ class NotificationThread implements KernelNotifications {
     this.#calls.write(this.#wakeFd, new Uint8Array(BigUint64Array.of(1n).buffer));
   };
 
-  /** Passes a report on. A listener that throws has a bug, which ends the process unless caught, not this read. */
+  /**
+   * Passes a report on. The report counts as lost for a listener that finds no descriptor or no memory, which learns that
+   * later. One that throws anything else has a bug, which ends the process unless caught, not this read.
+   */
   #take(report: Report): void {
     const subscriber = this.#subscribers.get(report.id);
     try {
       if (subscriber !== undefined) this.#tell(report, subscriber);
     } catch (error) {
+      if (isExhaustion(error)) {
+        setTimeout(() => this.#take({ kind: "overrun", id: report.id }), EXHAUSTION_MILLISECONDS).unref();
+        return;
+      }
       process.nextTick(() => {
         throw error;
       });

@@ -1,4 +1,7 @@
 import type { Service, ServicePort } from "../../objects/model.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
+import { ENDPOINT_SERIES } from "../bounds.ts";
+import { Budget, type BudgetBounds } from "../lib/budget.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
 import { listOf, type OneOrMore, putList } from "../lib/one_or_more.ts";
 
@@ -60,7 +63,8 @@ interface Counts {
  * restarts when the tables are written as a whole, or after a day without clients. So a series is the sum of the growth
  * that was seen: it never falls while its endpoint exists, and ends with it.
  *
- * Claims take effect by {@link settle}, when the kernel has them.
+ * Claims take effect by {@link settle}, when the kernel has them. A port has no series if there is no room for its
+ * endpoints at that time.
  */
 export class EndpointConnections {
   /** The ports by owner; a single port, as in nearly all cases, is stored without a list. */
@@ -71,7 +75,12 @@ export class EndpointConnections {
   readonly #counts = new Map<CountedPort, Counts>();
   /** Pending claims. They are computed when they are settled, so that no batch waits for them. */
   readonly #claims = new Map<string, () => readonly CountedPort[]>();
+  readonly #budget: Budget;
   #moment: Moment = 0;
+
+  constructor(bounds: BudgetBounds = ENDPOINT_SERIES) {
+    this.#budget = new Budget(bounds);
+  }
 
   /** The moment that a request to the kernel made now belongs to. */
   get moment(): Moment {
@@ -127,8 +136,11 @@ export class EndpointConnections {
     }
   }
 
-  #replace(owner: string, ports: readonly CountedPort[]): void {
+  #replace(owner: string, claimed: readonly CountedPort[]): void {
+    const namespace = namespaceOf(owner);
     const before = listOf(this.#owners.get(owner));
+    for (const { endpoints } of before) this.#budget.change(namespace, -endpoints.length);
+    const ports = claimed.filter(({ endpoints }) => this.#budget.take(namespace, endpoints.length));
     for (const port of before) {
       for (const identity of port.identities) {
         const others = listOf(this.#ports.get(identity)).filter((other) => other !== port);

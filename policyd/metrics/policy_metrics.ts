@@ -56,13 +56,13 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
     {
       type: "gauge",
       name: "drawbridge_policy_set_elements",
-      help: "Elements of those sets: pairs of an address and a port. Those of NetworkPolicies are bounded to 524,288.",
+      help: "Elements of those sets: pairs of an address and a port. Those of NetworkPolicies are bounded.",
       value: () => sets()?.elements ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_closed_sets",
-      help: "Sets that are left without elements, since NetworkPolicies select too many pods for them: these policies allow them nothing.",
+      help: "Sets that lack elements, since NetworkPolicies select too many pods for them: these policies do not allow all of their peers.",
       value: () => sets()?.closed ?? 0,
     },
     {

@@ -1,5 +1,8 @@
 import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
 import { type Direction, DIRECTIONS } from "../policies/compile/profile.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
+import { POLICY_SERIES } from "../bounds.ts";
+import { Budget, type BudgetBounds } from "../lib/budget.ts";
 import { type CounterMeaning, meaningOf, type PolicyRuleLabels, profileOf } from "./policy_rule.ts";
 
 /** One series of the rule metric. */
@@ -31,6 +34,9 @@ interface Counter {
   packets: number;
 }
 
+/** The labels of the series that counts for the rules of NetworkPolicies without one of their own. */
+const OTHERS: PolicyRuleLabels = { policy: "", rule: 0 };
+
 const DROPS: readonly PolicyDrop[] = ["isolated", "denied"];
 
 /**
@@ -42,6 +48,8 @@ export class PolicySums {
   /** By chain and the kernel's rule handle. */
   readonly #counters = new Map<string, Map<bigint, Counter>>();
   readonly #rules = new Map<string, Sum>();
+  readonly #others = new Map<Direction, Sum>();
+  readonly #budget: Budget;
   /** Chains with merged rules. */
   readonly #merged = new Set<string>();
   /** Merged rules present since the last {@link prune}: keys of sums, and set names. */
@@ -55,6 +63,10 @@ export class PolicySums {
   /** Packets of merged rules that element counters have attributed to single rules. */
   readonly #attributed = zeros(DIRECTIONS);
   readonly #leftOver = zeros(DIRECTIONS);
+
+  constructor(bounds: BudgetBounds = POLICY_SERIES) {
+    this.#budget = new Budget(bounds);
+  }
 
   /** Adds the kernel's count of a rule. */
   observe(rule: CountedTableRule): void {
@@ -109,7 +121,7 @@ export class PolicySums {
 
   /** Forgets the counters of all chains. */
   allRemoved(): void {
-    for (const sum of this.#rules.values()) sum.counters = 0;
+    for (const sum of [...this.#rules.values(), ...this.#others.values()]) sum.counters = 0;
     this.#counters.clear();
     this.#merged.clear();
     this.#elements.clear();
@@ -122,8 +134,10 @@ export class PolicySums {
 
   /** Drops the sums of rules that no chain has any more. Called after a complete read. */
   prune(): void {
-    for (const [key, { counters }] of this.#rules) {
-      if (counters === 0 && !this.#kept.has(key)) this.#rules.delete(key);
+    for (const [key, { counters, labels }] of this.#rules) {
+      if (counters > 0 || this.#kept.has(key)) continue;
+      this.#rules.delete(key);
+      this.#budget.change(namespaceOf(labels.policy), -1);
     }
     for (const set of this.#elements.keys()) if (!this.#keptSets.has(set)) this.#elements.delete(set);
     this.#kept.clear();
@@ -132,7 +146,9 @@ export class PolicySums {
   }
 
   *rules(): Generator<PolicyRuleSeries, void, void> {
-    for (const { labels, packets } of this.#rules.values()) yield { ...labels, packets };
+    for (const sums of [this.#rules, this.#others]) {
+      for (const { labels, packets } of sums.values()) yield { ...labels, packets };
+    }
   }
 
   /** Yields the numbers of dropped packets. */
@@ -175,8 +191,20 @@ export class PolicySums {
 
   #ruleSum(direction: Direction, { policy, rule }: PolicyRuleLabels): Sum {
     const key = keyOf(direction, { policy, rule });
-    const sum = this.#rules.get(key) ?? { labels: { policy, rule, direction }, packets: 0, counters: 0 };
+    const known = this.#rules.get(key);
+    if (known !== undefined) return known;
+    const namespace = namespaceOf(policy);
+    // A ClusterNetworkPolicy has no namespace, and its author is trusted.
+    if (namespace !== "" && this.#budget.roomOf(namespace) < 1) return this.#sumOfOthers(direction);
+    this.#budget.change(namespace, 1);
+    const sum = { labels: { policy, rule, direction }, packets: 0, counters: 0 };
     this.#rules.set(key, sum);
+    return sum;
+  }
+
+  #sumOfOthers(direction: Direction): Sum {
+    const sum = this.#others.get(direction) ?? { labels: { ...OTHERS, direction }, packets: 0, counters: 0 };
+    this.#others.set(direction, sum);
     return sum;
   }
 

@@ -3,6 +3,8 @@ import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows, type Flows } from "../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import type { Address } from "../../kernel/ip/address.ts";
+import { HEALTH_CHECK_SOCKETS } from "../bounds.ts";
+import { Budget } from "../lib/budget.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -100,6 +102,7 @@ function healthChecks(
     addresses: () => answeringAddresses(nodePortAddresses, primary, areAllServing ? [] : [...localAddresses(syscalls)]),
     addressPeriod: areAllServing ? undefined : ADDRESS_MILLISECONDS,
     isProxyHealthy: () => isProxyHealthy(ruleset.status(), clock.now(), syncPeriod),
+    budget: new Budget(HEALTH_CHECK_SOCKETS),
   });
   return {
     replace: (key, served) =>

@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { isExhaustion } from "../../kernel/syscall/exhaustion.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
 
@@ -59,7 +60,7 @@ export class StateKeeper {
       if (restored > 0)
         logger.warn("another program has removed files of policyd; they are there again", { what: name, restored });
     } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
+      if (!(error instanceof DrawbridgeError || isExhaustion(error))) throw error;
       const reason = error.message;
       if (this.#reasons.get(name) !== reason)
         logger.error("files of policyd cannot be put back", { what: name, reason });

@@ -1,18 +1,65 @@
 import type { LabelRequirement, Labels, LabelSelector } from "../../../objects/model.ts";
 
-/** Returns whether labels meet all requirements of a selector; a missing key meets NotIn and DoesNotExist (POL-10). */
-export function isSelected(selector: LabelSelector, labels: Labels): boolean {
-  for (const [key, value] of Object.entries(selector.matchLabels)) if (labels[key] !== value) return false;
-  for (const requirement of selector.matchExpressions) if (!meets(labels[requirement.key], requirement)) return false;
-  return true;
+/** The requirements of a selector for one key. */
+interface Demand {
+  /** The value must be one of these; undefined for any. */
+  allowed: ReadonlySet<string> | undefined;
+  readonly denied: Set<string>;
+  mustExist: boolean;
+  mustNotExist: boolean;
 }
 
-function meets(value: string | undefined, { operator, values }: LabelRequirement): boolean {
-  const isThere = value !== undefined;
-  if (operator === "Exists") return isThere;
-  if (operator === "DoesNotExist") return !isThere;
-  const isListed = isThere && values.includes(value);
-  return operator === "In" ? isListed : !isListed;
+/** The requirements of a selector by key, and how many keys it demands. */
+interface Demands {
+  readonly byKey: ReadonlyMap<string, Demand>;
+  readonly required: number;
+}
+
+const known = new WeakMap<LabelSelector, Demands>();
+
+/**
+ * Returns whether labels meet all requirements of a selector; a missing key meets NotIn and DoesNotExist (POL-10).
+ *
+ * It costs as much as there are labels, however many requirements a selector has: it is asked for each pod.
+ */
+export function isSelected(selector: LabelSelector, labels: Labels): boolean {
+  const { byKey, required } = demandsOf(selector);
+  if (byKey.size === 0) return true;
+  let met = 0;
+  for (const key in labels) {
+    const demand = byKey.get(key);
+    if (demand === undefined) continue;
+    const value = labels[key] ?? "";
+    if (demand.mustNotExist || demand.denied.has(value) || demand.allowed?.has(value) === false) return false;
+    if (demand.mustExist) met++;
+  }
+  return met === required;
+}
+
+function demandsOf(selector: LabelSelector): Demands {
+  const before = known.get(selector);
+  if (before !== undefined) return before;
+  const byKey = new Map<string, Demand>();
+  for (const [key, value] of Object.entries(selector.matchLabels)) {
+    merge(byKey, { key, operator: "In", values: [value] });
+  }
+  for (const requirement of selector.matchExpressions) merge(byKey, requirement);
+  let required = 0;
+  for (const { mustExist } of byKey.values()) if (mustExist) required++;
+  const demands = { byKey, required };
+  known.set(selector, demands);
+  return demands;
+}
+
+function merge(byKey: Map<string, Demand>, { key, operator, values }: LabelRequirement): void {
+  const all = byKey.get(key) ?? { allowed: undefined, denied: new Set(), mustExist: false, mustNotExist: false };
+  byKey.set(key, all);
+  if (operator === "DoesNotExist") all.mustNotExist = true;
+  else if (operator === "NotIn") for (const value of values) all.denied.add(value);
+  else all.mustExist = true;
+  if (operator !== "In") return;
+  const { allowed } = all;
+  all.allowed = new Set(allowed === undefined ? values : values.filter((value) => allowed.has(value)));
 }
 
 /** Returns whether a selector selects everything. */

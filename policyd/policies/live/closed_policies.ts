@@ -1,12 +1,12 @@
 import type { MemberSet } from "../compile/sets/member_set.ts";
 import type { Profile } from "../compile/profile.ts";
-import { MOST_ELEMENTS, MOST_SET_ELEMENTS } from "./sets/set_room.ts";
+import { MOST_SET_ELEMENTS } from "./sets/set_room.ts";
 
 /** The reason why a NetworkPolicy that uses a closed set is restricted, for people. */
 export const CLOSED_POLICY =
-  `too many pairs of a selected pod's address and a port (more than ${MOST_SET_ELEMENTS} for pods of one set of policies, or more than ` +
-  `${MOST_ELEMENTS} on a node, and this namespace has the most of them): it allows the pods it isolates nothing from or to these peers; ` +
-  "select fewer pods or ports";
+  `too many pairs of a selected pod's address and a port, or of a selector and pods (more than ${MOST_SET_ELEMENTS} for pods of one set of ` +
+  "policies, or more than this namespace may have beside those of others on a node): it does not allow all of these peers; " +
+  "select fewer pods or ports, or use fewer selectors";
 
 /**
  * Returns the keys of the NetworkPolicies of a profile whose rules use one of these sets, each once, in the profile's

@@ -1,5 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
+import type { Budget } from "../../lib/budget.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
@@ -18,14 +19,19 @@ export interface HealthCheckParts {
   /** Milliseconds between two reads of the addresses; undefined if they never change. */
   readonly addressPeriod: number | undefined;
   readonly isProxyHealthy: () => boolean;
+  /** The room for servers. */
+  readonly budget: Budget;
 }
 
 const FIRST_RETRY = 200;
 const LAST_RETRY = 30_000;
+const NO_ROOM = "the namespace has its share of the node's sockets for health checks, and no other is free";
 const UNKNOWN = "the node's addresses cannot be read, so they are taken to be as before; it is tried again";
 
 interface Server {
   readonly place: ListeningAddress;
+  /** The namespace that has room for it; undefined while there is none. */
+  namespace: string | undefined;
   listening: Listening | undefined;
   problem: string | undefined;
   cancelRetry: Cancel | undefined;
@@ -105,7 +111,7 @@ export class HealthCheckServers {
   stop(): void {
     this.#isStopped = true;
     this.#cancelLook?.();
-    for (const servers of this.#servers.values()) for (const server of servers.values()) close(server);
+    for (const servers of this.#servers.values()) for (const server of servers.values()) this.#close(server);
     this.#servers.clear();
   }
 
@@ -140,16 +146,22 @@ export class HealthCheckServers {
     const servers = this.#servers.get(port) ?? new Map<string, Server>();
     const { closed, opened } = placeDifference(servers.keys(), placesOf(this.#holders.holder(port), addresses));
     for (const id of closed) {
-      close(servers.get(id));
+      this.#close(servers.get(id));
       servers.delete(id);
     }
+    this.#servers.set(port, servers);
     for (const place of opened) {
-      const server: Server = { place, listening: undefined, problem: undefined, cancelRetry: undefined };
+      const server: Server = {
+        place,
+        namespace: undefined,
+        listening: undefined,
+        problem: undefined,
+        cancelRetry: undefined,
+      };
       servers.set(placeId(place), server);
       void this.#open(server, FIRST_RETRY);
     }
     if (servers.size === 0) this.#servers.delete(port);
-    else this.#servers.set(port, servers);
   }
 
   async #open(server: Server, retry: number): Promise<void> {
@@ -158,6 +170,7 @@ export class HealthCheckServers {
     const isWanted = (): boolean => this.#servers.get(place.port)?.get(placeId(place)) === server;
     server.cancelRetry = undefined;
     try {
+      this.#charge(server);
       const listening = await listener.listen(place, () => this.#answer(place));
       if (!isWanted()) return listening.close();
       server.listening = listening;
@@ -182,9 +195,18 @@ export class HealthCheckServers {
     const count = inForce?.key === check.key ? Math.min(countOf(check), countOf(inForce)) : 0;
     return healthAnswer(check, count, this.#parts.isProxyHealthy());
   }
-}
 
-function close(server: Server | undefined): void {
-  server?.cancelRetry?.();
-  server?.listening?.close();
+  /** @throws DrawbridgeError if there is no room for the server */
+  #charge(server: Server): void {
+    if (server.namespace !== undefined) return;
+    const namespace = namespaceOf(this.#holders.holder(server.place.port)?.key ?? "");
+    if (!this.#parts.budget.take(namespace, 1)) throw new DrawbridgeError("ERR_UNAVAILABLE", NO_ROOM);
+    server.namespace = namespace;
+  }
+
+  #close(server: Server | undefined): void {
+    server?.cancelRetry?.();
+    server?.listening?.close();
+    if (server?.namespace !== undefined) this.#parts.budget.change(server.namespace, -1);
+  }
 }

@@ -32,6 +32,8 @@ export interface HttpListener {
 
 /** The most connections of one server. A further one closes the oldest: no client can keep a balancer's probe out. */
 const MOST_CONNECTIONS = 64;
+/** The most connections of all servers of a listener together. A further one closes the oldest, too. */
+const MOST_TOGETHER = 1024;
 /** The most requests of one connection: the last is answered with "Connection: close". */
 const MOST_REQUESTS = 16;
 /** The longest time for sending a request, and for an idle connection. */
@@ -42,8 +44,13 @@ const MOST_HEADER_BYTES = 8192;
  * Listens in the network namespace of this thread.
  *
  * @param slowest milliseconds, for tests
+ * @param mostTogether the most connections of all its servers together, for tests
  */
-export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpListener {
+export function nodeHttpListener(
+  slowest: number = SLOWEST_MILLISECONDS,
+  mostTogether: number = MOST_TOGETHER,
+): HttpListener {
+  const all = new Set<Socket>();
   return {
     async listen(place, answer) {
       const server = createServer(
@@ -60,7 +67,11 @@ export function nodeHttpListener(slowest: number = SLOWEST_MILLISECONDS): HttpLi
       );
       server.timeout = slowest;
       server.maxRequestsPerSocket = MOST_REQUESTS;
-      const connections = boundedConnections(server);
+      const connections = new Set<Socket>();
+      server.on("connection", (socket: Socket) => {
+        admit(socket, connections, MOST_CONNECTIONS);
+        admit(socket, all, mostTogether);
+      });
       await bind(server, place);
       // For example out of descriptors: as connections end, the next one may be accepted again.
       server.on("error", () => {});
@@ -79,15 +90,16 @@ function isLoopback(address: string | undefined): boolean {
   return address === "::1" || (address !== undefined && isIPv4(address) && address.startsWith("127."));
 }
 
-function boundedConnections(server: Server): ReadonlySet<Socket> {
-  const connections = new Set<Socket>();
-  server.on("connection", (socket: Socket) => {
-    const [oldest] = connections;
-    if (connections.size >= MOST_CONNECTIONS) oldest?.destroy();
-    connections.add(socket);
-    socket.on("close", () => connections.delete(socket));
-  });
-  return connections;
+/** Adds a connection to those that are open; the oldest is closed if there are as many as may be. */
+function admit(socket: Socket, open: Set<Socket>, most: number): void {
+  const [oldest] = open;
+  if (open.size >= most && oldest !== undefined) {
+    // It ends in a later turn of the event loop, and further connections may come in this one.
+    open.delete(oldest);
+    oldest.destroy();
+  }
+  open.add(socket);
+  socket.on("close", () => open.delete(socket));
 }
 
 function reply(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HealthAnswer): void {

@@ -7,6 +7,7 @@ import { startNotificationThread } from "../../../kernel/notifications/thread.ts
 import { littleEndian } from "../../../kernel/byte_order.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
+import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 import { DescriptorFlag, isReady, pollEntries } from "../../../kernel/syscall/poll_calls.ts";
 
 const HEADER_SIZE = 16;
@@ -48,6 +49,32 @@ describe("kernel/notifications thread", () => {
     });
     assert.equal(await Promise.race([done, late]), "done", "the source is opened before the wait ends by itself");
     await events.stop();
+  });
+
+  it("DAEMON-10: a listener that finds no descriptor learns later that messages were lost, and a poll without memory is repeated", async () => {
+    const datagrams = [datagram()];
+    let polls = 0;
+    const events = start({
+      ...calls,
+      receiveFrom: (_fd, buffer) => {
+        const next = datagrams.shift() ?? new Uint8Array();
+        buffer.set(next);
+        return next.length > 0 ? next.length : -Errno.EAGAIN;
+      },
+      pollInBackground: async (entries, milliseconds) => {
+        if (polls++ === 0) return -Errno.ENOMEM;
+        if (datagrams.length === 0 || entries.length === 8) return calls.pollInBackground(entries, milliseconds);
+        new DataView(entries.buffer).setInt16(14, 1, littleEndian);
+        return 1;
+      },
+    });
+    const told = new Promise((resolve) => {
+      const onMessages = (): never => {
+        throw new SyscallError("open", Errno.EMFILE);
+      };
+      void events.subscribe(links, listener({ onMessages, onOverrun: () => resolve("overrun") }));
+    });
+    assert.equal(await told, "overrun");
   });
 
   it("an exception of a listener is uncaught and visible, and the thread reads on", async () => {

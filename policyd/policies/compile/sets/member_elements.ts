@@ -3,6 +3,19 @@ import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
 import type { ContainerPort } from "../../../../objects/model.ts";
 import type { MemberSource } from "./member_set.ts";
 
+/** The ports of pods by their names; the cluster's pods share few lists of ports. */
+const byName = new WeakMap<readonly ContainerPort[], ReadonlyMap<string, readonly ContainerPort[]>>();
+
+/** Returns the ports of a list that a source selects by their name. A policy may ask for thousands of names. */
+export function portsNamed(
+  ports: readonly ContainerPort[],
+  { name, protocol }: Extract<MemberSource["ports"], { readonly type: "name" }>,
+): readonly ContainerPort[] {
+  const index = byName.get(ports) ?? Map.groupBy(ports, (port) => port.name ?? "");
+  byName.set(ports, index);
+  return (index.get(name) ?? []).filter((port) => (protocol ?? port.protocol) === port.protocol);
+}
+
 /**
  * Returns the keys that one source gives a member's address: the address, with each of its ports if the source has
  * ports.
@@ -20,8 +33,6 @@ export function memberKeys(
     case "numbers":
       return ports.ports.map(({ protocol, port }) => [address, protocol.toLowerCase(), port]);
     case "name":
-      return named
-        .filter(({ name, protocol }) => name === ports.name && (ports.protocol ?? protocol) === protocol)
-        .map(({ protocol, port }) => [address, protocol.toLowerCase(), port]);
+      return portsNamed(named, ports).map(({ protocol, port }) => [address, protocol.toLowerCase(), port]);
   }
 }

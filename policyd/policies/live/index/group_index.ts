@@ -165,8 +165,13 @@ export class GroupIndex {
     return this.#members.get(member);
   }
 
-  /** Begins to follow groups. For thousands at once, each pod is checked once instead of once for each. */
-  activate(groups: readonly (PodGroup | NodeGroup)[]): void {
+  /**
+   * Begins to follow groups. For thousands at once, each pod is checked once instead of once for each.
+   *
+   * @param most the number of identities, each counted for each of its groups, that they may select
+   * @returns how many they select; undefined if that is more, and then none of them is followed
+   */
+  activate(groups: readonly (PodGroup | NodeGroup)[], most = Number.POSITIVE_INFINITY): number | undefined {
     const added = new Map<Scope, LabelIndex<ActivePodGroup>>();
     for (const group of groups) if (group.type === "nodes") this.#activateNodes(group);
     const pods = groups.filter((group) => group.type === "pods");
@@ -179,11 +184,9 @@ export class GroupIndex {
       own.add(active);
       if (own !== scope.groups) scope.groups.add(active);
     }
-    for (const [scope, own] of added) {
-      for (const { identities } of scope.namespaces) {
-        for (const one of identities.values()) for (const active of own.candidates(one.labels)) enter(active, one);
-      }
-    }
+    const entered = enterAll(added, most);
+    if (entered === undefined) for (const group of groups) this.deactivate(group);
+    return entered;
   }
 
   /** Stops following a group. */
@@ -307,6 +310,22 @@ function join(scope: Scope, entry: NamespaceEntry): void {
 function part(scope: Scope, entry: NamespaceEntry): void {
   scope.namespaces.delete(entry);
   entry.scopes.delete(scope);
+}
+
+/** Enters identities into new groups. @returns how many; undefined when that would be more than `most` */
+function enterAll(added: ReadonlyMap<Scope, LabelIndex<ActivePodGroup>>, most: number): number | undefined {
+  let entered = 0;
+  // A check that finds nothing costs time, but no memory.
+  let checks = 4 * most;
+  for (const [scope, own] of added) {
+    for (const identity of [...scope.namespaces].flatMap(({ identities }) => [...identities.values()])) {
+      for (const active of own.candidates(identity.labels)) {
+        if (enter(active, identity)) entered++;
+        if (entered > most || --checks < 0) return undefined;
+      }
+    }
+  }
+  return entered;
 }
 
 /** @returns whether the identity is in the group now */

@@ -6,15 +6,21 @@ export interface ActiveSet {
   readonly set: MemberSet;
   readonly groups: readonly (PodGroup | NodeGroup)[];
   readonly sources: ReadonlyMap<string, readonly MemberSource[]>;
-  /** The sources that give pods elements by the names of their ports, whatever groups they are in. */
-  readonly ofNames: readonly NamedSource[];
+  /** The sources that give pods elements by the names of their ports, whatever groups they are in; by these names. */
+  readonly ofNames: ReadonlyMap<string, readonly NamedSource[]>;
   readonly hasNames: boolean;
   holders: number;
   /** The holders that need all of its elements: a rule that denies would let through the pods that it does not find. */
   wholeHolders: number;
   /** How often each namespace holds it for its NetworkPolicies. */
   readonly owners: Map<string, number>;
-  /** The set is too large and therefore has no elements (POL-93). */
+  /** The namespace whose room it takes; undefined if nobody holds it, or somebody needs it whole. */
+  payer: string | undefined;
+  /** The number of elements; one that several sources give counts for each. */
+  size: number;
+  /** The number of identities that its groups selected when it was made, each counted for each group. */
+  selections: number;
+  /** There was no room for the set when it was made, so it has no elements (POL-93). */
   isClosed: boolean;
   /** Whether all members have been settled since the set is held. */
   isFilled: boolean;
@@ -47,11 +53,14 @@ export function activeSet(set: MemberSet): ActiveSet {
     set,
     groups: [...groups.values()],
     sources,
-    ofNames: set.sources.filter(isOfEveryPod),
+    ofNames: Map.groupBy(set.sources.filter(isOfEveryPod), ({ ports }) => ports.name),
     hasNames: set.sources.some(({ ports }) => ports.type === "name"),
     holders: 0,
     wholeHolders: 0,
     owners: new Map(),
+    payer: undefined,
+    size: 0,
+    selections: 0,
     isClosed: false,
     isFilled: false,
     claims: 0,

@@ -2,7 +2,7 @@ import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { ContainerPort } from "../../../../objects/model.ts";
 import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
-import { memberKeys } from "../../compile/sets/member_elements.ts";
+import { memberKeys, portsNamed } from "../../compile/sets/member_elements.ts";
 import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
 import { POLICY_TABLE } from "../../compile/policy_table.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
@@ -40,7 +40,7 @@ export interface SetTotals {
   readonly members: number;
   /** Pairs of a member's address and a port, each counted in every set it is in. */
   readonly elements: number;
-  /** The number of sets that have no elements because they would have too many (POL-93). */
+  /** The number of sets that lack elements because there was no room for them (POL-93). */
   readonly closed: number;
 }
 
@@ -63,12 +63,12 @@ export class MemberSets {
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
   readonly #claimed = new Map<string, Claimed>();
   readonly #room: SetRoom;
-  /** The held sets without elements, because they would have too many (POL-93). */
+  /** The held sets that lack elements, because there was no room for them (POL-93). */
   readonly #closed = new Set<ActiveSet>();
   #closings = 0;
   readonly #toSettle: (members: ReadonlySet<string>) => void;
 
-  /** @param toSettle gets the members whose elements must be removed because a set is too large */
+  /** @param toSettle gets the members whose elements must be removed because there is no room for their set */
   constructor(
     rules: PolicyRules,
     groups: GroupIndex,
@@ -96,14 +96,18 @@ export class MemberSets {
   hold(set: MemberSet, owner: string): void {
     const active = this.#sets.get(set.name) ?? this.#newSet(set);
     if (set.isAllowing) active.owners.set(owner, (active.owners.get(owner) ?? 0) + 1);
-    else if (active.wholeHolders++ === 0 && active.isClosed) this.#open(active);
-    if (active.holders++ > 0) return;
-    this.#use(active);
-    if (set.isAllowing && this.#room.isTooLarge(this.#expected(active))) this.#markClosed(active, true);
+    else active.wholeHolders++;
+    this.#room.holdersChanged(active);
+    const isToOpen = active.payer === undefined && this.#closed.has(active);
+    if (active.holders++ > 0 && !isToOpen) return;
+    this.#lacks(active, false);
+    active.isFilled = false;
+    active.isClosed = !this.#use(active) || !this.#room.hasRoom(active, this.#expected(active));
+    if (active.isClosed) this.#lacks(active, true);
     this.#forgetSources([active]);
   }
 
-  /** Returns the held sets that have no elements because they would have too many (POL-93). */
+  /** Returns the held sets that lack elements because there was no room for them (POL-93). */
   *closed(): Iterable<MemberSet> {
     for (const { set } of this.#closed) yield set;
   }
@@ -116,7 +120,7 @@ export class MemberSets {
   /** Returns the keys of the members to be settled before held sets are {@link filled}; empty when they are. */
   missing(names: readonly string[]): ReadonlySet<string> {
     const sets = names.map((name) => this.#sets.get(name)).filter((active) => active !== undefined);
-    return this.#membersOf(sets.filter(({ isFilled }) => !isFilled));
+    return this.#membersOf(sets.filter(({ isFilled, isClosed }) => !isFilled && !isClosed));
   }
 
   /** Notes that all members of a held set have been settled. */
@@ -133,23 +137,22 @@ export class MemberSets {
       if (active === undefined) continue;
       if (isAllowing) disown(active, owner);
       else active.wholeHolders--;
-      if (--active.holders > 0) {
-        if (!isAllowing) this.#closeIfOverfull([active]);
-        continue;
-      }
+      this.#room.holdersChanged(active);
+      if (--active.holders > 0) continue;
       active.isFilled = false;
-      this.#markClosed(active, false);
+      this.#lacks(active, false);
       sets.push(active);
     }
     this.#forgetSources(sets);
     const members = this.#membersOf(sets);
     for (const active of sets) {
-      for (const { ports } of active.ofNames) {
-        const others = this.#byName.get(ports.name);
+      for (const name of active.ofNames.keys()) {
+        const others = this.#byName.get(name);
         others?.delete(active);
-        if (others?.size === 0) this.#byName.delete(ports.name);
+        if (others?.size === 0) this.#byName.delete(name);
       }
       for (const group of active.groups) this.#disuse(group, active);
+      this.#room.change(active, 0, -active.selections);
       this.#forgetEmpty(active);
     }
     return members;
@@ -171,40 +174,57 @@ export class MemberSets {
       this.#claimed.delete(key);
       return;
     }
-    const grown: ActiveSet[] = [];
     const sourcesBefore = new Map(setsBefore.map(({ active, sources }) => [active, sources]));
-    for (const one of wanted) {
-      const claimed = sourcesBefore.get(one.active);
-      if (before === undefined || claimed === undefined) one.active.claims++;
-      else if (areSame(claimed, one.sources) && isSame(before, member, one.active.hasNames)) continue;
-      this.#rules.claim(ownerOf(one.active, key), elementsOf(one.active.set, one.sources, member));
-      this.#room.change(one.active, sizeOf(one.sources, member) - sizeOf(claimed ?? NOTHING, before));
-      grown.push(one.active);
+    const refused = wanted.filter((one) => !this.#put(key, one, sourcesBefore.get(one.active), member, before));
+    const sets = refused.length === 0 ? wanted : wanted.filter((one) => !refused.includes(one));
+    // The elements that a member had may be wrong by now.
+    const lost = before && {
+      ...before,
+      sets: setsBefore.filter(({ active }) => refused.some((one) => one.active === active)),
+    };
+    if (refused.length > 0) this.#leave(key, lost, NOTHING);
+    this.#claimed.set(key, { sets, addresses: member.addresses, ports: member.ports });
+  }
+
+  /**
+   * Claims a member's elements in one set.
+   *
+   * @param claimed the sources from which it has elements there
+   * @returns whether there is room for them
+   */
+  #put(
+    key: string,
+    { active, sources }: SourcesOfSet,
+    claimed: readonly MemberSource[] | undefined,
+    member: Member,
+    before: Claimed | undefined,
+  ): boolean {
+    if (before !== undefined && claimed !== undefined) {
+      if (areSame(claimed, sources) && isSame(before, member, active.hasNames)) return true;
     }
-    this.#claimed.set(key, { sets: wanted, addresses: member.addresses, ports: member.ports });
-    this.#closeIfOverfull(grown);
+    const growth = sizeOf(sources, member) - sizeOf(claimed ?? NOTHING, before);
+    if (!this.#room.hasRoom(active, growth)) {
+      this.#lacks(active, true);
+      if (!active.isFilled) this.#close(active);
+      return false;
+    }
+    if (claimed === undefined) active.claims++;
+    this.#rules.claim(ownerOf(active, key), elementsOf(active.set, sources, member));
+    this.#room.change(active, growth);
+    return true;
   }
 
-  /** Removes all elements from a set that is too large: pods that the set would have allowed are not allowed. */
-  #closeIfOverfull(grown: readonly ActiveSet[]): void {
-    const overfull = this.#room.overfull(grown);
-    if (overfull === undefined) return;
-    this.#markClosed(overfull, true);
-    this.#forgetSources([overfull]);
-    this.#toSettle(this.#membersOf([overfull]));
-  }
-
-  /** Has a closed set filled again, because somebody needs it complete. */
-  #open(active: ActiveSet): void {
-    this.#markClosed(active, false);
-    active.isFilled = false;
+  /** Removes all elements from a set that no rule uses yet. */
+  #close(active: ActiveSet): void {
+    active.isClosed = true;
     this.#forgetSources([active]);
+    this.#toSettle(this.#membersOf([active]));
   }
 
-  #markClosed(active: ActiveSet, isClosed: boolean): void {
-    if (active.isClosed === isClosed) return;
-    active.isClosed = isClosed;
-    if (isClosed) this.#closed.add(active);
+  /** Notes whether a set lacks elements. */
+  #lacks(active: ActiveSet, isLacking: boolean): void {
+    if (this.#closed.has(active) === isLacking) return;
+    if (isLacking) this.#closed.add(active);
     else this.#closed.delete(active);
     this.#closings++;
   }
@@ -236,12 +256,13 @@ export class MemberSets {
   #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {
     const ofGroups = this.#sourcesOf(identity);
     if (this.#byName.size === 0 || identity.namespace === undefined || ports.length === 0) return ofGroups;
-    const found = new Map(ofGroups.map(({ active, sources }) => [active, sources]));
-    for (const name of new Set(ports.map((port) => port.name))) {
+    const found = new Map(ofGroups.map(({ active, sources }) => [active, [...sources]]));
+    for (const name of new Set(ports.map((port) => port.name ?? ""))) {
       for (const active of this.#byName.get(name) ?? []) {
         if (active.isClosed) continue;
-        const own = active.ofNames.filter((source) => source.ports.name === name);
-        found.set(active, [...(found.get(active) ?? NOTHING), ...own]);
+        const sources = found.get(active) ?? [];
+        for (const source of active.ofNames.get(name) ?? NOTHING) sources.push(source);
+        found.set(active, sources);
       }
     }
     return [...found].map(([active, sources]) => ({ active, sources }));
@@ -280,7 +301,7 @@ export class MemberSets {
   /** Returns the members that may have elements in the sets. A set of every pod concerns all: settling checks ports. */
   #membersOf(sets: readonly ActiveSet[]): ReadonlySet<string> {
     const members = new Set<string>();
-    const isOfEveryPod = sets.some(({ ofNames }) => ofNames.length > 0);
+    const isOfEveryPod = sets.some(({ ofNames }) => ofNames.size > 0);
     for (const identity of isOfEveryPod ? this.#groups.podIdentities() : []) {
       for (const member of identity.members) members.add(member);
     }
@@ -293,17 +314,19 @@ export class MemberSets {
     for (const { groups } of sets) for (const { key } of groups) yield* this.#groups.identitiesOf(key);
   }
 
-  #use(active: ActiveSet): void {
+  /** @returns whether its groups are followed, which they are not if they select too many identities */
+  #use(active: ActiveSet): boolean {
     const added: (PodGroup | NodeGroup)[] = [];
     for (const group of active.groups) {
-      const users = this.#users.get(group.key) ?? new Set();
-      if (users.size === 0) added.push(group);
-      this.#users.set(group.key, users.add(active));
+      if (!this.#groups.isActive(group.key)) added.push(group);
+      this.#users.set(group.key, (this.#users.get(group.key) ?? new Set()).add(active));
     }
-    if (added.length > 0) this.#groups.activate(added);
-    for (const { ports } of active.ofNames) {
-      this.#byName.set(ports.name, (this.#byName.get(ports.name) ?? new Set()).add(active));
+    for (const name of active.ofNames.keys()) {
+      this.#byName.set(name, (this.#byName.get(name) ?? new Set()).add(active));
     }
+    const selections = this.#groups.activate(added, this.#room.selectionsOf(active));
+    if (selections !== undefined) this.#room.change(active, 0, selections);
+    return selections !== undefined;
   }
 
   #disuse(group: PodGroup | NodeGroup, active: ActiveSet): void {
@@ -346,10 +369,7 @@ function sizeOf(sources: readonly MemberSource[], member: Pick<Member, "addresse
   for (const { ports } of sources) {
     if (ports.type === "none") each++;
     else if (ports.type === "numbers") each += ports.ports.length;
-    else
-      for (const { name, protocol } of member.ports) {
-        if (name === ports.name && (ports.protocol ?? protocol) === protocol) each++;
-      }
+    else each += portsNamed(member.ports, ports).length;
   }
   return each * member.addresses.length;
 }

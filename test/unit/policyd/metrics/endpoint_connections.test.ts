@@ -102,6 +102,27 @@ describe("policyd/metrics/endpoint_connections", () => {
     assert.deepEqual(totals(connections), { "web e1": 7 });
   });
 
+  it("METRIC-10: the endpoints of one namespace have series up to a bound, another namespace has its share, and a Service that is removed makes room", () => {
+    const bounded = new EndpointConnections({ share: 2, pool: 3 });
+    const claims = [
+      ["a/big", 4],
+      ["a/more", 2],
+      ["a/last", 1],
+      ["b/web", 2],
+    ] as const;
+    for (const [owner, count] of claims) {
+      const endpoints = Array.from({ length: count }, (_, index) => `e${index}`);
+      bounded.claim(owner, () => [port(endpoints, owner)]);
+    }
+    bounded.settle();
+    const served = (): string => [...new Set([...bounded.series()].map(({ labels }) => labels.service))].join();
+    assert.equal(served(), "a/big,a/last,b/web");
+    bounded.claim("a/big", () => []);
+    bounded.claim("a/more", () => [port(["e0", "e1"], "a/more")]);
+    bounded.settle();
+    assert.equal(served(), "a/last,b/web,a/more");
+  });
+
   it("for any order of connections, reads and changes, a series is the number of connections and never falls", () => {
     const names = ["e0", "e1", "e2", "e3"];
     const step = fc.oneof(

@@ -6,6 +6,7 @@ import { FakeRuleCounters } from "../../../support/nftables/fake/fake_rule_count
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 import { PolicyCounters } from "../../../../policyd/metrics/policy_counters.ts";
 import { type MergedRules, mergedRules } from "../../../../policyd/metrics/merged_rules.ts";
 import { meaningOf } from "../../../../policyd/metrics/policy_rule.ts";
@@ -81,6 +82,27 @@ describe("policyd/metrics: counters of policies", () => {
     remove(A);
     kernel.count(next, 2);
     assert.equal(sumOf(await lines(), WEB), 5);
+  });
+
+  it("METRIC-10: the series of one namespace's 32,000 rules are bounded, the other rules count for one series, and another namespace and ClusterNetworkPolicies have theirs", () => {
+    const sums = new PolicySums();
+    const observe = (kind: string, policy: string, index: number, handle: number): void =>
+      sums.observe({ ...rule(A, `${kind} rule ${index} of ${policy}`), handle: BigInt(handle), packets: 1 });
+    for (let index = 0; index < 32_000; index++) observe("NetworkPolicy", `shop/p${index % 8}`, index, index);
+    for (let index = 0; index < 128; index++) observe("NetworkPolicy", "team/p", index, 40_000 + index);
+    observe("ClusterNetworkPolicy", "base", 0, 50_000);
+    const series = [...sums.rules()];
+    const of = (start: string): number => series.filter(({ policy }) => policy.startsWith(start)).length;
+    assert.deepEqual([of("shop/"), of("team/"), of("base"), series.length], [8320, 128, 1, 8450]);
+    assert.equal(series.find(({ policy }) => policy === "")?.packets, 32_000 - 8320);
+    sums.removed(A);
+    sums.prune();
+    observe("NetworkPolicy", "shop/p0", 1, 1);
+    assert.deepEqual(
+      [...sums.rules()].map(({ policy }) => policy),
+      ["shop/p0", ""],
+      "series that have ended make room",
+    );
   });
 
   it("METRIC-06: a chain that is deleted during a read of all chains is not counted twice", async () => {

@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { PortGroup } from "../../../../../policyd/policies/compile/profile.ts";
+import { isSelected } from "../../../../../policyd/policies/compile/selector.ts";
+import { selects } from "../../../../../objects/semantics/policies/selector.ts";
+import type { LabelRequirement } from "../../../../../objects/model.ts";
 import { logPrefix, parseLogPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
 import { memberKeys } from "../../../../../policyd/policies/compile/sets/member_elements.ts";
 import type { MemberSource } from "../../../../../policyd/policies/compile/sets/member_set.ts";
@@ -57,6 +60,62 @@ describe("policyd/policies/compile: parts", () => {
       [address, "udp", 53],
     ]);
     assert.deepEqual(keys({ type: "name", protocol: "TCP", name: "other" }), []);
+  });
+
+  it("SHARE-08: the keys of a pod with 2,000 named ports are found for as many names by reading each port a few times, not once for each name", () => {
+    const address = parseAddress("10.244.1.5");
+    let reads = 0;
+    const ports = Array.from({ length: 2000 }, (_, index) => ({
+      get name() {
+        reads++;
+        return `p${index}`;
+      },
+      protocol: "TCP" as const,
+      port: index + 1,
+    }));
+    for (let index = 0; index < 2000; index++) {
+      const source = { type: "name", protocol: undefined, name: `p${index}` } as const;
+      assert.deepEqual(memberKeys({ group: undefined, ports: source }, address, ports), [[address, "tcp", index + 1]]);
+    }
+    assert.ok(reads <= 3 * 2000, `${reads} reads of ports`);
+  });
+
+  it("POL-10: a selector selects the same labels as the reference evaluator says, whatever its requirements", () => {
+    const value = fc.constantFrom("x", "y", "z");
+    const key = fc.constantFrom("a", "b");
+    const expression = fc.oneof(
+      fc.record({ key, operator: fc.constantFrom("In" as const, "NotIn" as const), values: fc.array(value) }),
+      fc.record({
+        key,
+        operator: fc.constantFrom("Exists" as const, "DoesNotExist" as const),
+        values: fc.constant([]),
+      }),
+    );
+    const labels = fc.dictionary(key, value);
+    fc.assert(
+      fc.property(labels, fc.array(expression, { maxLength: 4 }), labels, (matchLabels, matchExpressions, asked) => {
+        const selector = { matchLabels, matchExpressions };
+        assert.equal(isSelected(selector, asked), selects(selector, asked));
+      }),
+    );
+  });
+
+  it("SHARE-08: the requirements of a selector are read once, however many pods it is asked for", () => {
+    let reads = 0;
+    const requirement = (index: number): LabelRequirement => ({
+      get key() {
+        reads++;
+        return `k${index}`;
+      },
+      operator: "NotIn",
+      values: ["a"],
+    });
+    const selector = {
+      matchLabels: {},
+      matchExpressions: Array.from({ length: 1000 }, (_, index) => requirement(index)),
+    };
+    const selected = Array.from({ length: 100 }, (_, pod) => isSelected(selector, { k7: pod === 7 ? "a" : "b" }));
+    assert.deepEqual([selected.indexOf(false), reads], [7, 1000]);
   });
 
   it("a log prefix tells its direction, profile and outcome, and other text is not a prefix", () => {

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../objects/model.ts";
+import { GroupIndex } from "../../../../../policyd/policies/live/index/group_index.ts";
+import type { PodGroup } from "../../../../../policyd/policies/compile/profile.ts";
 import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
@@ -11,6 +13,7 @@ import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 const PEERS = 40;
 /** The largest number of rules that are printed one by one; more rules share a set with an element per pod and port. */
 const FEW = 8;
+const PLENTY = { share: 1_000_000, pool: 0 };
 
 /** A pod of another node that every selector of {@link policy} selects. */
 function peer(number: number): Pod {
@@ -75,22 +78,54 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     return names.map((name) => node.elements(name).length + node.elements(name.replace(/4$/, "6")).length);
   }
 
-  it("POL-93: if all sets together are too large, the namespace that uses most loses its largest set", () => {
+  it("POL-93: where two namespaces have used up the pool, a third gets its share, and nobody loses anything to it or to pods that come", () => {
     const each = PEERS * 2 * 10;
-    const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, all: 2.5 * each });
+    const elements = { share: 100, pool: 2 * each };
+    const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, elements, selections: PLENTY });
+    const filled = (): readonly number[] => sizes(node).toSorted((a, b) => a - b);
     node.change(set(policy("a", PEERS)));
     node.change(set(policy("b", PEERS + 5)));
-    assert.deepEqual(sizes(node).length, 2);
     node.change(set(policy("c", PEERS)));
+    assert.deepEqual(filled(), [0, each, each + 100]);
+    assert.match(node.component.problems().join(), /^NetworkPolicies c\/np/);
+    node.change(set(policy("c", 5)));
+    assert.deepEqual(filled(), [20, 20, 20, 20, 20, each, each + 100]);
+    assert.deepEqual(node.component.problems(), []);
+    // Two more elements for each rule: 80 of the last 100 for a, which leaves 10 for c, but not 90 for b.
+    node.change(set(peer(11)));
+    assert.deepEqual(filled(), [22, 22, 22, 22, 22, each + 80, each + 100]);
     assert.deepEqual(
-      sizes(node).toSorted((a, b) => a - b),
-      [0, each, each],
+      node.component.problems().map((problem) => problem.slice(0, 21)),
+      ["NetworkPolicies b/np:"],
     );
-    assert.match(node.component.problems().join(), /^NetworkPolicies b\/np/);
+    node.change(gone(policy("a", PEERS)));
+    node.change(set(peer(12)));
+    assert.deepEqual(filled(), [24, 24, 24, 24, 24, each + 280]);
+  });
+
+  it("POL-93 SHARE-08: selectors that select more than they may, or are checked too often, are not followed at all", () => {
+    const index = new GroupIndex();
+    const pods = Array.from({ length: 100 }, (_, pod) => index.addPod(`pod${pod}`, "a", { pod: String(pod) }));
+    const groups = (operator: "DoesNotExist" | "Exists"): readonly PodGroup[] =>
+      Array.from({ length: 10 }, (_, group) => {
+        const podSelector = { matchLabels: {}, matchExpressions: [{ key: `k${group}`, operator, values: [] }] };
+        const key = `${operator}${group}`;
+        return { type: "pods", key, namespace: "a", namespaceSelector: undefined, podSelector };
+      });
+    const [all, none] = [groups("DoesNotExist"), groups("Exists")];
+    assert.deepEqual([index.activate(all, 999), index.activate(none, 249)], [undefined, undefined]);
+    assert.ok([...all, ...none].every(({ key }) => !index.isActive(key)));
+    assert.ok(pods.every(({ groups: own }) => own.size === 0));
+    assert.deepEqual([index.activate(all, 1000), index.activate(none, 250)], [1000, 0]);
+    const node = nodeOf(["a"], 10, { set: 100_000, elements: PLENTY, selections: { share: PEERS - 1, pool: 0 } });
+    node.change(set(policy("a", PEERS)));
+    assert.deepEqual(sizes(node), [0]);
+    node.change(set(policy("a", PEERS - 1)));
+    assert.deepEqual(sizes(node), [(PEERS - 1) * 20]);
   });
 
   it("POL-93: a set that a ClusterNetworkPolicy's Deny also uses keeps all its elements", () => {
-    const node = nodeOf(["a"], 10, { set: 1, all: 1 });
+    const node = nodeOf(["a"], 10, { set: 1, elements: PLENTY, selections: PLENTY });
     node.change(set(policy("a", FEW)));
     assert.ok(sizes(node).every((size) => size === 0));
     const selector = {
@@ -109,6 +144,6 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     node.change(set(deny));
     assert.equal(Math.max(...sizes(node)), 20);
     node.change(gone(deny));
-    assert.ok(sizes(node).every((size) => size === 0));
+    assert.equal(Math.max(...sizes(node)), 20, "it is in force by now");
   });
 });

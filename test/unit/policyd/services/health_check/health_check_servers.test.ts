@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { Budget } from "../../../../../policyd/lib/budget.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
@@ -35,6 +36,7 @@ function setUp() {
     },
     addressPeriod: 10_000,
     isProxyHealthy: () => state.isHealthy,
+    budget: new Budget({ share: 1, pool: 2 }),
   });
   const settle = async (): Promise<void> => {
     for (let i = 0; i < 5; i++) await turn();
@@ -46,8 +48,8 @@ function setUp() {
   return { servers, open, taken, clock, logger, state, settle, reported };
 }
 
-function check(name: string, count: number, port = 30_000): HealthCheck {
-  return { key: `n/${name}`, namespace: "n", name, port, localEndpoints: new Map([[4, count]]) };
+function check(name: string, count: number, port = 30_000, namespace = "n"): HealthCheck {
+  return { key: `${namespace}/${name}`, namespace, name, port, localEndpoints: new Map([[4, count]]) };
 }
 
 describe("services/health_check servers", () => {
@@ -116,5 +118,26 @@ describe("services/health_check servers", () => {
     await settle();
     assert.deepEqual([...open.keys()], ["192.0.2.2 30000", "192.0.2.2 30001"]);
     assert.deepEqual([servers.problems(), logger.lines.length], [[], 1]);
+  });
+
+  it("SHARE-07: a namespace with more checks than there is room for keeps its first servers, another has its share, and a refused check is served when room is free", async () => {
+    const { servers, clock, settle, open } = setUp();
+    for (let port = 1; port <= 9; port++) servers.replace(`n/${port}`, check(String(port), 1, port));
+    servers.rulesInForce();
+    servers.replace("m/a", check("a", 1, 10, "m"));
+    await settle();
+    const first = ["0.0.0.0 1", "0.0.0.0 2", "0.0.0.0 3", "0.0.0.0 10"];
+    assert.deepEqual([...open.keys()], first);
+    assert.equal(servers.problems().filter((problem) => problem.includes("no other is free")).length, 6);
+    servers.replace("n/4", undefined);
+    servers.replace("m/a", undefined);
+    servers.replace("n/2", undefined);
+    clock.pass(30_000);
+    await settle();
+    assert.deepEqual([...open.keys()], ["0.0.0.0 1", "0.0.0.0 3", "0.0.0.0 5"]);
+    for (let port = 1; port <= 9; port++) servers.replace(`n/${port}`, undefined);
+    for (let port = 1; port <= 3; port++) servers.replace(`n/${port}`, check(String(port), 1, port));
+    await settle();
+    assert.equal(open.size, 3, "each closed server has given its room back");
   });
 });

@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
+import { type HealthAnswer, healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
 import { type Listening, nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
 import type { ListeningAddress } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 
@@ -33,8 +33,8 @@ describe("services/health_check over HTTP", function () {
     listening?.close();
   });
 
-  async function client(): Promise<Socket> {
-    const socket = connect(place.port, "127.0.0.1");
+  async function client(port = place.port): Promise<Socket> {
+    const socket = connect(port, "127.0.0.1");
     socket.on("error", () => {});
     await once(socket, "connect");
     return socket;
@@ -127,6 +127,25 @@ describe("services/health_check over HTTP", function () {
     }
     assert.ok(idle.slice(2).every((socket) => !socket.closed));
     for (const socket of idle) socket.destroy();
+  });
+
+  it("SHARE-07: idle connections to several servers of a listener together stay within one bound, and a probe is answered", async () => {
+    const together = nodeHttpListener(60_000, 8);
+    const places: ListeningAddress[] = [];
+    for (let i = 0; i < 4; i++) places.push({ family: 4, address: LOOPBACK, port: await freePort() });
+    const answer = (): HealthAnswer => healthAnswer({ namespace: "n", name: "s" }, 1, true);
+    const servers = await Promise.all(places.map((one) => together.listen(one, answer)));
+    const idle: Socket[] = [];
+    for (const { port } of places) for (let i = 0; i < 5; i++) idle.push(await client(port));
+    const probe = await client(places[0]?.port);
+    probe.write("GET / HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
+    assert.match(await rest(probe), /^HTTP\/1\.1 200 /);
+    for (let left = 200; idle.filter((socket) => !socket.closed).length > 7; left--) {
+      assert.ok(left > 0, "more connections than the bound are open");
+      await pause(20);
+    }
+    assert.ok(idle.slice(-7).every((socket) => !socket.closed));
+    for (const one of servers) one.close();
   });
 
   it("closing ends every connection and frees the port at once, and a taken port is refused with a message", async () => {

@@ -1,0 +1,18 @@
+import type { BudgetBounds } from "./lib/budget.ts";
+
+// These bounds are about all namespaces of a cluster together, on one node: docs/limits.md has the table.
+
+/** Sockets at which health checks of load balancers are answered: a Service needs one for each family. */
+export const HEALTH_CHECK_SOCKETS: BudgetBounds = { share: 16, pool: 2048 };
+
+/** Series of the metrics: a rule of a NetworkPolicy in a direction has one. */
+export const POLICY_SERIES: BudgetBounds = { share: 128, pool: 8192 };
+
+/** Series of the metrics: an endpoint of a Service's port has one. */
+export const ENDPOINT_SERIES: BudgetBounds = { share: 512, pool: 65_536 };
+
+/** Elements of the sets of NetworkPolicies: pairs of an address and a port (POL-93). */
+export const SET_ELEMENTS: BudgetBounds = { share: 16_384, pool: 524_288 };
+
+/** Pairs of a selector of a NetworkPolicy and the labels of pods that it selects, when its set is made. */
+export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
