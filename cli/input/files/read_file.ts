@@ -62,12 +62,11 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
     problem = { file, ...located(error) };
   }
   const text = beginning.text();
-  const isList = file.endsWith(".json") && text.trimStart().startsWith("[");
-  if (manifestLike === 0 && (isList || (problem === undefined && others > 0))) {
-    return { taken: [], omitted: [], skipped: { file, reason: skipReason(file) } };
-  }
-  if (taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization")) {
-    return { taken: [], omitted: [], skipped: { file, reason: kustomizationText(path.dirname(file)) } };
+  const reason = skipReason(file, text, { problem, manifestLike, others });
+  const isKustomization =
+    taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization");
+  if (reason !== undefined || isKustomization) {
+    return { taken: [], omitted: [], skipped: { file, reason: reason ?? kustomizationText(path.dirname(file)) } };
   }
   const problems = taken.flatMap((one) => (one.type === "problems" ? one.problems : []));
   const mayBeTemplate = problem !== undefined || problems.some(({ message }) => message.includes("{{"));

@@ -1,4 +1,4 @@
-import { Command, Option } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { addWords, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
@@ -15,6 +15,14 @@ export function lintCommand(run: Run): Command {
       new Option("--fail-on <severity>", "exit with 1 for findings at least as grave")
         .choices(SEVERITIES)
         .default("warning"),
+    )
+    .addOption(
+      new Option("--min-severity <severity>", "print only findings at least as grave")
+        .choices(SEVERITIES)
+        .default("info"),
+    )
+    .addOption(
+      new Option("--documentation <url>", "where docs/lint.md is, for links in json and sarif").argParser(readPage),
     )
     .addOption(new Option("--only <ids>", "only these rules, such as shadowed,redundant").argParser(addWords))
     .addOption(new Option("--ignore <ids>", "without these rules").argParser(addWords))
@@ -36,4 +44,9 @@ Example:
       if (typeof outcome === "string") command.error(`error: ${outcome}`);
       else run.end(outcome);
     });
+}
+
+function readPage(text: string): string {
+  if (URL.parse(text)?.protocol === "https:") return text;
+  throw new InvalidArgumentError("expected an address such as https://example.com/docs/lint.md.");
 }

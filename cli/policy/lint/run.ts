@@ -25,6 +25,8 @@ const optionsSchema = v.object({
   ...configurationEntries,
   ...controllerEntries,
   failOn: v.picklist(SEVERITIES),
+  minSeverity: v.picklist(SEVERITIES),
+  documentation: v.optional(v.string()),
   only: ids,
   ignore: ids,
   list: v.boolean(),
@@ -38,10 +40,13 @@ const optionsSchema = v.object({
  * @throws DrawbridgeError ERR_INPUT as readInput, ERR_CONFIGURATION
  */
 export async function runLint(io: Io, options: unknown): Promise<ExitCode | string> {
-  const { failOn, only, ignore, list, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
+  const { failOn, minSeverity, documentation, only, ignore, list, output, config, ingressController, ...input } =
+    v.parse(optionsSchema, options);
   const unknown = [...only, ...ignore].find((id) => !RULES.some((rule) => rule.id === id));
   if (unknown !== undefined) return unknownRule(unknown);
-  const rules = RULES.filter(({ id }) => (only.length === 0 || only.includes(id)) && !ignore.includes(id));
+  const isAsked = ({ id, isOffByDefault = false }: LintRule): boolean =>
+    only.includes(id) || (only.length === 0 && (list || !isOffByDefault));
+  const rules = RULES.filter((rule) => isAsked(rule) && !ignore.includes(rule.id));
   if (list) {
     io.out.write(rulesTable(rules, io.out.columns));
     return ExitCode.YES;
@@ -60,7 +65,8 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   const context = lintContext(manifests, settings, ingressController);
   for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);
   const findings = lintIn(context, rules, comments.all);
-  for (const text of printed(findings, rules, output, io)) io.out.write(text);
+  const shown = findings.filter(({ severity }) => isAtLeast(severity, minSeverity));
+  for (const text of printed(shown, rules, { output, documentation }, io)) io.out.write(text);
   if (manifests.problems.length > 0) {
     io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");
   }
@@ -79,17 +85,17 @@ function unknownRule(id: string): string {
 function printed(
   findings: readonly Finding[],
   rules: readonly LintRule[],
-  format: (typeof LINT_FORMATS)[number],
+  form: { readonly output: (typeof LINT_FORMATS)[number]; readonly documentation: string | undefined },
   { out }: Io,
 ): Iterable<string> {
-  switch (format) {
+  switch (form.output) {
     case "table":
       return lintTable(findings, out.columns, styleOf(out));
     case "wide":
       return lintWide(findings, out.columns, styleOf(out));
     case "json":
-      return [lintJson(findings)];
+      return [lintJson(findings, form.documentation)];
     case "sarif":
-      return [lintSarif(findings, rules)];
+      return [lintSarif(findings, rules, form.documentation)];
   }
 }
