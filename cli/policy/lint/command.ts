@@ -47,6 +47,6 @@ Example:
 }
 
 function readPage(text: string): string {
-  if (URL.parse(text)?.protocol === "https:") return text;
+  if (text.startsWith("https://") && URL.canParse(text)) return text;
   throw new InvalidArgumentError("expected an address such as https://example.com/docs/lint.md.");
 }

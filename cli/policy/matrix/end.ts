@@ -1,4 +1,5 @@
 import type { Pod } from "../../../objects/model.ts";
+import { NEW_PODS } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type OutsideRegion, regionText } from "../outside_region.ts";
 import type { WayInGroup } from "./way_in_end.ts";
@@ -17,7 +18,6 @@ export interface MatrixEnd {
 }
 
 export const OUTSIDE = "outside";
-export const NEW_PODS = "any new pod";
 
 /** Returns a part of the outside, with a name such as `outside 10.0.0.0/8 except 10.1.0.0/16`. */
 export function outsideEnd(region: OutsideRegion): MatrixEnd {

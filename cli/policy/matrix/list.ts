@@ -108,7 +108,7 @@ function reachedBy(
   }
   // A pod that is the only one of its kind counts as reaching itself; otherwise "all pods" would never include it.
   const [own, ...more] = block;
-  if (form.isOutsideOnly || more.length > 0 || !matrix.areOwn(own, own)) return reached;
+  if (form.isOutsideOnly || own.kind !== "pods" || more.length > 0 || !matrix.areOwn(own, own)) return reached;
   const place = others.findIndex(([other]) => other === own);
   if (place >= 0) addInOrder(reached.get(textBetween(own, own)), place);
   return reached;

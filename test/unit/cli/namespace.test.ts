@@ -39,8 +39,8 @@ describe("cli: the default namespace", () => {
   });
 
   it("CLI-32: an end without a namespace is in that of -n, also a workload or a Service by kind and name", () => {
-    assert.deepEqual(parseEndName("web-0", "shop"), { type: "pod", key: "shop/web-0" });
-    assert.deepEqual(parseEndName("web-0"), { type: "pod", key: "default/web-0" });
+    assert.deepEqual(parseEndName("web-0", "shop"), { type: "pod", key: "shop/web-0", word: "web-0" });
+    assert.deepEqual(parseEndName("web-0"), { type: "pod", key: "default/web-0", word: "web-0" });
     assert.deepEqual(parseEndName("deploy/web", "shop"), {
       type: "workload",
       namespace: "shop",

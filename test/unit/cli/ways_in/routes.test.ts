@@ -228,7 +228,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual(both.open, ["IngressClass nginx > shop/web: 8080/TCP", ...opened]);
     const missing = await ask(all, "policy", "matrix", ...given("edge/nobody"));
     assert.deepEqual([missing.code, missing.out], [3, ""]);
-    assert.match(missing.err, /--ingress-controller "edge\/nobody": no pod that runs is called so/);
+    assert.match(missing.err, /--ingress-controller "edge\/nobody": no running pod has this name/);
     assert.equal((await ask(all, "policy", "matrix", ...given("Edge mine"))).code, 2);
   });
 
