@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { addWords, withConfiguration, withInput } from "../../input/options.ts";
+import { withShown } from "../../input/shown.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 import { SEVERITIES } from "./finding.ts";
@@ -9,7 +10,7 @@ export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
 /** Returns the command `policy lint`, which finds what policies and Services probably do not mean. */
 export function lintCommand(run: Run): Command {
   const command = withInput(new Command("lint"), (options) => !("list" in options && options.list === true));
-  return withControllers(withConfiguration(command))
+  return withControllers(withShown(withConfiguration(command)))
     .description("what policies and Services probably do not mean, and how to mend it")
     .addOption(
       new Option("--fail-on <severity>", "exit with 1 for findings at least as grave")

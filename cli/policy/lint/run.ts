@@ -5,6 +5,8 @@ import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
 import { emptiness } from "../../input/report/doubts.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
+import { textsAt } from "../../input/raw.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { LINT_FORMATS } from "./command.ts";
@@ -12,6 +14,7 @@ import { type Finding, isAtLeast, type LintRule, SEVERITIES } from "./finding.ts
 import { IgnoreComments } from "./ignore_comments.ts";
 import { lintIn } from "./lint.ts";
 import { lintContext } from "./context.ts";
+import { frozenLabels } from "../../../objects/name.ts";
 import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
@@ -24,6 +27,7 @@ const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
   ...controllerEntries,
+  ...shownEntries,
   failOn: v.picklist(SEVERITIES),
   minSeverity: v.picklist(SEVERITIES),
   documentation: v.optional(v.string()),
@@ -64,7 +68,10 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   }
   const context = lintContext(manifests, settings, ingressController);
   for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);
-  const findings = lintIn(context, rules, comments.all);
+  const isShown = shownBy(input);
+  const findings = lintIn(context, rules, comments.all).filter(({ place: { object, source } }) =>
+    isShown(/^\S+ ([^/]+)\//.exec(object)?.[1], frozenLabels(textsAt(source, "metadata", "labels"))),
+  );
   const shown = findings.filter(({ severity }) => isAtLeast(severity, minSeverity));
   for (const text of printed(shown, rules, { output, documentation }, io)) io.out.write(text);
   if (manifests.problems.length > 0) {

@@ -77,7 +77,8 @@ function rowsOf(matrix: Matrix, textOf: CellText, form: ListForm): readonly Row[
   const rows = new Map<string, Row>();
   for (const block of ends) {
     const reached = reachedBy(matrix, block, others, { form, textBetween });
-    if (reached.size === 0 && !form.isAllowedOnly && !form.isOutsideOnly) reached.set("", []);
+    const isListedEmpty = !form.isAllowedOnly && !form.isOutsideOnly && block[0].kind !== "other pods";
+    if (reached.size === 0 && isListedEmpty) reached.set("", []);
     for (const [text, to] of inOrder(reached)) {
       const key = `${text} ${to.join()}`;
       const known = rows.get(key);

@@ -38,6 +38,8 @@ export type Block = readonly [MatrixEnd, ...MatrixEnd[]];
 export interface Scope {
   /** Pods in the index that do not exist yet, by key, with their names. */
   readonly newPods?: ReadonlyMap<string, string>;
+  /** Whether a pod is shown; pairs without any such pod are not. */
+  readonly isShown?: Chosen;
   /** Rows for the outside as it comes in through controllers. */
   readonly waysIn?: readonly MatrixEnd[];
   /** The rows and the columns: some pods, the outside or new pods; undefined stands for all of them. */
@@ -62,7 +64,13 @@ export type Answer = "no" | "some" | "yes";
 export function matrixOf(
   index: PolicyIndex,
   by: Grouping,
-  { newPods = new Map<string, string>(), waysIn = [], from: isSource, to: isDestination }: Scope = {},
+  {
+    newPods = new Map<string, string>(),
+    waysIn = [],
+    isShown = () => true,
+    from: isSource,
+    to: isDestination,
+  }: Scope = {},
 ): Matrix {
   const connections = new PodConnections(index);
   const toOutside = new OutsideConnections(connections, "to outside");
@@ -70,7 +78,10 @@ export function matrixOf(
   const { pods } = connections.pairs;
   const running = [...pods.keys()].flatMap((key) => index.pods.get(key)?.pod ?? []);
   const existing = running.filter(({ key }) => !newPods.has(key));
-  const groups = groupsOf(existing, by).map((group): MatrixEnd => ({ ...group, kind: "pods", region: undefined }));
+  const groups = groupsOf(existing, by).map((group): MatrixEnd => {
+    const kind = group.pods.some(isShown) ? "pods" : "other pods";
+    return { ...group, kind, region: undefined };
+  });
   const young = running.flatMap((pod): readonly MatrixEnd[] => {
     const name = newPods.get(pod.key);
     return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], region: undefined }];
@@ -121,7 +132,7 @@ function chosenEnds(ends: readonly MatrixEnd[], isChosen: Scope["from"]): readon
   if (isChosen === "outside") return ends.filter(({ kind }) => kind === "outside" || kind === "way in");
   if (isChosen === "new pod") return ends.filter(({ kind }) => kind === "new pod");
   return ends.flatMap((group): readonly MatrixEnd[] => {
-    if (group.kind !== "pods") return [];
+    if (group.kind !== "pods" && group.kind !== "other pods") return [];
     const some = group.pods.filter(isChosen);
     if (some.length === group.pods.length) return [group];
     return some.map((pod) => ({ name: pod.key, kind: "pods", pods: [pod], region: undefined }));

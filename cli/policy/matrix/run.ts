@@ -11,6 +11,7 @@ import { serviceSettingsOf } from "../../cluster/service_world.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests, namespaceFor } from "../../input/load.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
@@ -40,6 +41,7 @@ const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
   ...controllerEntries,
+  ...shownEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
   from: v.optional(v.string()),
@@ -82,7 +84,13 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const givenTo = givenControllers(ingressController, running);
   const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
   const found = waysInFor(read, wayObjects, policyOptions, givenTo);
-  const matrix = matrixOf(index, by, { ...scope, newPods: young.names, waysIn: found.ends });
+  const isShown = shownBy(input);
+  const matrix = matrixOf(index, by, {
+    ...scope,
+    isShown: (pod) => isShown(pod.namespace, pod.labels),
+    newPods: young.names,
+    waysIn: found.ends,
+  });
   const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
   const asked = { ports, isAllowedOnly: allowedOnly };
   if (output === "html") {
