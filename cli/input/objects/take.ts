@@ -11,6 +11,7 @@ import { wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
 import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
+import { isMirror } from "./endpoints.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
 import { isUnsupportedKind, namedText, OMIT, unsupportedText } from "./unsupported.ts";
@@ -200,6 +201,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     line,
     lineOf,
     source: isKept ? value : undefined,
+    isMirror: isMirror(value),
     ...withHostPorts(object, value),
   };
   return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...reported, ...unknown] };
