@@ -14,6 +14,9 @@ status=0
 case "${INPUT_COMMAND:-}" in
   lint)
     report=$report.sarif
+    if [ -n "${ACTION_REPOSITORY:-}" ]; then
+      set -- "$@" --documentation "${GITHUB_SERVER_URL:-https://github.com}/$ACTION_REPOSITORY/blob/${ACTION_REF:-HEAD}/docs/lint.md"
+    fi
     "$here/run.sh" policy lint -f "$INPUT_PATH" -R "$@" -o sarif > "$report" || status=$?
     "$here/run.sh" policy lint -f "$INPUT_PATH" -R "$@" || true
     ;;

@@ -20,20 +20,44 @@ export interface Cluster {
   /** The file and line of each object, by its kind and key: `NetworkPolicy shop/web`. */
   readonly manifests: ReadonlyMap<string, Manifest>;
   readonly placeholderAddresses: PlaceholderAddresses;
+  /** Pods that are in no file, which only {@link index} has, with their names for people; undefined if not all are there. */
+  readonly newPods: readonly { readonly pod: Pod; readonly name: string }[] | undefined;
 }
 
-/** Indexes objects. @param options how the cluster's nodes enforce policies; policyd's defaults without them */
-export function clusterOf(manifests: readonly Manifest[], options: Partial<PolicyOptions> = {}): Cluster {
+/** Pods, namespaces and nodes that no file has; the names for people are by the key of a pod. */
+interface StandIns {
+  readonly objects: readonly ClusterObject[];
+  readonly names: ReadonlyMap<string, { readonly text: string }>;
+  /** False where some are left out, since they are too many. */
+  readonly isComplete: boolean;
+}
+
+/**
+ * Indexes objects.
+ *
+ * @param options how the cluster's nodes enforce policies; policyd's defaults without them
+ * @param standIns for what is in no file
+ */
+export function clusterOf(
+  manifests: readonly Manifest[],
+  options: Partial<PolicyOptions> = {},
+  { objects: others, names, isComplete }: StandIns = { objects: [], names: new Map(), isComplete: true },
+): Cluster {
   const objects = manifests.map(({ object }) => object);
   const known = new Set(objects.flatMap((object) => (object.kind === "Node" ? [object.name] : [])));
   const unknown = new Set(objects.flatMap(mentionedNodes).filter((name) => !known.has(name)));
   const store = storeOf([...objects, ...[...unknown].map(bareNode)]);
-  const index = buildPolicyIndex(store, options);
+  const all = others.length === 0 ? store : storeOf([...objects, ...[...unknown].map(bareNode), ...others]);
+  const young = others.flatMap((one) => {
+    const name = one.kind === "Pod" ? names.get(one.key)?.text : undefined;
+    return one.kind !== "Pod" || name === undefined ? [] : [{ pod: one, name }];
+  });
   return {
     store,
-    index,
+    index: buildPolicyIndex(all, options),
     manifests: new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest])),
-    placeholderAddresses: new PlaceholderAddresses(addressesOf(store)),
+    placeholderAddresses: new PlaceholderAddresses(addressesOf(all)),
+    newPods: isComplete ? young : undefined,
   };
 }
 

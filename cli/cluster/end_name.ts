@@ -1,17 +1,34 @@
 import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
+import type { LabelSelector } from "../../objects/model.ts";
+import { parseLabelSelector } from "../input/label_selector.ts";
 
 /** An end of a connection, as people name it. */
 export type EndName =
   | { readonly type: "address"; readonly address: Address }
   | { readonly type: "node"; readonly name: string }
   | { readonly type: "service"; readonly key: string }
-  | { readonly type: "pod"; readonly key: string }
+  /** A pod, or else the workloads of this name. A single word may also be the name of a namespace. */
+  | { readonly type: "pod"; readonly key: string; readonly word?: string }
+  /** All pods of a namespace, or of all of them where it is undefined, or those with some labels. */
+  | {
+      readonly type: "pods";
+      readonly namespace: string | undefined;
+      readonly labels: LabelSelector | undefined;
+      readonly text: string;
+    }
+  /** All addresses outside of the cluster. */
+  | { readonly type: "outside" }
+  /** All pods that are in no file and that policies would tell apart. */
+  | { readonly type: "new pods" }
   /** `kind` is in lower case and not abbreviated. */
   | { readonly type: "workload"; readonly namespace: string; readonly kind: string; readonly name: string };
 
 /** The forms that {@link parseEndName} takes, for messages and help. */
 export const END_FORMS =
-  "NS/POD, NS/deployment/NAME, service/NS/NAME, node/NAME or an IP address (8.8.8.8 or 8.8.8.8/32); without NS/ it is in the namespace of -n";
+  "NS/NAME of a pod or workload, NS/deployment/NAME, service/NS/NAME, node/NAME, an IP address (8.8.8.8 or 8.8.8.8/32), NS (a namespace), NS/app=web (labels; */app=web in all namespaces), outside or 'any new pod'; without NS/ it is in the namespace of -n";
+
+/** The name of all pods that are in no file. */
+export const NEW_PODS = "any new pod";
 
 /** kubectl's short names. */
 const KINDS: ReadonlyMap<string, string> = new Map([
@@ -31,21 +48,43 @@ const WORKLOADS: ReadonlySet<string> = new Set([...KINDS.values(), "job"]);
 /**
  * Reads the name of an end on the command line: one of {@link END_FORMS}. A text that begins with `node/`, `service/`
  * or the kind of a workload, such as `deployment/`, means that even where a namespace has this name; a pod there is
- * `NS/pod/NAME`.
+ * `NS/pod/NAME`. `outside` and `any new pod` mean these, too.
  *
  * @param namespace for names without one
  */
 export function parseEndName(text: string, namespace = "default"): EndName | undefined {
-  const parts = text.split("/");
+  if (text === "outside" || text === NEW_PODS) return { type: text === NEW_PODS ? "new pods" : "outside" };
+  if (/[=!]|\) *$|^\*\//.test(text)) return labelled(text, namespace);
   // No namespace has a dot or a colon in its name.
-  const address = tryParseAddress(parts[0] ?? "");
-  if (address !== undefined) return isWholeAddress(address, parts.slice(1)) ? { type: "address", address } : undefined;
+  const [first = "", ...rest] = text.split("/");
+  const address = tryParseAddress(first);
+  if (address !== undefined) return isWholeAddress(address, rest) ? { type: "address", address } : undefined;
+  return objectName([first, ...rest], namespace);
+}
+
+function objectName(parts: readonly string[], namespace: string): EndName | undefined {
+  const [first = "", second, third] = parts;
   if (parts.length > 3 || parts.includes("")) return undefined;
-  const [first = "", second = "", third] = parts;
-  if (parts.length === 1) return isName(text) ? named("pod", namespace, text) : undefined;
+  if (second === undefined) {
+    return isName(first) ? { type: "pod", key: `${namespace}/${first}`, word: first } : undefined;
+  }
   if (third !== undefined) return SERVICE.has(first) ? named(first, second, third) : named(second, first, third);
+  if (second === "*") return { type: "pods", namespace: first, labels: undefined, text: `${first}/*` };
   if (first === "node") return { type: "node", name: second };
   return isKind(first) ? named(first, namespace, second) : named("pod", first, second);
+}
+
+/** Reads `app=web`, `NS/app=web` or `*\/app=web`. A namespace has no dot in its name, as most prefixes of labels have. */
+function labelled(text: string, namespace: string): EndName | undefined {
+  const [, place, rest = text] = /^([a-z0-9-]+|\*)\/(.*)$/s.exec(text) ?? [];
+  const labels = parseLabelSelector(rest);
+  if (labels === undefined) return undefined;
+  return {
+    type: "pods",
+    namespace: place === "*" ? undefined : (place ?? namespace),
+    labels,
+    text: place === undefined ? `${namespace}/${text}` : text,
+  };
 }
 
 /** Returns whether an address has no prefix length, or the full one: policies may tell a range's addresses apart. */

@@ -5,23 +5,25 @@ import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
 import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
+import { namesOf, podsNamed } from "./chosen_pods.ts";
 import { groupName } from "./group.ts";
 import { nearestNames } from "../nearest_names.ts";
 
 /** One machine or pod at an end of a connection. */
 export type Host =
-  | { readonly type: "pod"; readonly pod: Pod }
+  /** With a name for people where the pod is in no file. */
+  | { readonly type: "pod"; readonly pod: Pod; readonly name?: string }
   | { readonly type: "node"; readonly name: string }
-  | { readonly type: "outside"; readonly address: Address };
+  /** With a name for people where the address stands for others. */
+  | { readonly type: "outside"; readonly address: Address; readonly name?: string };
 
 /** The hosts or the Service that a name stands for. */
 export type End = HostsEnd | ServiceEnd;
 
 export interface HostsEnd {
-  readonly type: "pod" | "workload" | "node" | "address";
+  readonly type: "pod" | "workload" | "pods" | "new pods" | "node" | "address" | "outside";
   readonly name: string;
-  /** Several for a workload. */
-  readonly hosts: readonly [Host, ...Host[]];
+  readonly hosts: readonly Host[];
   /** The address, where the end was named by one. */
   readonly address: Address | undefined;
 }
@@ -60,24 +62,43 @@ export function findEnd(cluster: Cluster, name: EndName, services: ReadonlyMap<s
       if (service === undefined) throw missing("Service", `service/${name.key}`, known);
       return { type: "service", name: `service/${name.key}`, service, address: undefined };
     }
-    case "pod": {
-      const pod = store.pods.get(name.key);
-      if (pod === undefined) throw missing("pod", name.key, podNames(cluster));
-      return hostsEnd("pod", pod.key, [{ type: "pod", pod }]);
-    }
-    case "workload": {
-      const { namespace, kind, name: short } = name;
-      const wanted = `${namespace}/${kind}/${short}`;
-      const pods = [...store.pods.values()].filter((pod) => groupName(pod, "workload") === wanted);
-      const running = pods.filter((pod) => !isFinished(pod));
-      const [first, ...others] = (running.length > 0 ? running : pods).toSorted((a, b) => (a.key < b.key ? -1 : 1));
-      if (first === undefined) throw missing("workload", wanted, podNames(cluster));
-      return hostsEnd("workload", wanted, [
-        { type: "pod", pod: first },
-        ...others.map((pod) => ({ type: "pod", pod }) as const),
-      ]);
-    }
+    case "outside":
+    case "new pods":
+      throw new DrawbridgeError("ERR_OBJECT", "expected pods, a node, a Service or an address here");
+    default:
+      return findPods(cluster, name);
   }
+}
+
+function findPods(
+  { store }: Cluster,
+  name: Extract<EndName, { readonly type: "pod" | "pods" | "workload" }>,
+): HostsEnd {
+  const all = [...store.pods.values()];
+  const found = podsNamed(all, name);
+  const running = found.filter((pod) => !isFinished(pod));
+  const pods = (running.length > 0 ? running : found).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+  const [first] = pods;
+  const isWhole = name.type === "pods" || (name.type === "pod" && first?.namespace === name.word);
+  // Policies select no pods of the host's network: a namespace or labels do not mean these.
+  const meant = isWhole ? pods.filter(({ hostNetwork }) => !hostNetwork) : pods;
+  const text = textOf(name);
+  if (first === undefined)
+    throw missing(name.type === "workload" ? "workload" : "pod", text, new Set(all.flatMap(namesOf)));
+  const hosts = meant.map((pod) => ({ type: "pod", pod }) as const);
+  if (isWhole) return hostsEnd("pods", name.type === "pod" ? `${name.word}/*` : text, hosts);
+  const names = new Set(pods.map((pod) => groupName(pod, "workload")));
+  const isPod = name.type === "pod" && first.key === name.key;
+  return hostsEnd(
+    isPod ? "pod" : "workload",
+    names.size > 1 ? text : isPod ? first.key : groupName(first, "workload"),
+    hosts,
+  );
+}
+
+function textOf(name: Extract<EndName, { readonly type: "pod" | "pods" | "workload" }>): string {
+  if (name.type === "pods") return name.text;
+  return name.type === "pod" ? name.key : `${name.namespace}/${name.kind}/${name.name}`;
 }
 
 /** Returns a host in the form in which policies are evaluated. */
@@ -94,10 +115,10 @@ export function hostAt(cluster: Cluster, address: Address): Host {
   return owner?.type === "node" ? { type: "node", name: owner.key } : { type: "outside", address };
 }
 
-/** Returns the name of a host: `NS/POD`, `node/NAME` or its address. */
+/** Returns the name of a host: `NS/POD`, `node/NAME`, its address, or what it stands for. */
 export function hostName(host: Host): string {
-  if (host.type === "pod") return host.pod.key;
-  return host.type === "node" ? `node/${host.name}` : formatAddress(host.address);
+  if (host.type === "pod") return host.name ?? host.pod.key;
+  return host.type === "node" ? `node/${host.name}` : (host.name ?? formatAddress(host.address));
 }
 
 /** Returns the node of a host; undefined where it is unknown or the host is outside of the cluster. */
@@ -117,10 +138,6 @@ function findAddress(cluster: Cluster, address: Address, services: ReadonlyMap<s
 
 function hostsEnd(type: HostsEnd["type"], name: string, hosts: HostsEnd["hosts"]): HostsEnd {
   return { type, name, hosts, address: undefined };
-}
-
-function podNames({ store }: Cluster): ReadonlySet<string> {
-  return new Set([...store.pods.values()].flatMap((pod) => [pod.key, groupName(pod, "workload")]));
 }
 
 function missing(what: string, name: string, known: Iterable<string>): DrawbridgeError {

@@ -8,6 +8,7 @@ import type { HostPort } from "./host_ports.ts";
 import { manifestFiles, type ManifestFileSystem } from "./manifest_files.ts";
 import { withStandInPods } from "./objects/stand_in_pods.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
+import { membersAt } from "./raw.ts";
 import type { PlacedWayObject } from "./ways/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
 
@@ -22,6 +23,8 @@ export interface Manifest<T extends ClusterObject = ClusterObject> {
   readonly source: unknown;
   /** Present for a pod with host ports. */
   readonly hostPorts?: readonly HostPort[];
+  /** Set for an EndpointSlice that mirrors Endpoints. */
+  readonly isMirror?: boolean;
   /** The workload, as `Deployment shop/web`, of a pod that stands for a template. */
   readonly workload?: string;
 }
@@ -97,7 +100,9 @@ export function readManifests(
   });
   const taken = all.flatMap((one) => one.taken);
   const found = taken.flatMap((one) => (one.type === "manifests" ? [one] : []));
-  const written = found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests);
+  const written = withoutUselessMirrors(
+    found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests),
+  );
   const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
   const { unique, problems, repeated } = withoutDoubles(withStandInPods(written, templates));
   return {
@@ -120,6 +125,18 @@ export function readManifests(
       skipped: all.flatMap(({ skipped }) => skipped ?? []),
     },
   };
+}
+
+/** Returns the objects without mirrors of Endpoints whose Service has a selector: its pods are its endpoints. */
+function withoutUselessMirrors(manifests: readonly Manifest[]): readonly Manifest[] {
+  if (!manifests.some(({ isMirror }) => isMirror === true)) return manifests;
+  const selecting = manifests.flatMap(({ object, source }) =>
+    object.kind === "Service" && membersAt(source, "spec", "selector").length > 0 ? [object.key] : [],
+  );
+  return manifests.filter(({ object, isMirror }) => {
+    const key = object.kind === "EndpointSlice" ? `${object.namespace}/${object.serviceName ?? ""}` : "";
+    return isMirror !== true || !selecting.includes(key);
+  });
 }
 
 function countsOf(names: readonly string[]): ReadonlyMap<string, number> {

@@ -64,7 +64,7 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
  */
 export function withPrograms(command: Command): Command {
   return command
-    .option("--kustomize <path...>", "kustomizations, built by your kustomize or kubectl")
+    .option("-k, --kustomize <path...>", "kustomizations, built by your kustomize or kubectl")
     .option("--helm <path...>", "charts, rendered by your helm")
     .option("--helm-values <path...>", "files with values for --helm")
     .hook("preAction", () => {

@@ -25,3 +25,8 @@ export function textAt(value: unknown, ...path: readonly (string | number)[]): s
   const found = at(value, ...path);
   return typeof found === "string" ? found : undefined;
 }
+
+/** Returns the members of an object that are texts. */
+export function textsAt(value: unknown, ...path: readonly string[]): readonly (readonly [string, string])[] {
+  return membersAt(value, ...path).flatMap(([key, text]) => (typeof text === "string" ? [[key, text] as const] : []));
+}

@@ -40,9 +40,15 @@ const TWO = [0, 1] as const;
  * may affect: for each class of pods that the policies of the two sides tell apart, in each namespace and in other ones.
  * Classes of which both sides have two pods already are left out, and all where nothing changes.
  *
+ * @param isWhole whether to make stand-ins for all classes, also those of which both sides have pods
+ *
  * A namespace that is written on one side only, beside others on the other side, is new or gone, and so are its pods.
  */
-export function standInsFor(before: readonly ClusterObject[], after: readonly ClusterObject[]): StandIns {
+export function standInsFor(
+  before: readonly ClusterObject[],
+  after: readonly ClusterObject[],
+  isWhole = false,
+): StandIns {
   const change = new PolicyChange(before, after);
   if (!change.isAny) return NO_STAND_INS;
   const ports = change.namedPorts();
@@ -67,7 +73,7 @@ export function standInsFor(before: readonly ClusterObject[], after: readonly Cl
       ports.every((port) => pod.ports.some((one) => isSamePort(one, port)));
     const classes = change.withoutUnions(name, labelClasses(selectors, MOST_IN_NAMESPACE))?.filter((labels) => {
       const there = thereAs(labels);
-      return there.filter(hasPorts).length < TWO.length && there.every(({ isOnBoth }) => isOnBoth);
+      return isWhole || (there.filter(hasPorts).length < TWO.length && there.every(({ isOnBoth }) => isOnBoth));
     });
     const isMinor = (labels: Labels): boolean => thereAs(labels).length > 0 || isCombined(selectors, labels);
     made.pods({ name, text: name, labels: undefined }, classes, isMinor);

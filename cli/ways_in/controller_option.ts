@@ -4,6 +4,7 @@ import type { Pod } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type Chosen, chosenPods } from "../cluster/chosen_pods.ts";
+import { endNameOf } from "../cluster/end_name.ts";
 
 /** The pods of a controller, as the command line names them. */
 export interface GivenController {
@@ -39,6 +40,7 @@ export function runningPods({ store }: Cluster): readonly Pod[] {
 export function givenControllers(texts: readonly string[], pods: readonly Pod[]): readonly GivenController[] {
   return texts.map((text) => {
     const [className, name] = text.includes("=") ? text.split("=") : [undefined, text];
-    return { className, isChosen: chosenPods(pods, name ?? "", "--ingress-controller") };
+    const given = { text: name ?? "", option: "--ingress-controller" };
+    return { className, isChosen: chosenPods(pods, endNameOf(given.text), given) };
   });
 }

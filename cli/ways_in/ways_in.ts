@@ -222,7 +222,8 @@ class WayFinder {
   }
 
   /** Returns whether a Gateway's listener takes a route; the host names of the two are not compared. */
-  #takes({ namespace }: Gateway, { protocol, from }: Listener, route: Route): boolean {
+  #takes({ namespace }: Gateway, { protocol, from, kinds }: Listener, route: Route): boolean {
+    if (kinds.length > 0 && !kinds.includes(route.kind)) return false;
     if (["TCP", "UDP", "TLS"].includes(protocol)) return false;
     if (from === "All" || from === "None") return from === "All";
     if (from === "Same") return route.namespace === namespace;

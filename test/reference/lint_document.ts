@@ -20,7 +20,8 @@ Objects of a cluster have the annotation \`drawbridge.dev/lint-ignore: ID,ID\` f
 /** Returns the page of all rules, the required content of docs/lint.md. */
 export function lintDocument(): string {
   const sections = RULES.map(
-    ({ id, severity, summary }) => `## ${id}\n\n\`${severity}\`: ${summary}\n\n${EXPLANATIONS[id] ?? ""}\n`,
+    ({ id, severity, summary, isOffByDefault = false }) =>
+      `## ${id}\n\n\`${severity}\`: ${summary}\n\n${EXPLANATIONS[id] ?? ""}${isOffByDefault ? ` Only \`--only ${id}\` reports it.` : ""}\n`,
   );
   return [HEAD, ...sections].join("\n");
 }

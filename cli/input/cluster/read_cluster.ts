@@ -5,6 +5,7 @@ import { CLUSTER } from "../place.ts";
 import type { ClusterAccess } from "./access.ts";
 import { listAll } from "./list.ts";
 import type { ObjectInput } from "./object_input.ts";
+import { otherEngines } from "./other_engines.ts";
 import { type Resource, RESOURCES, WAY_RESOURCES } from "./resources.ts";
 import { readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
@@ -47,6 +48,8 @@ export async function readCluster(
     for (const one of await listAll(server, resource, takeWayObject, (time) => input.sleep(time), forbidden))
       taken.push(one);
   }
+  for (const text of await otherEngines(server))
+    taken.push({ omitted: [{ file: CLUSTER, line: LINE, message: text }] });
   return {
     manifests: taken.flatMap(({ manifest }) => manifest ?? []),
     problems: taken.flatMap(({ problems }) => problems ?? []),

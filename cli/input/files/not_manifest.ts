@@ -27,8 +27,29 @@ export function isManifestLike(value: unknown): boolean {
   return (has("kind") || has("apiVersion")) && (has("metadata") || has("spec"));
 }
 
-/** Returns why a file without any manifest is skipped. */
-export function skipReason(file: string): string {
+/** The contents of a file: the first place that cannot be read, and the numbers of values. */
+interface Found {
+  readonly problem: { readonly line: number; readonly message: string } | undefined;
+  readonly manifestLike: number;
+  readonly others: number;
+}
+
+/** Returns why a file is skipped; undefined for one with manifests, and for one that may be meant to have some. */
+export function skipReason(file: string, text: string, { problem, manifestLike, others }: Found): string | undefined {
+  if (manifestLike > 0) return undefined;
+  const isList = file.endsWith(".json") && text.trimStart().startsWith("[");
+  if (isList || (problem === undefined && others > 0)) return reasonOf(file);
+  return problem === undefined || mayHoldManifest(text)
+    ? undefined
+    : `no manifest, line ${problem.line}: ${problem.message}`;
+}
+
+/** Returns whether a text that cannot be read may hold an object, also in UTF-16, where every other byte is zero. */
+function mayHoldManifest(text: string): boolean {
+  return /\b(?:apiVersion|kind|metadata)\b/i.test(text.replaceAll("\0", "")) || templateAction(text) !== undefined;
+}
+
+function reasonOf(file: string): string {
   const [directory, name] = [path.dirname(file), path.basename(file)];
   if (KUSTOMIZATIONS.includes(name)) return kustomizationText(directory);
   if (name === "Chart.yaml") return `a chart: --helm ${directory} renders it`;

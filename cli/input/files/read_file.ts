@@ -6,6 +6,7 @@ import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";
 import { type Context, isIgnoredKind, NO_WAY_IN, type Taken, takeObject } from "../objects/take.ts";
+import { mirrored } from "../objects/endpoints.ts";
 import { openTemplate } from "../objects/template.ts";
 import { isWayKind } from "../ways/read.ts";
 import {
@@ -43,7 +44,7 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   const take = (object: LocatedObject): void => {
     if (isManifestLike(object.value)) manifestLike++;
     else others++;
-    for (const one of openTemplate(object)) taken.push(takeObject(one, context));
+    for (const one of openTemplate(object).flatMap(mirrored)) taken.push(takeObject(one, context));
   };
   const passes = ({ apiVersion, kind, reason }: BrokenObject): boolean => {
     if (!isIgnoredKind(apiVersion, kind)) return false;
@@ -62,12 +63,11 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
     problem = { file, ...located(error) };
   }
   const text = beginning.text();
-  const isList = file.endsWith(".json") && text.trimStart().startsWith("[");
-  if (manifestLike === 0 && (isList || (problem === undefined && others > 0))) {
-    return { taken: [], omitted: [], skipped: { file, reason: skipReason(file) } };
-  }
-  if (taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization")) {
-    return { taken: [], omitted: [], skipped: { file, reason: kustomizationText(path.dirname(file)) } };
+  const reason = skipReason(file, text, { problem, manifestLike, others });
+  const isKustomization =
+    taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization");
+  if (reason !== undefined || isKustomization) {
+    return { taken: [], omitted: [], skipped: { file, reason: reason ?? kustomizationText(path.dirname(file)) } };
   }
   const problems = taken.flatMap((one) => (one.type === "problems" ? one.problems : []));
   const mayBeTemplate = problem !== undefined || problems.some(({ message }) => message.includes("{{"));

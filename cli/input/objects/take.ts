@@ -11,6 +11,7 @@ import { wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
 import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
+import { isMirror } from "./endpoints.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
 import { isUnsupportedKind, namedText, OMIT, unsupportedText } from "./unsupported.ts";
@@ -164,7 +165,9 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     return { type: "problems", problems: [{ file, line, message, source: value }] };
   }
   const messages = messagesOf(verdict, value);
-  const unknown = validate === undefined || verdict.type === "refused" ? [] : unknownIn(verdict.object, located, file);
+  // A misspelt field is the likely cause of whatever else is refused; of an accepted object, lint reports it itself.
+  const isFinding = validate === undefined && messages.every(isExperimental);
+  const unknown = isFinding ? [] : unknownIn(verdict, located, file);
   const reported = messages.map((message): ManifestProblem => ({
     file,
     line: located.lineOf(fieldPathOf(message)),
@@ -177,7 +180,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   if (verdict.type === "refused" || !messages.every(isExperimental)) {
     // The daemon goes on without the part, but a command stops.
     const problems = reported.map((one) => ({ ...one, message: withoutConsequence(one.message) }));
-    if (!isReplacedPolicy(value)) return { type: "problems", problems };
+    if (!isReplacedPolicy(value)) return { type: "problems", problems: [...unknown, ...problems] };
     const conversion = asClusterNetworkPolicies(value);
     const withConversion = (one: ManifestProblem): ManifestProblem =>
       conversion.type === "converted"
@@ -198,17 +201,25 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     line,
     lineOf,
     source: isKept ? value : undefined,
+    isMirror: isMirror(value),
     ...withHostPorts(object, value),
   };
   return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...reported, ...unknown] };
 }
 
 /** Returns the fields of a policy that the API does not have; kubectl refuses them, too (`--validate=strict`). */
-function unknownIn(object: ClusterObject, { value, lineOf }: LocatedObject, file: string): readonly ManifestProblem[] {
+function unknownIn(
+  verdict: Exclude<ReturnType<typeof judge>, { readonly type: "ignored" }>,
+  { value, lineOf }: LocatedObject,
+  file: string,
+): readonly ManifestProblem[] {
+  const id = verdict.type === "accepted" ? verdict.object : verdict.id;
+  if (verdict.type === "refused" && verdict.kind === undefined) return [];
+  const name = id === undefined ? textAt(value, "kind") : nameOf(id);
   return unknownFields(value).map((field) => ({
     file,
     line: lineOf(field.path),
-    message: `${nameOf(object)}: ${unknownFieldText(field)}`,
+    message: `${name}: ${unknownFieldText(field)}`,
     source: value,
   }));
 }

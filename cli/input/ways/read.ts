@@ -132,12 +132,19 @@ function readGateway(object: Reader): WayObject {
   const spec = object.object("spec");
   const listeners = spec.all("listeners", (value, field): Listener => {
     const listener = new Reader(value, field);
-    const namespaces = listener.object("allowedRoutes").object("namespaces");
+    const allowed = listener.object("allowedRoutes");
+    const namespaces = allowed.object("namespaces");
+    const kinds = allowed.all("kinds", (one, at) => {
+      const kind = new Reader(one, at);
+      // A kind of another group is not read, and still excludes those that are.
+      return (kind.optionalString("group") || GATEWAYS) === GATEWAYS ? kind.string("kind") : "";
+    });
     const from = namespaces.oneOf("from", ["All", "Selector", "Same", "None"], "Same");
     return {
       name: listener.string("name"),
       port: expectPort(listener.get("port"), listener.path("port")),
       protocol: listener.string("protocol"),
+      kinds,
       from: from === "Selector" ? readSelector(namespaces.object("selector")) : from,
     };
   });

@@ -66,6 +66,8 @@ export interface Listener {
   readonly protocol: string;
   /** The namespaces whose routes it takes: all, its own, none, or those that a selector selects. */
   readonly from: "All" | "Same" | "None" | LabelSelector;
+  /** The kinds of the routes that it takes; empty for those of its protocol. */
+  readonly kinds: readonly string[];
 }
 
 export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute"] as const;

@@ -3,6 +3,7 @@ import { GROUPINGS } from "../../cluster/group.ts";
 import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { withReading } from "../../input/reading.ts";
+import { withShown } from "../../input/shown.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
@@ -14,7 +15,7 @@ export function diffCommand(run: Run): Command {
   const sides = (): Sides | undefined => sidesOf(command.processedArgs, command.getOptionValue("filename"));
   const isCluster = (): boolean => [sides()?.old, ...(sides()?.new ?? [])].includes(CLUSTER);
   const read = withAccess(withReading(withPrograms(command)), "the word cluster as a side", isCluster);
-  return withControllers(withConfiguration(read))
+  return withControllers(withShown(withConfiguration(read)))
     .description("the connections that one set of files allows and the other does not")
     .argument(
       "[old]",

@@ -5,7 +5,10 @@ import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import type { Io } from "../../io.ts";
 import { type StandIns, standInsFor } from "../stand_ins.ts";
-import type { Sides } from "./end_class.ts";
+import type { Shown } from "../../input/shown.ts";
+import { counted } from "../../output/text.ts";
+import type { PolicyDiff } from "./diff.ts";
+import type { End, Sides } from "./end_class.ts";
 
 /** Two sides with stand-ins for what is in no file. */
 export interface Compared {
@@ -40,4 +43,21 @@ export function exitCodeOf({ standIns }: Compared, isDifferent: boolean, { err }
   if (standIns.isComplete) return isDifferent ? ExitCode.NO : ExitCode.YES;
   err.write("not compared: too many kinds of new pods that the policies tell apart, so others may differ, too\n");
   return isDifferent ? ExitCode.NO : ExitCode.ERROR;
+}
+
+/** Returns a diff with only the changes of pods that are shown, and reports the number of the others. */
+export function shownPart<T extends Pick<PolicyDiff, "changes">>(
+  diff: T,
+  sides: Sides,
+  isShown: Shown,
+  { err }: Io,
+): T {
+  const isEndShown = ({ podBefore, podAfter }: End): boolean => {
+    const pod = sides.after.pods.get(podAfter?.key ?? "")?.pod ?? sides.before.pods.get(podBefore?.key ?? "")?.pod;
+    return pod !== undefined && isShown(pod.namespace, pod.labels);
+  };
+  const changes = diff.changes.filter(({ example }) => isEndShown(example.source) || isEndShown(example.destination));
+  const hidden = diff.changes.length - changes.length;
+  if (hidden > 0) err.write(`not shown: ${counted(hidden, "change")} of other pods, which the exit code counts\n`);
+  return { ...diff, changes };
 }

@@ -5,6 +5,7 @@ import { configurationOf, policyOptionsOf } from "../../input/configuration_file
 import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts";
 import { CLUSTER } from "../../input/place.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { writeAll } from "../../output/write_all.ts";
@@ -13,7 +14,7 @@ import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
-import { compareObjects, exitCodeOf, withoutStandIns } from "./compared.ts";
+import { compareObjects, exitCodeOf, shownPart, withoutStandIns } from "./compared.ts";
 import { diffPolicies } from "./diff.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
@@ -32,6 +33,7 @@ const optionsSchema = v.object({
   ...accessEntries,
   ...configurationEntries,
   ...controllerEntries,
+  ...shownEntries,
   by: v.picklist(GROUPINGS),
   output: v.picklist(DIFF_FORMATS),
 });
@@ -68,10 +70,11 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
     before: waySideOf({ ...old, index: sides.before, options: policyOptions, given }),
     after: waySideOf({ ...young, index: sides.after, options: policyOptions, given }),
   };
-  const diff = {
+  const whole = {
     ...diffPolicies(compared.sides, by, compared.standIns.names),
     ways: wayChanges(ways, locations, by),
   };
+  const diff = shownPart(whole, compared.sides, shownBy(read), io);
   const pods = diff.groups.filter(({ kind }) => kind === "pods");
   if (pods.length === 0) {
     const what = compared.standIns.names.size === 0 ? "there is nothing to compare" : "only new pods are compared";
@@ -89,7 +92,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return exitCodeOf(compared, report.changes.length + report.ways.length > 0, io);
+  return exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io);
 }
 
 function printed(

@@ -6,7 +6,7 @@ import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";
 import { oversizes, oversizeText } from "../size.ts";
-import type { ExplainContext } from "./context.ts";
+import { type ExplainContext, MOST_HOSTS } from "./context.ts";
 import { policyReport } from "./end_report.ts";
 import type { Outcome } from "./merge.ts";
 import type { ExplainQuestion } from "./question.ts";
@@ -57,7 +57,7 @@ function representatives(from: HostsEnd, to: End, outcomes: readonly Outcome[]):
           { end: to, count: evaluated.to.size },
         ];
   return ends
-    .filter(({ end, count }) => count < end.hosts.length)
+    .filter(({ end, count }) => count < end.hosts.length && end.hosts.length > MOST_HOSTS)
     .map(
       ({ end }) => `${end.name} has ${end.hosts.length} pods: of those that policies cannot tell apart two are judged`,
     );
@@ -195,8 +195,12 @@ function* asked(
 }
 
 function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+  const names = new Map((cluster.newPods ?? []).map(({ pod, name }) => [pod.key, name]));
   const found = [...asked(outcomes)].flatMap(({ direction, flow, evaluated }) =>
-    unknownAddresses(cluster.index, direction, evaluated, flow),
+    unknownAddresses(cluster.index, direction, evaluated, flow).map((one) => ({
+      ...one,
+      host: names.get(one.host) ?? one.host,
+    })),
   );
   const byRule = Map.groupBy(found, ({ policy, direction, rule }) => ruleText(cluster, { policy, direction, rule }));
   return [...byRule].map(([rule, all]) => {

@@ -10,7 +10,7 @@ import type { PlacedWayObject } from "../../input/ways/way_object.ts";
 import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 
 /** The most hosts that are all evaluated; of more, only those that policies distinguish. */
-const MOST_HOSTS = 16;
+export const MOST_HOSTS = 16;
 
 /** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;

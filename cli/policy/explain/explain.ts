@@ -73,7 +73,7 @@ function outcomesFor(
   // Between pods of one workload, the connections to others are of interest: a pod always reaches itself.
   const isAmongOthers = from.hosts.length > 1;
   const destinations = destinationsOf(context, from, target).filter(
-    (one) => !isAmongOthers || hostName(one) !== hostName(source),
+    (one) => !isAmongOthers || one.type !== "pod" || source.type !== "pod" || one.pod.key !== source.pod.key,
   );
   const pinned = target.address ?? from.address;
   return destinations.flatMap((destination) => {

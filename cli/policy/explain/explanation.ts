@@ -1,3 +1,4 @@
+import type { End } from "../../cluster/find_end.ts";
 import type { Exemption } from "../../../objects/semantics/policies/verdict.ts";
 import type { ServiceReport, SourceReport } from "./service_report.ts";
 
@@ -41,7 +42,7 @@ export interface WayInReport extends Place {
 /** An end as it was named, and the hosts that the name stands for. */
 export interface EndpointReport {
   readonly name: string;
-  readonly type: "pod" | "workload" | "node" | "service" | "address";
+  readonly type: End["type"];
   /** The pods, nodes and addresses that were evaluated; for a Service, the endpoints that were found. */
   readonly hosts: readonly string[];
   /** The number of hosts in total. */

@@ -1,7 +1,5 @@
 import * as v from "valibot";
 import { clusterOf } from "../../cluster/cluster.ts";
-import { endNameOf } from "../../cluster/end_name.ts";
-import { findEnd } from "../../cluster/find_end.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { serviceSettingsOf } from "../../cluster/service_world.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -16,6 +14,7 @@ import { trafficTo } from "./port_name.ts";
 import { explainWaysIn } from "./ways_in.ts";
 import { printable } from "../../../objects/printable.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
+import { endsOfQuestion, standInsForEnds } from "../question_ends.ts";
 import { explanationText } from "./print.ts";
 
 const optionsSchema = v.object({
@@ -40,14 +39,13 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   const configuration = configurationOf(io, config, input.filename);
   const policyOptions = policyOptionsOf(configuration);
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const cluster = clusterOf(manifests, policyOptions);
+  const namespace = await namespaceFor(io, input, input.cluster);
+  const objects = manifests.map(({ object }) => object);
+  const cluster = clusterOf(manifests, policyOptions, standInsForEnds(objects, [from, to], namespace));
   const given = givenControllers(ingressController, runningPods(cluster));
   const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
-  const namespace = await namespaceFor(io, input, input.cluster);
-  const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
-  if (source.type === "service") throw new RangeError("a Service is not a source");
-  const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
-  const question = { from: source, to: destination, traffic: trafficTo(destination, port) };
+  const ends = endsOfQuestion(context, { from, to }, namespace);
+  const question = { ...ends, traffic: trafficTo(ends.to, port) };
   const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
   const text =
     output === "json"
@@ -55,7 +53,7 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
       : explanationText(explanation, styleOf(io.out), io.out.columns);
   io.out.write(text);
   // Connections within the cluster take no way in.
-  const isFromOutside = source.hosts.every(({ type }) => type === "outside");
+  const isFromOutside = ends.from.hosts.every(({ type }) => type === "outside");
   for (const doubt of isFromOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
   return explanation.allowed ? ExitCode.YES : ExitCode.NO;
 }

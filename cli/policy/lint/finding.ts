@@ -40,9 +40,9 @@ export function asInfo(remark: Remark, isSo = true): Remark {
   return isSo ? { ...remark, severity: "info" } : remark;
 }
 
-/** Returns the place of a rule's documentation. */
-export function documentationOf(id: string): string {
-  return `docs/lint.md#${id}`;
+/** Returns the place of a rule's documentation. @param page the address of docs/lint.md, or its path in the sources */
+export function documentationOf(id: string, page = "docs/lint.md"): string {
+  return `${page}#${id}`;
 }
 
 /** One kind of mistake that lint finds. */
@@ -54,6 +54,8 @@ export interface LintRule {
   readonly summary: string;
   /** The sorts of objects whose absence it reports: a finding may be due to one that could not be read. */
   readonly judgesBy?: readonly Part[];
+  /** Whether it runs only where `--only` names it. */
+  readonly isOffByDefault?: boolean;
   readonly check: (context: LintContext) => readonly Remark[];
 }
 

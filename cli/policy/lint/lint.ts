@@ -47,8 +47,7 @@ function byPlace(a: Finding, b: Finding): number {
     compare(a.place.file, b.place.file) ||
     a.place.line - b.place.line ||
     SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) ||
-    compare(a.id, b.id) ||
-    compare(a.message, b.message)
+    compare(a.id, b.id)
   );
 }
 

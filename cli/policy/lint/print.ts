@@ -34,7 +34,7 @@ export function* lintWide(findings: readonly Finding[], columns: number, style: 
 }
 
 /** A list of `{id, severity, object, file, line, message, fix, documentation}`, and `replacement` if there is one. */
-export function lintJson(findings: readonly Finding[]): string {
+export function lintJson(findings: readonly Finding[], page?: string): string {
   const list = findings.map(({ id, severity, place: { object, file, line }, message, fix, replacement }) => ({
     id,
     severity,
@@ -43,7 +43,7 @@ export function lintJson(findings: readonly Finding[]): string {
     line,
     message,
     fix,
-    documentation: documentationOf(id),
+    documentation: documentationOf(id, page),
     ...(replacement === undefined ? {} : { replacement }),
   }));
   return `${JSON.stringify(list, null, 2)}\n`;

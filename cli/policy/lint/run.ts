@@ -5,6 +5,8 @@ import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
 import { emptiness } from "../../input/report/doubts.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
+import { textsAt } from "../../input/raw.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
 import { LINT_FORMATS } from "./command.ts";
@@ -12,6 +14,7 @@ import { type Finding, isAtLeast, type LintRule, SEVERITIES } from "./finding.ts
 import { IgnoreComments } from "./ignore_comments.ts";
 import { lintIn } from "./lint.ts";
 import { lintContext } from "./context.ts";
+import { frozenLabels } from "../../../objects/name.ts";
 import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
@@ -24,7 +27,10 @@ const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
   ...controllerEntries,
+  ...shownEntries,
   failOn: v.picklist(SEVERITIES),
+  minSeverity: v.picklist(SEVERITIES),
+  documentation: v.optional(v.string()),
   only: ids,
   ignore: ids,
   list: v.boolean(),
@@ -38,10 +44,13 @@ const optionsSchema = v.object({
  * @throws DrawbridgeError ERR_INPUT as readInput, ERR_CONFIGURATION
  */
 export async function runLint(io: Io, options: unknown): Promise<ExitCode | string> {
-  const { failOn, only, ignore, list, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
+  const { failOn, minSeverity, documentation, only, ignore, list, output, config, ingressController, ...input } =
+    v.parse(optionsSchema, options);
   const unknown = [...only, ...ignore].find((id) => !RULES.some((rule) => rule.id === id));
   if (unknown !== undefined) return unknownRule(unknown);
-  const rules = RULES.filter(({ id }) => (only.length === 0 || only.includes(id)) && !ignore.includes(id));
+  const isAsked = ({ id, isOffByDefault = false }: LintRule): boolean =>
+    only.includes(id) || (only.length === 0 && (list || !isOffByDefault));
+  const rules = RULES.filter((rule) => isAsked(rule) && !ignore.includes(rule.id));
   if (list) {
     io.out.write(rulesTable(rules, io.out.columns));
     return ExitCode.YES;
@@ -59,8 +68,12 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
   }
   const context = lintContext(manifests, settings, ingressController);
   for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);
-  const findings = lintIn(context, rules, comments.all);
-  for (const text of printed(findings, rules, output, io)) io.out.write(text);
+  const isShown = shownBy(input);
+  const findings = lintIn(context, rules, comments.all).filter(({ place: { object, source } }) =>
+    isShown(/^\S+ ([^/]+)\//.exec(object)?.[1], frozenLabels(textsAt(source, "metadata", "labels"))),
+  );
+  const shown = findings.filter(({ severity }) => isAtLeast(severity, minSeverity));
+  for (const text of printed(shown, rules, { output, documentation }, io)) io.out.write(text);
   if (manifests.problems.length > 0) {
     io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");
   }
@@ -79,17 +92,17 @@ function unknownRule(id: string): string {
 function printed(
   findings: readonly Finding[],
   rules: readonly LintRule[],
-  format: (typeof LINT_FORMATS)[number],
+  form: { readonly output: (typeof LINT_FORMATS)[number]; readonly documentation: string | undefined },
   { out }: Io,
 ): Iterable<string> {
-  switch (format) {
+  switch (form.output) {
     case "table":
       return lintTable(findings, out.columns, styleOf(out));
     case "wide":
       return lintWide(findings, out.columns, styleOf(out));
     case "json":
-      return [lintJson(findings)];
+      return [lintJson(findings, form.documentation)];
     case "sarif":
-      return [lintSarif(findings, rules)];
+      return [lintSarif(findings, rules, form.documentation)];
   }
 }

@@ -12,8 +12,9 @@ const LEVELS = { error: "error", warning: "warning", info: "note" } as const sat
  * it is not an edit.
  *
  * @param rules all rules that ran, including those without findings
+ * @param page the address of docs/lint.md, for links to the rules
  */
-export function lintSarif(findings: readonly Finding[], rules: readonly LintRule[]): string {
+export function lintSarif(findings: readonly Finding[], rules: readonly LintRule[], page?: string): string {
   const indexes = new Map(rules.map(({ id }, i) => [id, i]));
   const log = {
     $schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -27,7 +28,8 @@ export function lintSarif(findings: readonly Finding[], rules: readonly LintRule
             rules: rules.map(({ id, severity, summary }) => ({
               id,
               shortDescription: { text: summary },
-              help: { text: `${EXPLANATIONS[id] ?? summary} See ${documentationOf(id)}.` },
+              help: { text: `${EXPLANATIONS[id] ?? summary} See ${documentationOf(id, page)}.` },
+              ...(page === undefined ? {} : { helpUri: documentationOf(id, page) }),
               defaultConfiguration: { level: LEVELS[severity] },
             })),
           },

@@ -24,9 +24,10 @@ export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";
 
-/** Returns whether one of two ends has existing pods; other pairs are of no interest. */
+/** Returns whether one of two ends has existing pods, and they are not one pod: other pairs are of no interest. */
 export function areAsked(from: MatrixEnd, to: MatrixEnd): boolean {
-  return from.kind === "pods" || to.kind === "pods";
+  const isSelf = from.pods.length === 1 && to.pods.length === 1 && from.pods[0] === to.pods[0];
+  return !isSelf && (from.kind === "pods" || to.kind === "pods");
 }
 
 /** Yields the cells of each source, except those without existing pods at either end. */
@@ -39,7 +40,7 @@ export function* cellRowsOf(matrix: Matrix): Generator<CellRow> {
 }
 
 /**
- * Yields the same cells one by one.
+ * Yields the same cells one by one, without those of a pod with itself.
  *
  * @param isAllowedOnly whether to omit pairs between which nothing may be sent
  */
@@ -47,7 +48,8 @@ export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellTex
   for (const { from, to, connections: row } of cellRowsOf(matrix)) {
     for (const [i, connections] of row.entries()) {
       const end = to[i];
-      if (end !== undefined && (!isAllowedOnly || textOf(connections) !== "")) yield { from, to: end, connections };
+      if (end === undefined || !areAsked(from, end)) continue;
+      if (!isAllowedOnly || textOf(connections) !== "") yield { from, to: end, connections };
     }
   }
 }

@@ -1,4 +1,5 @@
 import type { Pod } from "../../../objects/model.ts";
+import { NEW_PODS } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type OutsideRegion, regionText } from "../outside_region.ts";
 import type { WayInGroup } from "./way_in_end.ts";
@@ -7,7 +8,7 @@ import type { WayInGroup } from "./way_in_end.ts";
 export interface MatrixEnd {
   /** The name of a group of pods; otherwise as in {@link outsideEnd}, the name of a new pod or of a way in. */
   readonly name: string;
-  readonly kind: "pods" | "outside" | "new pod" | "way in";
+  readonly kind: "pods" | "other pods" | "outside" | "new pod" | "way in";
   /** Empty for the outside and for ways in. */
   readonly pods: readonly Pod[];
   /** Only for the outside. */
@@ -17,7 +18,6 @@ export interface MatrixEnd {
 }
 
 export const OUTSIDE = "outside";
-export const NEW_PODS = "any new pod";
 
 /** Returns a part of the outside, with a name such as `outside 10.0.0.0/8 except 10.1.0.0/16`. */
 export function outsideEnd(region: OutsideRegion): MatrixEnd {
@@ -31,7 +31,7 @@ export class EndNames {
 
   /** @param ends all existing ends */
   constructor(ends: readonly MatrixEnd[]) {
-    this.#pods = ends.filter(({ kind }) => kind === "pods").length;
+    this.#pods = ends.some(({ kind }) => kind === "other pods") ? 0 : ends.filter(({ kind }) => kind === "pods").length;
     for (const whole of ends.flatMap(wholesOf)) this.#wholes.set(whole, (this.#wholes.get(whole) ?? 0) + 1);
   }
 
@@ -52,7 +52,7 @@ export class EndNames {
 
 /** Returns the name in a graph, in which the part before the first "/" is the box. */
 export function graphName({ name, kind }: MatrixEnd): string {
-  if (kind === "pods") return name;
+  if (kind === "pods" || kind === "other pods") return name;
   return kind === "outside" || kind === "way in" ? name.replace(`${OUTSIDE} `, `${OUTSIDE}/`) : `new pods/${name}`;
 }
 

@@ -77,7 +77,8 @@ function rowsOf(matrix: Matrix, textOf: CellText, form: ListForm): readonly Row[
   const rows = new Map<string, Row>();
   for (const block of ends) {
     const reached = reachedBy(matrix, block, others, { form, textBetween });
-    if (reached.size === 0 && !form.isAllowedOnly && !form.isOutsideOnly) reached.set("", []);
+    const isListedEmpty = !form.isAllowedOnly && !form.isOutsideOnly && block[0].kind !== "other pods";
+    if (reached.size === 0 && isListedEmpty) reached.set("", []);
     for (const [text, to] of inOrder(reached)) {
       const key = `${text} ${to.join()}`;
       const known = rows.get(key);
@@ -108,7 +109,7 @@ function reachedBy(
   }
   // A pod that is the only one of its kind counts as reaching itself; otherwise "all pods" would never include it.
   const [own, ...more] = block;
-  if (form.isOutsideOnly || more.length > 0 || !matrix.areOwn(own, own)) return reached;
+  if (form.isOutsideOnly || own.kind !== "pods" || more.length > 0 || !matrix.areOwn(own, own)) return reached;
   const place = others.findIndex(([other]) => other === own);
   if (place >= 0) addInOrder(reached.get(textBetween(own, own)), place);
   return reached;

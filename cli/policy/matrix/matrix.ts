@@ -38,11 +38,13 @@ export type Block = readonly [MatrixEnd, ...MatrixEnd[]];
 export interface Scope {
   /** Pods in the index that do not exist yet, by key, with their names. */
   readonly newPods?: ReadonlyMap<string, string>;
+  /** Whether a pod is shown; pairs without any such pod are not. */
+  readonly isShown?: Chosen;
   /** Rows for the outside as it comes in through controllers. */
   readonly waysIn?: readonly MatrixEnd[];
-  /** The pods for the rows and for the columns; undefined stands for all pods, the outside and new pods. */
-  readonly from?: Chosen | undefined;
-  readonly to?: Chosen | undefined;
+  /** The rows and the columns: some pods, the outside or new pods; undefined stands for all of them. */
+  readonly from?: Chosen | "outside" | "new pod" | undefined;
+  readonly to?: Chosen | "outside" | "new pod" | undefined;
 }
 
 /** The part of a matrix that is printed. */
@@ -62,7 +64,13 @@ export type Answer = "no" | "some" | "yes";
 export function matrixOf(
   index: PolicyIndex,
   by: Grouping,
-  { newPods = new Map<string, string>(), waysIn = [], from: isSource, to: isDestination }: Scope = {},
+  {
+    newPods = new Map<string, string>(),
+    waysIn = [],
+    isShown = () => true,
+    from: isSource,
+    to: isDestination,
+  }: Scope = {},
 ): Matrix {
   const connections = new PodConnections(index);
   const toOutside = new OutsideConnections(connections, "to outside");
@@ -70,14 +78,17 @@ export function matrixOf(
   const { pods } = connections.pairs;
   const running = [...pods.keys()].flatMap((key) => index.pods.get(key)?.pod ?? []);
   const existing = running.filter(({ key }) => !newPods.has(key));
-  const groups = groupsOf(existing, by).map((group): MatrixEnd => ({ ...group, kind: "pods", region: undefined }));
+  const groups = groupsOf(existing, by).map((group): MatrixEnd => {
+    const kind = group.pods.some(isShown) ? "pods" : "other pods";
+    return { ...group, kind, region: undefined };
+  });
   const young = running.flatMap((pod): readonly MatrixEnd[] => {
     const name = newPods.get(pod.key);
     return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], region: undefined }];
   });
   const all = groups.length === 0 ? [] : [...groups, ...regionsFor(index, existing).map(outsideEnd), ...young];
-  const sources = isSource === undefined ? [...all, ...waysIn] : chosenEnds(groups, isSource);
-  const destinations = isDestination === undefined ? all : chosenEnds(groups, isDestination);
+  const sources = chosenEnds([...all, ...waysIn], isSource);
+  const destinations = chosenEnds(all, isDestination);
   const ends = [...new Set([...all, ...sources, ...destinations])];
   const casts = new Map(
     ends.map((end) => [end, representativePods(end.pods.flatMap(({ key }) => pods.get(key) ?? []))]),
@@ -116,8 +127,12 @@ export function matrixOf(
 }
 
 /** Returns the groups whose pods are all chosen; of other groups, each chosen pod as an end of its own. */
-function chosenEnds(groups: readonly MatrixEnd[], isChosen: Chosen): readonly MatrixEnd[] {
-  return groups.flatMap((group): readonly MatrixEnd[] => {
+function chosenEnds(ends: readonly MatrixEnd[], isChosen: Scope["from"]): readonly MatrixEnd[] {
+  if (isChosen === undefined) return ends;
+  if (isChosen === "outside") return ends.filter(({ kind }) => kind === "outside" || kind === "way in");
+  if (isChosen === "new pod") return ends.filter(({ kind }) => kind === "new pod");
+  return ends.flatMap((group): readonly MatrixEnd[] => {
+    if (group.kind !== "pods" && group.kind !== "other pods") return [];
     const some = group.pods.filter(isChosen);
     if (some.length === group.pods.length) return [group];
     return some.map((pod) => ({ name: pod.key, kind: "pods", pods: [pod], region: undefined }));

@@ -87,10 +87,9 @@ function bothSets(connections: Connections | undefined): readonly [readonly stri
 /** Returns who reaches whom as arrows; a pod has none to itself. */
 export function matrixGraph(matrix: Matrix, { ports }: Asked): Graph {
   const textOf = cellText(ports);
-  const edges = [...cellsOf(matrix, true, textOf)].flatMap(({ from, to, connections }) => {
+  const edges = [...cellsOf(matrix, true, textOf)].map(({ from, to, connections }) => {
     const text = textOf(connections);
-    if (from === to && from.pods.length === 1) return [];
-    return [{ from: graphName(from), to: graphName(to), label: text, isPartly: isPartly(text) }];
+    return { from: graphName(from), to: graphName(to), label: text, isPartly: isPartly(text) };
   });
   const reached = new Set(edges.flatMap(({ from, to }) => [from, to]));
   const ends = [...new Set([...matrix.sources, ...matrix.destinations])];

@@ -3,13 +3,15 @@ import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_ind
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import type { ClusterObject, Pod } from "../../../objects/model.ts";
 import { inForce, isShadow } from "../../../objects/shadow_annotation.ts";
+import { endNameOf } from "../../cluster/end_name.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { serviceSettingsOf } from "../../cluster/service_world.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests } from "../../input/load.ts";
+import { loadManifests, namespaceFor } from "../../input/load.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
@@ -24,9 +26,9 @@ import { writeAll } from "../../output/write_all.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
-import { type Asked, type Matrix, matrixOf } from "./matrix.ts";
+import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
 import { cellText } from "./cell.ts";
-import { type Chosen, chosenPods } from "../../cluster/chosen_pods.ts";
+import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
 import { matrixMarkdown } from "./markdown.ts";
 import { type NewPods, newPodsFor } from "./new_pods.ts";
@@ -39,6 +41,7 @@ const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
   ...controllerEntries,
+  ...shownEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
   from: v.optional(v.string()),
@@ -74,13 +77,20 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const young = isQuestion ? newPodsFor(evaluated) : NO_NEW_PODS;
   const index = buildPolicyIndex(storeOf([...evaluated, ...young.objects]), policyOptions);
   const running = evaluated.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
-  const chosen = (name: string | undefined, option: string): Chosen | undefined =>
-    name === undefined ? undefined : chosenPods(running, name, option);
+  const namespace = isQuestion ? await namespaceFor(io, input, input.cluster) : undefined;
+  const chosen = (text: string | undefined, option: string): Scope["from"] =>
+    text === undefined ? undefined : chosenEnd(running, { text, option }, namespace);
   const scope = { from: chosen(from, "--from"), to: chosen(to, "--to") };
   const givenTo = givenControllers(ingressController, running);
   const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
   const found = waysInFor(read, wayObjects, policyOptions, givenTo);
-  const matrix = matrixOf(index, by, { ...scope, newPods: young.names, waysIn: found.ends });
+  const isShown = shownBy(input);
+  const matrix = matrixOf(index, by, {
+    ...scope,
+    isShown: (pod) => isShown(pod.namespace, pod.labels),
+    newPods: young.names,
+    waysIn: found.ends,
+  });
   const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
   const asked = { ports, isAllowedOnly: allowedOnly };
   if (output === "html") {
@@ -116,6 +126,17 @@ function waysInFor(
   const services = serviceObjects(cluster);
   const { ways, doubts } = waysInto(wayObjects, cluster, services, given);
   return { ends: wayInEnds(ways, cluster, services), doubts };
+}
+
+/** Returns the pods, or the kind of ends, that a name stands for. @throws DrawbridgeError ERR_OBJECT as chosenPods */
+function chosenEnd(
+  pods: readonly Pod[],
+  given: { readonly text: string; readonly option: string },
+  namespace: string | undefined,
+): Scope["from"] {
+  const name = endNameOf(given.text, namespace);
+  if (name.type === "outside") return "outside";
+  return name.type === "new pods" ? "new pod" : chosenPods(pods, name, given);
 }
 
 function tellOmitted(io: Io, count: number): void {

@@ -1,12 +1,11 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { endNameOf } from "../../cluster/end_name.ts";
-import { findEnd } from "../../cluster/find_end.ts";
 import { styleOf } from "../../style.ts";
 import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
 import { trafficTo } from "../explain/port_name.ts";
 import { explanationText } from "../explain/print.ts";
 import { explainWaysIn } from "../explain/ways_in.ts";
+import { endsOfQuestion } from "../question_ends.ts";
 import type { Expectation } from "./expectation.ts";
 
 /** The outcome of an expectation. */
@@ -42,10 +41,8 @@ export function evaluateAll(
 
 function evaluate(context: ExplainContext, expectation: Expectation, namespace: string): TestResult {
   const { from, to, port, expect } = expectation;
-  const source = findEnd(context.cluster, endNameOf(from, namespace), new Map());
-  if (source.type === "service") throw new RangeError("a Service sends nothing");
-  const destination = findEnd(context.cluster, endNameOf(to, namespace), context.worlds.objects.services);
-  const question = { from: source, to: destination, traffic: trafficTo(destination, port) };
+  const ends = endsOfQuestion(context, { from, to }, namespace);
+  const question = { ...ends, traffic: trafficTo(ends.to, port) };
   const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
   const { allowed, partly } = explanation;
   // A connection that is allowed only in some cases is neither allowed nor denied: each word covers all cases.

@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
 import { nearestNames } from "../../nearest_names.ts";
-import { parseEndName } from "../../cluster/end_name.ts";
+import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
 import { locationText } from "../../input/place.ts";
@@ -111,9 +111,8 @@ function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | str
   const { from, to, port: text, expect, reason } = parsed.output;
   const source = parseEndName(from);
   if (source === undefined || source.type === "service")
-    return `from: ${JSON.stringify(from)}; expected a pod, a workload, a node or an address`;
-  if (parseEndName(to) === undefined)
-    return `to: ${JSON.stringify(to)}; expected a pod, a workload, a Service, a node or an address`;
+    return `from: ${JSON.stringify(from)}; expected ${END_FORMS}, and no Service`;
+  if (parseEndName(to) === undefined) return `to: ${JSON.stringify(to)}; expected ${END_FORMS}`;
   if (text === undefined && expect === "allowed")
     return "port: expected one, since everything is rarely meant to be allowed";
   const port = text === undefined ? undefined : askedPort(`${text}`);

@@ -12,6 +12,7 @@ import { styleOf } from "../../style.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { ExplainContext } from "../explain/context.ts";
+import { standInsForEnds } from "../question_ends.ts";
 import { TEST_FORMATS } from "./command.ts";
 import { readExpectations } from "./expectation.ts";
 import { evaluateAll, type TestResult } from "./evaluate_expectations.ts";
@@ -34,10 +35,16 @@ export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
   const expectations = readExpectations(io, paths);
   const configuration = configurationOf(io, config, input.filename);
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const cluster = clusterOf(manifests, policyOptionsOf(configuration));
+  const namespace = await namespaceFor(io, input, input.cluster);
+  const standIns = standInsForEnds(
+    manifests.map(({ object }) => object),
+    expectations.flatMap(({ from, to }) => [from, to]),
+    namespace,
+  );
+  const cluster = clusterOf(manifests, policyOptionsOf(configuration), standIns);
   const given = givenControllers(ingressController, runningPods(cluster));
   const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
-  const results = evaluateAll(context, expectations, await namespaceFor(io, input, input.cluster));
+  const results = evaluateAll(context, expectations, namespace);
   writeAll(io.out, printed(results, output, io));
   tellWaysIn(io, context, results);
   if (results.some(({ outcome }) => outcome === "cannot be judged")) return ExitCode.ERROR;
@@ -46,7 +53,9 @@ export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
 
 /** Reports what expectations omit: they cover packets to the pods, but an Ingress may lead there, too. */
 function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResult[]): void {
-  const isAboutOutside = results.some(({ expectation }) => parseEndName(expectation.from)?.type === "address");
+  const isAboutOutside = results.some(({ expectation }) =>
+    ["address", "outside"].includes(parseEndName(expectation.from)?.type ?? ""),
+  );
   for (const doubt of isAboutOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
   for (const { expectation, waysIn } of results) {
     if (waysIn.length === 0) continue;

@@ -85,17 +85,19 @@ describe("pre-commit hooks and the GitHub Action", function () {
     for (const step of steps) assert.doesNotMatch(step.run ?? "", /\$\{\{/);
     const env = Object.entries(steps[0]?.env ?? {});
     assert.deepEqual(
-      env.map(([, value]) => /inputs\.([\w-]+)/.exec(value)?.[1]),
+      env.flatMap(([, value]) => /inputs\.([\w-]+)/.exec(value)?.[1] ?? []),
       Object.keys(inputs),
     );
     for (const [name] of env) assert.ok(script.includes(name), name);
   });
 
   it("CI-03: the action's lint writes SARIF and fails with the exit code of the findings", () => {
-    const fine = action({ INPUT_COMMAND: "lint", INPUT_ARGS: "--fail-on\nerror" });
+    const own = { ACTION_REPOSITORY: "example/drawbridge", ACTION_REF: "v1", GITHUB_SERVER_URL: "https://git.example" };
+    const fine = action({ INPUT_COMMAND: "lint", INPUT_ARGS: "--fail-on\nerror", ...own });
     assert.equal(fine.status, 0, fine.err);
     const report = readFileSync(path.join(directory, "drawbridge-report.sarif"), "utf8");
     assert.equal((JSON.parse(report) as { version: string }).version, "2.1.0");
+    assert.match(report, /"helpUri": "https:\/\/git\.example\/example\/drawbridge\/blob\/v1\/docs\/lint\.md#invalid"/);
     assert.equal(readFileSync(path.join(directory, "output"), "utf8"), `report=${directory}/drawbridge-report.sarif\n`);
     writeFileSync(path.join(directory, "k8s/policy.yaml"), policy("{ matchLabels: { app: dbb } }"));
     const bad = action({ INPUT_COMMAND: "lint" });

@@ -54,6 +54,8 @@ export class FakeCluster implements ObjectInput, ApiServer {
   readonly slept: number[] = [];
   /** The namespace of a kubeconfig's context. */
   namespace = "default";
+  /** The API groups that it reports, without those of Kubernetes itself. */
+  groups: readonly RawObject[] = [];
   readonly #objects: readonly RawObject[];
   readonly #fault: Fault;
 
@@ -82,6 +84,7 @@ export class FakeCluster implements ObjectInput, ApiServer {
   }
 
   #answer({ pathname, searchParams }: URL): ApiResponse {
+    if (pathname === "/apis") return answer(200, { kind: "APIGroupList", groups: this.groups });
     const resource = [...RESOURCES, ...WAY_RESOURCES].flatMap(versionsOf).find((one) => one.path === pathname);
     if (resource === undefined) return statusOf(404, "the server could not find the requested resource");
     const { kind, apiVersion } = resource;

@@ -39,8 +39,8 @@ describe("cli: the default namespace", () => {
   });
 
   it("CLI-32: an end without a namespace is in that of -n, also a workload or a Service by kind and name", () => {
-    assert.deepEqual(parseEndName("web-0", "shop"), { type: "pod", key: "shop/web-0" });
-    assert.deepEqual(parseEndName("web-0"), { type: "pod", key: "default/web-0" });
+    assert.deepEqual(parseEndName("web-0", "shop"), { type: "pod", key: "shop/web-0", word: "web-0" });
+    assert.deepEqual(parseEndName("web-0"), { type: "pod", key: "default/web-0", word: "web-0" });
     assert.deepEqual(parseEndName("deploy/web", "shop"), {
       type: "workload",
       namespace: "shop",
@@ -52,6 +52,54 @@ describe("cli: the default namespace", () => {
     assert.deepEqual(parseEndName("other/web-0", "shop"), { type: "pod", key: "other/web-0" });
     for (const wrong of ["10.0.0.300", "1234", "Web", "-web", ""])
       assert.equal(parseEndName(wrong, "shop"), undefined, wrong);
+  });
+
+  it("CLI-41: matrix, lint and diff show only what -n and -l choose, and everything with -A; the exit code of diff counts all", async () => {
+    const open = { ...closed, metadata: { name: "p", namespace: "shop" }, spec: { podSelector: {}, ingress: [{}] } };
+    const pods = text(pod("web", "shop"), pod("db", "shop"), pod("job", "other"), pod("cron", "other"));
+    const typo = {
+      ...closed,
+      metadata: { name: "q", namespace: "other", labels: { team: "a" } },
+      spec: { podSelector: { matchLabels: { app: "jbo" } } },
+    };
+    const files = memoryFiles({ "a.yaml": pods + text(typo), "b.yaml": pods + text(open, typo) });
+    const run = (...args: readonly string[]) => runCli(["policy", ...args], files);
+    const pairs = async (...args: readonly string[]): Promise<readonly string[]> => {
+      const { out } = await run("matrix", "-f", "a.yaml", "--by", "pod", "-o", "json", ...args);
+      return (JSON.parse(out) as { from: string; to: string }[]).map(({ from, to }) => `${from} ${to}`);
+    };
+    const [all, inOther, labelled] = [await pairs(), await pairs("-n", "other"), await pairs("-l", "app in (db)")];
+    assert.ok(all.includes("shop/web shop/db") && all.includes("shop/web other/job"));
+    assert.deepEqual(
+      inOther,
+      all.filter((pair) => pair.includes("other/")),
+    );
+    assert.deepEqual(
+      labelled,
+      all.filter((pair) => pair.includes("shop/db")),
+    );
+    assert.deepEqual(await pairs("-n", "other", "-A"), all);
+    const table = (await run("matrix", "-f", "a.yaml", "-n", "shop")).out;
+    assert.doesNotMatch(table, /^other.*other/m);
+    for (const [args, code] of [
+      [["-n", "other"], 1],
+      [["-n", "shop"], 0],
+      [["-n", "shop", "-A"], 1],
+      [["-l", "team=a"], 1],
+      [["-l", "team!=a"], 0],
+    ] as const)
+      assert.equal((await run("lint", "-f", "a.yaml", "--only", "selects-nothing", ...args)).code, code, args.join());
+    const cut = memoryFiles({
+      "a.yaml": pods,
+      "b.yaml": pods + text({ ...closed, metadata: { name: "c", namespace: "shop" } }),
+    });
+    const diff = (...args: readonly string[]) => runCli(["policy", "diff", "a.yaml", "b.yaml", ...args], cut);
+    const [here, there] = [await diff("-n", "shop"), await diff("-l", "app=none")];
+    assert.deepEqual([here.code, there.code], [1, 1]);
+    assert.match(here.out, /shop\/db/);
+    assert.deepEqual(there.out, "no difference in what may be sent\n");
+    assert.match(there.err, /^not shown: \d+ changes? of other pods, which the exit code counts$/m);
+    assert.equal((await run("matrix", "-f", "a.yaml", "-l", "a b")).code, 2);
   });
 
   it("CLI-32: the default namespace for a cluster is that of the kubeconfig's context, unless -n overrides it", async () => {

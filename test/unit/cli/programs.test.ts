@@ -28,7 +28,7 @@ const run = (args: readonly string[], programs: Programs, files: Readonly<Record
 const explain = ["policy", "explain", "--from", "client", "--to", "web", "--port", "80"];
 
 describe("cli/input/programs: manifests from the user's own programs", () => {
-  it("CLI-31: --kustomize reads the output of kustomize, or of kubectl if kustomize is missing, together with the files of -f", async () => {
+  it("CLI-31: --kustomize, and -k as in kubectl, reads the output of kustomize, or of kubectl if kustomize is missing, together with the files of -f", async () => {
     const output = printed(POD("web") + CLOSED);
     const own = new ScriptedPrograms({ kustomize: output, kubectl: printed("") });
     const { code, out } = await run([...explain, "--kustomize", "live", "-f", "a.yaml"], own, {
@@ -38,10 +38,7 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
     assert.match(out, /isolated by default\/closed \(kustomize live:6\)/);
     assert.deepEqual(own.called, ["kustomize build -- live"]);
     const kubectl = new ScriptedPrograms({ kubectl: output });
-    assert.equal(
-      (await run([...explain, "--kustomize", "live", "-f", "a.yaml"], kubectl, { "a.yaml": POD("client") })).code,
-      1,
-    );
+    assert.equal((await run([...explain, "-k", "live", "-f", "a.yaml"], kubectl, { "a.yaml": POD("client") })).code, 1);
     assert.deepEqual(kubectl.called, ["kustomize build -- live", "kubectl kustomize -- live"]);
   });
 

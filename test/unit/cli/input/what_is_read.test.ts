@@ -114,6 +114,37 @@ describe("the input of a command", () => {
     }
   });
 
+  it("READ-22: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
+    for (const [name, text] of [
+      ["mkdocs.yml", "emoji: !!python/name:x {\n"],
+      ["tsconfig.json", '{\n  // comment\n  "strict": true,\n}'],
+      ["play.yaml", "{% if web %}\nweb: 1\n{% endif %}\n"],
+      ["notes.yaml", "a: b: c\n\tkindly\n"],
+      ["logo.yaml", "\u0089PNG\u0000"],
+    ] as const) {
+      const { code, err } = await matrix({ [name]: text, "a.yaml": POD });
+      assert.equal(code, 0, err);
+      assert.match(err, new RegExp(`^read 1 object in a\\.yaml; skipped ${name} \\(no manifest, line \\d+: .*\\)\\n$`));
+    }
+    for (const text of ["kind: [", "a: {\nKind: Pod", "{{ if .Values.x }}", "k\0i\0n\0d\0:\0 \0P\0o\0d\0"])
+      assert.equal((await matrix({ "b.yaml": text, "a.yaml": POD })).code, 3, text);
+  });
+
+  it("READ-08: a field that the API does not have is named before what else is refused, also by lint", async () => {
+    for (const [spec, field] of [
+      ["podSelector: {}\n  ingress: [{ from: [{ podSelectr: {} }] }]", "spec.ingress[0].from[0].podSelectr"],
+      ["podSelector: {}\n  egress: [{ ports: [{ prot: TCP, port: 0 }] }]", "spec.egress[0].ports[0].prot"],
+      ["podSelector: { matchLabels: { app: 1 }, matchLabel: {} }", "spec.podSelector.matchLabel"],
+    ] as const) {
+      const files = { "a.yaml": policy(spec) };
+      const [, first, second = ""] = (await matrix(files)).err.split(/\n?a\.yaml:\d+: |\n/).filter((one) => one !== "");
+      assert.ok(first?.startsWith(`NetworkPolicy a/p: ${field}: a field that the API does not have; expected `), first);
+      assert.match(second, /^NetworkPolicy a\/p: spec\./);
+      const { out } = await run(["policy", "lint"], files);
+      assert.ok(out.indexOf(`${field}: a field`) > 0 && out.indexOf(`${field}: a field`) < out.indexOf(second), out);
+    }
+  });
+
   it("READ-09: an incomplete manifest is an error, and so are files without any manifest", async () => {
     for (const text of [
       POD.replace("kind: Pod\n", ""),

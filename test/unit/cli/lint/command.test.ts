@@ -32,6 +32,7 @@ const sarif = v.strictObject({
               id: text,
               shortDescription: v.strictObject({ text }),
               help: v.strictObject({ text }),
+              helpUri: v.optional(v.pipe(v.string(), v.url())),
               defaultConfiguration: v.strictObject({ level }),
             }),
           ),
@@ -94,7 +95,7 @@ describe("policy lint", () => {
     const [{ tool, results }] = runs;
     assert.deepEqual(
       tool.driver.rules.map(({ id }) => id),
-      RULES.map(({ id }) => id),
+      RULES.filter(({ isOffByDefault }) => isOffByDefault !== true).map(({ id }) => id),
     );
     for (const { ruleId, ruleIndex } of results) assert.equal(tool.driver.rules[ruleIndex]?.id, ruleId);
     const json = v.parse(
@@ -132,7 +133,7 @@ describe("policy lint", () => {
     assert.deepEqual(await codes("kind: ["), [1, 1, 1]);
     assert.deepEqual(await codes(service), [0, 1, 1]);
     assert.deepEqual(
-      await codes(policy("p", "podSelector: {}, ingress: [{ from: [{ podSelector: {} }] }]")),
+      await codes(policy("p", "podSelector: {}, ingress: [{ from: [{ namespaceSelector: {}, podSelector: {} }] }]")),
       [0, 0, 1],
     );
     assert.deepEqual(await codes(policy("p", "podSelector: {}")), [0, 0, 0]);
@@ -178,12 +179,40 @@ describe("policy lint", () => {
     assert.equal((await runCli(["policy", "lint", "-f", "nowhere"], memoryFiles({}))).code, 3);
   });
 
+  it("LINT-37: findings about other engines are reported only if --only names them, and --min-severity hides others without changing the exit code", async () => {
+    const ids = async (...args: readonly string[]): Promise<readonly string[]> => {
+      const { out, code } = await lintShop("-o", "json", ...args);
+      assert.equal(code, args.includes("engines-differ") ? 0 : 1);
+      const found = v.parse(v.array(v.object({ id: v.string(), severity: v.string() })), JSON.parse(out));
+      return [...new Set(found.map(({ id, severity }) => (args.includes("--min-severity") ? severity : id)))].sort();
+    };
+    assert.ok(!(await ids()).includes("engines-differ"));
+    assert.deepEqual(await ids("--only", "engines-differ"), ["engines-differ"]);
+    assert.deepEqual(await ids("--min-severity", "info"), ["error", "info", "warning"]);
+    assert.deepEqual(await ids("--min-severity", "warning"), ["error", "warning"]);
+    assert.deepEqual(await ids("--min-severity", "error", "--fail-on", "info"), ["error"]);
+  });
+
+  it("LINT-38: with --documentation each rule and finding has an absolute link; any other address is refused", async () => {
+    const page = "https://example.com/docs/lint.md";
+    const { runs } = v.parse(sarif, JSON.parse((await lintShop("-o", "sarif", "--documentation", page)).out));
+    for (const { id, helpUri } of runs[0].tool.driver.rules) assert.equal(helpUri, `${page}#${id}`);
+    const { out } = await lintShop("-o", "json", "--documentation", page);
+    for (const { id, documentation } of v.parse(
+      v.array(v.object({ id: v.string(), documentation: v.string() })),
+      JSON.parse(out),
+    ))
+      assert.equal(documentation, `${page}#${id}`);
+    for (const wrong of ["docs/lint.md", "http://example.com", "javascript:alert(1)"])
+      assert.equal((await lintShop("--documentation", wrong)).code, 2, wrong);
+  });
+
   it("LINT-05: an unreadable file is a finding, and the rest is linted", async () => {
     const broken = policy("broken", "podSelector: {}, ingress: [{ ports: [{ port: 0 }] }]");
     const fine = policy("p", "podSelector: {}, policyTypes: [Egress], ingress: [{}]");
     const { out, code } = await runCli(
       ["policy", "lint", "-f", "a.yaml", "b.yaml", "-o", "json"],
-      memoryFiles({ "a.yaml": broken + fine, "b.yaml": "a: [" }),
+      memoryFiles({ "a.yaml": broken + fine, "b.yaml": "kind: [" }),
     );
     assert.equal(code, 1);
     const found = v.parse(v.array(v.object({ id: v.string(), file: v.string(), line: v.number() })), JSON.parse(out));
@@ -228,10 +257,7 @@ describe("policy lint", () => {
       return list.flatMap(({ id, severity, fix }) => (id === "invalid" ? [] : [`${severity} ${id}: ${fix}`]));
     };
     const doubt = "mend what cannot be read first: this may be due to it";
-    assert.deepEqual(await found(pods + unreadPolicy + closed + policy("db", fromWeb)), [
-      "info engines-differ: nothing here; test it where another engine is to enforce it",
-      `info redundant: ${doubt}`,
-    ]);
+    assert.deepEqual(await found(pods + unreadPolicy + closed + policy("db", fromWeb)), [`info redundant: ${doubt}`]);
     assert.deepEqual(await found(pods + unreadPod + forApi), [`info selects-nothing: ${doubt}`]);
     // The objects that cannot be read are not of the sort by which the rule judges.
     assert.deepEqual(await found(pods + unreadPolicy + policy("api", "podSelector: { matchLabels: { app: wbe } }")), [

@@ -107,12 +107,13 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-03: a route uses the Gateways with a listener that accepts it by name, port, protocol and namespace", async () => {
+  it("INGRESS-03: a route uses the Gateways with a listener that accepts it by name, port, protocol, namespace and kind", async () => {
     const all = ENVOY + WEB + gatewayClass;
     const labelled = object("v1", "Namespace", "name: shop, labels: { team: a }");
     const of = (from: string): string => `{ name: http, port: 80, protocol: HTTP${from} }`;
     const selecting = (team: string): string =>
       of(`, allowedRoutes: { namespaces: { from: Selector, selector: { matchLabels: { team: ${team} } } } }`);
+    const ofKinds = (kinds: string): string => of(`, allowedRoutes: { namespaces: { from: All }, kinds: [${kinds}] }`);
     for (const [listeners, options, isTaken] of [
       [ANY, {}, true],
       [ANY, { kind: "GRPCRoute" }, true],
@@ -127,6 +128,11 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
       [selecting("a"), {}, true],
       [selecting("b"), {}, false],
       [ANY.replace("protocol: HTTP", "protocol: TLS"), {}, false],
+      [ofKinds("{ kind: HTTPRoute }"), {}, true],
+      [ofKinds("{ kind: GRPCRoute }"), {}, false],
+      [ofKinds("{ kind: TCPRoute }, { kind: GRPCRoute }"), { kind: "GRPCRoute" }, true],
+      [ofKinds("{ kind: HTTPRoute, group: example.org }"), {}, false],
+      [ofKinds("{ kind: HTTPRoute, group: gateway.networking.k8s.io }"), {}, true],
     ] as const) {
       const { open } = await waysInOf(all + labelled + gateway(listeners) + route(TO_WEB, options));
       const expected = isTaken ? ["Gateway edge/public > shop/web: 8080/TCP"] : [];
@@ -228,7 +234,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual(both.open, ["IngressClass nginx > shop/web: 8080/TCP", ...opened]);
     const missing = await ask(all, "policy", "matrix", ...given("edge/nobody"));
     assert.deepEqual([missing.code, missing.out], [3, ""]);
-    assert.match(missing.err, /--ingress-controller "edge\/nobody": no pod that runs is called so/);
+    assert.match(missing.err, /--ingress-controller "edge\/nobody": no running pod has this name/);
     assert.equal((await ask(all, "policy", "matrix", ...given("Edge mine"))).code, 2);
   });
 

@@ -109,7 +109,7 @@ describe("the API server of a kubeconfig", function () {
       const fake = new FakeCluster(SHOP);
       const answers = nock(SERVER, { reqheaders: requestHeaders })
         .persist()
-        .get(/^\/k8s\/c-1\/apis?\//);
+        .get(/^\/k8s\/c-1\/apis?(\/|$)/);
       answers.reply(async ({ url }: Request) => {
         const { status, body } = await fake.get(url.slice(`${SERVER}/k8s/c-1`.length));
         return [status, Buffer.concat(body).toString()];

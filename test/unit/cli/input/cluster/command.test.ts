@@ -28,6 +28,37 @@ function shopWith(object: RawObject, instead?: (object: RawObject) => boolean): 
 }
 
 describe("commands on a running cluster", () => {
+  it("CLUSTER-11: policies of other engines are named by one request for the API groups, and so is a refusal of it", async () => {
+    const cluster = new FakeCluster(SHOP);
+    const group = (name: string, version = "v1"): RawObject => ({
+      name,
+      versions: [{ groupVersion: `${name}/${version}` }],
+    });
+    const engines = ["cilium.io", "crd.projectcalico.org", "security.istio.io", "crd.antrea.io"].map((name) =>
+      group(name),
+    );
+    cluster.groups = [...engines, group("apps"), group("policy.networking.k8s.io", "v1alpha1")];
+    const { code, err } = await run(["policy", "matrix", "--cluster"], cluster);
+    const named = [...err.matchAll(/^cluster: the cluster knows (.*): they are not read/gm)].map(([, what]) => what);
+    assert.deepEqual(named, [
+      "Cilium's policies",
+      "Calico's policies",
+      "Istio's AuthorizationPolicies",
+      "Antrea's policies",
+      "AdminNetworkPolicies",
+    ]);
+    assert.deepEqual([code, cluster.asked.filter((path) => path === "/apis").length], [0, 1]);
+    cluster.groups = [group("policy.networking.k8s.io", "v1alpha2")];
+    assert.doesNotMatch((await run(["policy", "matrix", "--cluster"], cluster)).err, /the cluster knows/);
+    const refusing = new FakeCluster(SHOP, (path) =>
+      path === "/apis" ? { status: 403, retryAfter: undefined, body: [] } : undefined,
+    );
+    assert.match(
+      (await run(["policy", "matrix", "--cluster"], refusing)).err,
+      /status 403: whether there are policies of other engines is not known/,
+    );
+  });
+
   const explained = ["--from", "shop/deployment/cart", "--to", "service/shop/catalog", "--port", "80"];
   for (const [command, ...args] of [
     ["policy matrix", "--by", "pod", "--port", "8080/TCP,53/UDP", "-o", "json"],

@@ -292,7 +292,7 @@ describe("policy explain: answers", () => {
   it("EXPLAIN-07: an unknown name is an error with the nearest names, and an invalid command line is an error of usage", async () => {
     const run = (args: string) => runCli(["policy", "explain", "-f", "shop", ...args.split(" ")], fixtureFiles("shop"));
     const unknown = [
-      ["--from shop/redis --to shop/redis-0 --port 80", /did you mean shop\/statefulset\/redis or shop\/redis-0\?/],
+      ["--from shop/rediss --to shop/redis-0 --port 80", /did you mean shop\/redis or shop\/redis-0\?/],
       ["--from shop/redis-0 --to shop/deployment/crat", /did you mean shop\/deployment\/cart/],
       ["--from shop/redis-0 --to service/cart/api", /did you mean service\/payments\/api/],
       ["--from shop/redis-0 --to node/worker1", /did you mean node\/worker-1 or node\/worker-2/],

@@ -82,7 +82,7 @@ shop/deployment/frontend   8080/TCP         shop/deployment/cart, shop/deploymen
     assert.deepEqual(await names("payments/*"), await names("payments"));
     const wrong = await runCli(["policy", "matrix", "-f", "shop", "--to", "shop/rediss"], SHOP);
     assert.deepEqual([wrong.code, wrong.out], [3, ""]);
-    assert.match(wrong.err, /--to "shop\/rediss": no pod that runs is called so; did you mean shop\/redis/);
+    assert.match(wrong.err, /--to "shop\/rediss": no running pod has this name; did you mean shop\/redis/);
     const one = await ask(DB + pod("shop", "web", "app: web"), "--from", "shop/web", "--to", "shop/db", "-o", "json");
     assert.equal(matrixLines(one.out), "shop/web,shop/db,all,all\n");
   });
