@@ -4,7 +4,6 @@ import { deleteFlows, type Flows } from "../../kernel/conntrack/flow_deletion.ts
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
@@ -38,7 +37,8 @@ export interface ServicesMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
-  readonly judge: NodeJudge;
+  /** Returns the addresses at which other nodes serve node ports. */
+  readonly servingElsewhere: () => ReadonlySet<Address>;
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isReconciled">;
@@ -62,7 +62,7 @@ export interface OpenedServices {
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
-  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
+  const { nodeName, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
   const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
@@ -71,8 +71,6 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     nodeName,
     ruleset,
     clock,
-    podCidrs: podCIDRs,
-    judge: machine.judge,
     protection: machine.protection,
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
@@ -116,13 +114,13 @@ function healthChecks(
 
 function staleFlows(
   { nodePortAddresses }: Configuration,
-  { syscalls, clock, logger }: ServicesMachine,
+  { syscalls, clock, logger, servingElsewhere }: ServicesMachine,
 ): { readonly follower: ServiceFollower; readonly status: () => StaleFlowsStatus } {
   const sockets = new ConntrackSockets(syscalls);
   let primary: NodeFacts["primaryAddresses"] = [];
   const flows: Flows = {
     delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
-    nodeAddresses: () => localAddresses(syscalls),
+    nodeAddresses: () => new Set([...localAddresses(syscalls), ...servingElsewhere()]),
   };
   const services = new Map<string, ServedService>();
   let holders: ServedService["holders"] | undefined;
@@ -130,7 +128,8 @@ function staleFlows(
     flows,
     clock,
     logger,
-    servesNodePorts: (address: Address) => servesNodePorts(address, nodePortAddresses, primary),
+    servesNodePorts: (address: Address) =>
+      servesNodePorts(address, nodePortAddresses, primary) || servingElsewhere().has(address),
   };
   const unanswered = new UnansweredConnections({
     ...parts,

@@ -1,5 +1,4 @@
 import process from "node:process";
-import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
@@ -9,6 +8,8 @@ import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../objects/model.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { rangeOf } from "../../../kernel/ip/ranges.ts";
+import { podRangeElement } from "../../../policyd/node/tables/tunnel_guard.ts";
 import { ObservedSocket } from "../observed_socket.ts";
 import { POD_CIDR } from "./cluster.ts";
 
@@ -57,12 +58,11 @@ export class Ours implements Disposable {
       minSyncPeriod: 0,
       syncPeriod: NEVER,
     });
+    this.#ruleset.claim("pods", [podRangeElement(rangeOf(parseCidr(POD_CIDR)))]);
     this.component = new ServiceProxy({
       nodeName: NODE,
       ruleset: this.#ruleset,
       clock: realClock,
-      podCidrs: [parseCidr(POD_CIDR)],
-      judge: new NodeJudge({ nodeName: NODE, ownCidrs: [parseCidr(POD_CIDR)] }),
       nodePortAddresses: [],
       refuseExternalIps: false,
     });

@@ -10,6 +10,7 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
+import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
 import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import { contentOf } from "../ruleset/content.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
@@ -69,6 +70,7 @@ export class EventNode {
   readonly #kernel: Nftables;
   readonly #ruleset: Ruleset;
   readonly #services: ServiceProxy;
+  readonly #nodes: TunnelGuard;
 
   /** @param known events that it receives before it writes anything, like a daemon that reads the cluster first */
   constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
@@ -79,17 +81,21 @@ export class EventNode {
       nodeName: "n1",
       ruleset: this.#ruleset,
       clock,
-      podCidrs: [],
-      judge: new NodeJudge({ nodeName: "n1", ownCidrs: [] }),
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,
     });
+    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
+    const ofNodes = { nodeName: "n1", podCidrs: [], isTunnel: false, nodePortAddresses: [], judge };
+    this.#nodes = new TunnelGuard({ ruleset: this.#ruleset, ...ofNodes });
     for (const event of known) this.apply(event);
     this.#ruleset.start();
   }
 
   apply(event: ClusterEvent): void {
-    if (event.type === "object") return this.#services.apply([event.change]);
+    if (event.type === "object") {
+      this.#nodes.apply([event.change]);
+      return this.#services.apply([event.change]);
+    }
     const { name, attachment } = event;
     const claims = attachment === undefined ? [] : [...attachmentElements(attachment), ...serviceElements(attachment)];
     this.#ruleset.claim(`attachment ${name}`, claims);

@@ -10,6 +10,7 @@ import { FakeClock } from "../fake_clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
@@ -17,7 +18,7 @@ import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import type { ConfiguredSockets } from "../../../objects/socket_refusal.ts";
 import { keptChains, keptElement } from "../../../policyd/protection/nat_exemption.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
-import type { ClusterObject } from "../../../objects/model.ts";
+import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 import type { NodePortAddresses, ServiceRules } from "../../../policyd/services/rules/context.ts";
 import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import { add } from "../../lab/cni.ts";
@@ -53,6 +54,7 @@ export class ServicedNode implements Disposable {
   #objects: ReadonlyMap<string, ClusterObject> = new Map();
   #ruleset: Ruleset;
   #component: ServiceProxy;
+  #nodes: TunnelGuard | undefined;
   #protection: ServicedNodeOptions["protection"];
   /** The clock of Services, which only need a further turn. */
   readonly #clock = new FakeClock();
@@ -74,7 +76,7 @@ export class ServicedNode implements Disposable {
     this.#component = this.#newProxy(options);
     for (const record of this.#records) this.#claim(record);
     const objects = [...this.#objects.values()];
-    this.#component.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    this.#tell(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
     this.#begin();
   }
 
@@ -103,7 +105,7 @@ export class ServicedNode implements Disposable {
     const changed = [...after].flatMap(([id, object]) =>
       isDeepStrictEqual(object, this.#objects.get(id)) ? [] : [object],
     );
-    this.#component.apply([
+    this.#tell([
       ...gone.map(({ kind, key }) => ({ type: "delete", kind, key }) as const),
       ...changed.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const),
     ]);
@@ -144,16 +146,22 @@ export class ServicedNode implements Disposable {
     this.#protection = protection;
     const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
     const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
+    const nodeName = this.wired.node.name;
+    const ofNodes = { nodeName, podCidrs: this.#podCidrs, isTunnel: false, nodePortAddresses, judge };
+    this.#nodes = new TunnelGuard({ ruleset: this.#ruleset, ...ofNodes });
     return new ServiceProxy({
-      nodeName: this.wired.node.name,
+      nodeName,
       ruleset: this.#ruleset,
       clock: this.#clock,
-      podCidrs: this.#podCidrs,
       nodePortAddresses,
       refuseExternalIps,
-      judge,
       ...(index === undefined ? {} : { protection: index }),
     });
+  }
+
+  #tell(changes: readonly ObjectChange[]): void {
+    this.#nodes?.apply(changes);
+    this.#component.apply(changes);
   }
 
   #claim(record: AttachmentRecord): void {
@@ -162,7 +170,6 @@ export class ServicedNode implements Disposable {
   }
 
   #begin(): void {
-    this.#component.synced();
     const kept = this.#protection?.isKept ? this.#protection.sockets : [];
     this.#ruleset.provide("kept", { table: INET_TABLE, sets: [], chains: kept.length > 0 ? keptChains : [] });
     this.#ruleset.claim("kept", kept.map(keptElement));

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
@@ -12,6 +11,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { observed } from "../../../../policyd/metrics/commit_observer.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
+import { tunnelNodes } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../../policyd/ruleset/table_part.ts";
 import { keptMap } from "../../../../policyd/services/rules/affinity_part.ts";
 import { connectionSet } from "../../../../policyd/services/rules/connection_counts.ts";
@@ -42,7 +42,7 @@ endpoints: [${list}]
 }
 
 function setUp(hasEndpoints = true) {
-  const table = withVersion({ ...INET_TABLE, ...joined(servicesParts(SERVICE_RULES)) });
+  const table = withVersion({ ...INET_TABLE, ...joined([tunnelNodes(), ...servicesParts(SERVICE_RULES)]) });
   const fake = new FakeNftables();
   const counters = new FakeCounters(fake);
   const clock = new FakeClock();
@@ -65,8 +65,6 @@ function setUp(hasEndpoints = true) {
     nodeName: "node1",
     ruleset,
     clock,
-    podCidrs: [],
-    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [metrics],
@@ -135,7 +133,7 @@ describe("policyd/metrics/node_counters", () => {
     ruleset.stop();
     const counted = table.sets.find(({ name }) => name === connectionSet(4));
     assert.ok(counted !== undefined && fake.elements(table, counted).length === 1);
-    const part = joined(servicesParts(SERVICE_RULES));
+    const part = joined([tunnelNodes(), ...servicesParts(SERVICE_RULES)]);
     const sets = part.sets.map((set) => (set.name === RESTRICTED_PORTS ? { ...set, size: 1000 } : set));
     const next = withVersion({ ...INET_TABLE, ...part, sets });
     const options = { kernel: fake, clock, logger, tables: [next], minSyncPeriod: PERIOD, syncPeriod: 30_000 };

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
@@ -32,8 +31,6 @@ function setUp() {
       isReconciled: false,
     },
     clock: new FakeClock(),
-    podCidrs: [],
-    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
     nodePortAddresses: [],
     refuseExternalIps: false,
   });
@@ -83,20 +80,6 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.deepEqual(hooks(), ["prerouting", "output"]);
     apply(balancer("open", "10.96.0.2", ""));
     assert.deepEqual(hooks(), []);
-  });
-
-  it("D1: neither an impossible pod CIDR nor one of two nodes becomes a range of pods", () => {
-    const { apply, claims } = setUp();
-    const node = (name: string, cidr: string): string =>
-      `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}}\nspec: {podCIDRs: ["${cidr}"]}\n`;
-    const ranges = (): number =>
-      [...claims].filter(([owner, of]) => owner.startsWith("pod range ") && of.length > 0).length;
-    apply(node("node2", "0.0.0.0/0"));
-    assert.equal(ranges(), 0);
-    apply(node("node2", "10.244.2.0/24"));
-    assert.equal(ranges(), 1);
-    apply(node("node3", "10.244.2.0/25"));
-    assert.equal(ranges(), 0);
   });
 
   it("a frontend that two Services want goes to one of them, is reported, and is passed on (SVC-24)", () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";
@@ -8,6 +7,7 @@ import { Ruleset } from "../../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { tunnelNodes } from "../../../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../../../policyd/ruleset/table_part.ts";
 import { FRONTEND_KINDS } from "../../../../../policyd/services/rules/frontend_kind.ts";
 import { numberMap } from "../../../../../policyd/services/rules/number_maps.ts";
@@ -18,7 +18,7 @@ import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
-const TABLE = withVersion({ ...INET_TABLE, ...joined(services(SERVICE_RULES)) });
+const TABLE = withVersion({ ...INET_TABLE, ...joined([tunnelNodes(), ...services(SERVICE_RULES)]) });
 const ROUNDS = 100;
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
@@ -107,8 +107,6 @@ function setUp() {
     nodeName: "node1",
     ruleset,
     clock,
-    podCidrs: [],
-    judge: new NodeJudge({ nodeName: "node1", ownCidrs: [] }),
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [problemReport(logger, events)],

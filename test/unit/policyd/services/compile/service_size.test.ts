@@ -1,5 +1,4 @@
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
@@ -176,8 +175,6 @@ describe("services/compile: Services of many ports and addresses", () => {
       nodeName: "n1",
       ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isReconciled: false },
       clock: new FakeClock(),
-      podCidrs: [],
-      judge: new NodeJudge({ nodeName: "n1", ownCidrs: [] }),
       nodePortAddresses: [],
       refuseExternalIps: false,
       observers: [problemReport(logger, events)],
