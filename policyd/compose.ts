@@ -141,7 +141,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const marks = markFiles({ stateDirectory, files }, syscalls);
   const ended = new EndedSandboxes({ ...machine, ...presence, nodeName, marks });
   const protection = openProtection(configuration, machine);
-  const serving = { ...machine, protection: protection.index, observer: metrics.services };
+  const tunnelGuard = openTunnelGuard(configuration, ruleset, judge);
+  const servingElsewhere = (): ReadonlySet<Address> => tunnelGuard.servingElsewhere();
+  const serving = { ...machine, protection: protection.index, observer: metrics.services, servingElsewhere };
   const services = openServices(configuration, serving);
   const policies = openPolicies(configuration, { ...machine, mark });
   const masquerade = openMasquerade(configuration, ruleset, judge);
@@ -151,7 +153,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });
-  const tunnelGuard = openTunnelGuard(configuration, ruleset, judge);
   const paths = new KnownPaths(ruleset);
   const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
   const wasEnforced = (): boolean => mark.isSet();

@@ -85,7 +85,7 @@ function claimServices(
   const clock = { after: () => () => {} };
   const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
-  const ofNode = { nodeName, ruleset, clock, podCidrs: podCIDRs, judge, protection };
+  const ofNode = { nodeName, ruleset, clock, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServiceProxy(parts)] : [];
   const components = [

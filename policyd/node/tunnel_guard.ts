@@ -1,62 +1,113 @@
-import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
+import { addressesOfNode } from "../../objects/nodes/node_addresses.ts";
+import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { isReserved } from "../../objects/nodes/node_claims.ts";
-import { hasTunnel, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
+import { otherNodePorts } from "../services/node_port_addresses.ts";
+import { otherNodePortElements } from "../services/elements/node_elements.ts";
+import type { NodePortAddresses } from "../services/rules/context.ts";
+import { hasTunnel, podRangeElement, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
-/** Claims the ends of the tunnel as Node objects change (GUARD-09, GUARD-17). The ruleset's owner starts and stops it. */
+export interface TunnelGuardParts {
+  /** The ruleset whose tables have the part `tunnelNodes()`. */
+  readonly ruleset: Pick<Ruleset, "claim">;
+  readonly nodeName: string;
+  /** Pod networks in addition to those that Node objects name. */
+  readonly podCidrs: readonly Cidr[];
+  /** Whether the tables have the part `tunnelGuard()`, too. */
+  readonly isTunnel: boolean;
+  /** The addresses that serve node ports; undefined where the tables have no Services. */
+  readonly nodePortAddresses: NodePortAddresses | undefined;
+  readonly judge: NodeJudge;
+}
+
+/**
+ * Claims what Nodes imply, as they change: the addresses of nodes (GUARD-09, GUARD-17, GUARD-19), the networks of pods
+ * (SVC-13), and the addresses at which other nodes serve node ports (NODE-12). The ruleset's owner starts and stops it.
+ */
 export class TunnelGuard implements ObjectConsumer {
-  readonly #ruleset: Pick<Ruleset, "claim">;
+  readonly #parts: TunnelGuardParts;
+  readonly #nodes = new Map<string, Node>();
   /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
   readonly #claimed = new Map<string, string>();
+  readonly #readVerdict: VerdictReader;
+  readonly #podNetworks = new JoinedNetworks();
+  readonly #serving = new Map<string, readonly Address[]>();
+  #servingElsewhere: ReadonlySet<Address> | undefined;
 
-  readonly #hasTunnel: boolean;
-  readonly #judge: Pick<NodeJudge, "keptOf">;
-
-  /**
-   * @param ruleset whose tables have the part `tunnelNodes()`
-   * @param isTunnel whether they have the part `tunnelGuard()`, too
-   * @param judge knows the addresses that stay in use
-   */
-  constructor(ruleset: Pick<Ruleset, "claim">, isTunnel: boolean, judge: Pick<NodeJudge, "keptOf">) {
-    this.#judge = judge;
-    this.#ruleset = ruleset;
-    this.#hasTunnel = isTunnel;
+  constructor(parts: TunnelGuardParts) {
+    this.#parts = parts;
+    this.#readVerdict = parts.judge.reader();
+    this.#podNetworks.set("", parts.podCidrs);
+    this.apply([]);
   }
 
-  /** Claims as urgent: until then packets of a new node are dropped. */
+  /** Claims as urgent: until then packets of a new node are dropped, and its pods see nodes instead of pods. */
   apply(changes: readonly ObjectChange[]): void {
+    const { ruleset } = this.#parts;
+    const names = new Set(this.#readVerdict());
     for (const change of changes) {
       if (change.kind !== "Node") continue;
-      const isThere = change.type === "set" && change.object.kind === "Node";
-      const end = isThere ? tunnelEnd(change.object, this.#judge.keptOf(change.key)) : { internal: [], external: [] };
-      const text = textOf(end);
-      if ((this.#claimed.get(change.key) ?? textOf({ internal: [], external: [] })) === text) continue;
-      if (isThere) this.#claimed.set(change.key, text);
-      else this.#claimed.delete(change.key);
-      this.#ruleset.claim(`tunnel end ${change.key}`, tunnelEndElements(end, this.#hasTunnel), "urgent");
+      names.add(change.key);
+      if (change.type === "set" && change.object.kind === "Node") this.#nodes.set(change.key, change.object);
+      else this.#nodes.delete(change.key);
     }
+    for (const name of names) this.#claimNode(name);
+    const { removed, added } = this.#podNetworks.difference();
+    for (const range of removed) ruleset.claim(`pod range ${rangeText(range)}`, [], "urgent");
+    for (const range of added) ruleset.claim(`pod range ${rangeText(range)}`, [podRangeElement(range)], "urgent");
+  }
+
+  /** Returns the addresses at which other nodes serve node ports, which this node translates for its pods. */
+  servingElsewhere(): ReadonlySet<Address> {
+    return (this.#servingElsewhere ??= new Set([...this.#serving.values()].flat()));
+  }
+
+  #claimNode(name: string): void {
+    const { judge, ruleset, nodeName, isTunnel, nodePortAddresses } = this.#parts;
+    const podCidrs = judge.judged.nodes.get(name)?.podCidrs ?? [];
+    const end = endOf(this.#nodes.get(name)?.addresses ?? [], judge.keptOf(name), podCidrs);
+    const text = textOf(end, podCidrs);
+    if ((this.#claimed.get(name) ?? "||") === text) return;
+    if (text === "||") this.#claimed.delete(name);
+    else this.#claimed.set(name, text);
+    this.#podNetworks.set(name, podCidrs);
+    const isOther = name !== nodeName && nodePortAddresses !== undefined;
+    const serving = isOther ? otherNodePorts(end, podCidrs, nodePortAddresses) : [];
+    this.#servingElsewhere = undefined;
+    if (serving.length === 0) this.#serving.delete(name);
+    else this.#serving.set(name, serving);
+    const claims = [...tunnelEndElements(end, isTunnel), ...otherNodePortElements(serving)];
+    ruleset.claim(`tunnel end ${name}`, claims, "urgent");
   }
 }
 
-/** Returns the component that fills the sets of `tunnelNodes()`, and those of `tunnelGuard()` where there is a tunnel. */
+/** Returns the component that fills the sets of `tunnelNodes()`, and those of the parts that are there. */
 export function openTunnelGuard(
-  configuration: Pick<Configuration, "encapsulation">,
+  configuration: Pick<Configuration, "encapsulation" | "nodeName" | "podCIDRs" | "services" | "nodePortAddresses">,
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge,
 ): TunnelGuard {
-  return new TunnelGuard(ruleset, hasTunnel(configuration), judge);
+  const { nodeName, podCIDRs: podCidrs, services, nodePortAddresses: configured } = configuration;
+  const isTunnel = hasTunnel(configuration);
+  const nodePortAddresses = services ? configured : undefined;
+  return new TunnelGuard({ ruleset, judge, nodeName, podCidrs, isTunnel, nodePortAddresses });
 }
 
-function tunnelEnd({ addresses }: Node, kept: readonly Address[]): TunnelEnd {
+function endOf(addresses: Node["addresses"], kept: readonly Address[], podCidrs: readonly Cidr[]): TunnelEnd {
   const of = (kind: Node["addresses"][number]["type"]): readonly Address[] =>
     addresses.flatMap(({ type, address }) => (type === kind && !isReserved(address) ? [address] : []));
-  return { internal: [...of("InternalIP"), ...kept], external: of("ExternalIP") };
+  const implied = addressesOfNode({ addresses: [], podCidrs });
+  return { internal: [...of("InternalIP"), ...kept], external: of("ExternalIP"), implied };
 }
 
-function textOf({ internal, external }: TunnelEnd): string {
-  return [internal, external].map((addresses) => addresses.map(formatAddress).join()).join("|");
+function textOf({ internal, external }: TunnelEnd, podCidrs: readonly Cidr[]): string {
+  return [...[internal, external].map((addresses) => addresses.map(formatAddress)), podCidrs.map(formatCidr)]
+    .map((texts) => texts.join())
+    .join("|");
 }

@@ -1,6 +1,7 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { cidrContains } from "../../kernel/ip/cidr.ts";
+import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
+import { bridgeAddress } from "../../objects/nodes/node_addresses.ts";
 import type { NodePortAddresses } from "./rules/context.ts";
 
 /**
@@ -13,4 +14,19 @@ export function servesNodePorts(address: Address, configured: NodePortAddresses,
   if (isLoopback(address)) return false;
   if (configured.length === 0) return true;
   return configured.some((entry) => (entry === "primary" ? primary.includes(address) : cidrContains(entry, address)));
+}
+
+/**
+ * Returns the addresses of another node that serve NodePorts there, as far as its Node object and its pod CIDRs imply
+ * them, if that node has the same configuration.
+ */
+export function otherNodePorts(
+  { internal, external }: { readonly internal: readonly Address[]; readonly external: readonly Address[] },
+  podCidrs: readonly Cidr[],
+  configured: NodePortAddresses,
+): readonly Address[] {
+  const named = [...internal, ...external];
+  const primary = ([4, 6] as const).flatMap((family) => named.find((address) => familyOf(address) === family) ?? []);
+  const bridges = podCidrs.flatMap((cidr) => bridgeAddress(cidr) ?? []);
+  return [...new Set([...named, ...bridges])].filter((address) => servesNodePorts(address, configured, primary));
 }

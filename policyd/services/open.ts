@@ -6,7 +6,6 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { HEALTH_CHECK_SOCKETS } from "../bounds.ts";
 import { Budget } from "../lib/budget.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
@@ -40,7 +39,8 @@ export interface ServicesMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
-  readonly judge: NodeJudge;
+  /** Returns the addresses at which other nodes serve node ports. */
+  readonly servingElsewhere: () => ReadonlySet<Address>;
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isReconciled">;
@@ -64,7 +64,7 @@ export interface OpenedServices {
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
-  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
+  const { nodeName, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
   const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
@@ -73,8 +73,6 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     nodeName,
     ruleset,
     clock,
-    podCidrs: podCIDRs,
-    judge: machine.judge,
     protection: machine.protection,
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
@@ -119,13 +117,13 @@ function healthChecks(
 
 function staleFlows(
   { nodePortAddresses }: Configuration,
-  { syscalls, clock, logger }: ServicesMachine,
+  { syscalls, clock, logger, servingElsewhere }: ServicesMachine,
 ): { readonly follower: ServiceFollower; readonly status: () => StaleFlowsStatus } {
   const sockets = new ConntrackSockets(syscalls);
   let primary: NodeFacts["primaryAddresses"] = [];
   const flows: Flows = {
     delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
-    nodeAddresses: () => localAddresses(syscalls),
+    nodeAddresses: () => new Set([...localAddresses(syscalls), ...servingElsewhere()]),
   };
   const services = new Map<string, ServedService>();
   let holders: ServedService["holders"] | undefined;
@@ -133,7 +131,8 @@ function staleFlows(
     flows,
     clock,
     logger,
-    servesNodePorts: (address: Address) => servesNodePorts(address, nodePortAddresses, primary),
+    servesNodePorts: (address: Address) =>
+      servesNodePorts(address, nodePortAddresses, primary) || servingElsewhere().has(address),
   };
   const unanswered = new UnansweredConnections({
     ...parts,

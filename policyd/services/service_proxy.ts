@@ -1,8 +1,5 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Commit } from "../ruleset/commit.ts";
@@ -18,7 +15,7 @@ import type { CompileContext, NodePortAddresses } from "./rules/context.ts";
 import { compileService } from "./elements/compile_service.ts";
 import { sourceHooks } from "./rules/check_part.ts";
 import { RESTRICTED_PORTS } from "./rules/frontend_sets.ts";
-import { localPodElements, nodePortElements, podRangeElement, protectedElements } from "./elements/node_elements.ts";
+import { localPodElements, nodePortElements, protectedElements } from "./elements/node_elements.ts";
 import { ServiceIndex } from "./elements/service_index.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
@@ -28,9 +25,6 @@ export interface ServiceProxyParts {
   /** The ruleset whose tables contain the parts of `services()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
   readonly clock: Pick<Clock, "after">;
-  /** Pod networks in addition to those that Node objects name. */
-  readonly podCidrs: readonly Cidr[];
-  readonly judge: NodeJudge;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
   /** The sockets that no Service gets; without it every Service gets what it claims. */
@@ -47,10 +41,6 @@ export class ServiceProxy implements ObjectConsumer {
   readonly #parts: ServiceProxyParts;
   readonly #followers: readonly ServiceFollower[];
   readonly #index: ServiceIndex;
-  readonly #judge: NodeJudge;
-  readonly #readVerdict: VerdictReader;
-  /** Networks of pods, by the names of nodes. */
-  readonly #podNetworks = new JoinedNetworks();
   readonly #holders = new FrontendHolders();
   readonly #timeouts = new TimeoutClasses();
   /** The Services that restrict their sources. */
@@ -62,16 +52,11 @@ export class ServiceProxy implements ObjectConsumer {
   constructor(parts: ServiceProxyParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
-    const { nodeName, podCidrs } = parts;
-    this.#index = new ServiceIndex(nodeName);
-    this.#judge = parts.judge;
-    this.#readVerdict = this.#judge.reader();
-    this.#podNetworks.set("", podCidrs);
+    this.#index = new ServiceIndex(parts.nodeName);
     this.#protection = new ProtectionFollower(parts.protection);
     parts.protection?.follow(() => this.apply([]));
     parts.ruleset.follow((commit) => this.#rulesInForce(commit));
     this.#claimNode();
-    this.#claimPodRanges();
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -96,7 +81,6 @@ export class ServiceProxy implements ObjectConsumer {
     for (const key of this.#setTimeouts(touched)) touched.add(key);
     for (const key of touched) this.#claimService(key, context, appeared.has(key));
     if (hasNodeChanged) this.#claimNode();
-    this.#claimPodRanges();
     // When an endpoint ends that already got no new clients, no rule changes, and no commit follows.
     if (this.#parts.ruleset.isReconciled) this.#rulesInForce(undefined);
   }
@@ -189,16 +173,6 @@ export class ServiceProxy implements ObjectConsumer {
     const facts = this.#index.nodeFacts();
     ruleset.claim("node ports", nodePortElements(nodePortAddresses, facts.primaryAddresses));
     for (const follower of this.#followers) follower.nodeChanged(facts);
-  }
-
-  #claimPodRanges(): void {
-    const { ruleset } = this.#parts;
-    for (const name of this.#readVerdict()) {
-      this.#podNetworks.set(name, this.#judge.judged.nodes.get(name)?.podCidrs ?? []);
-    }
-    const { removed, added } = this.#podNetworks.difference();
-    for (const range of removed) ruleset.claim(`pod range ${rangeText(range)}`, []);
-    for (const range of added) ruleset.claim(`pod range ${rangeText(range)}`, [podRangeElement(range)]);
   }
 }
 

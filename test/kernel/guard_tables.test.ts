@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
+import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Element } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { podShareElement } from "../../policyd/node/masquerade/share_rules.ts";
 import { attachedElements } from "../../policyd/node/tables/attached_addresses.ts";
-import { tunnelEndElements } from "../../policyd/node/tables/tunnel_guard.ts";
+import { podRangeElement, tunnelEndElements } from "../../policyd/node/tables/tunnel_guard.ts";
 import { nodeTables } from "../../policyd/node/tables/tables.ts";
 import { attachmentElements } from "../../policyd/node/attachment_elements.ts";
 import { keptElement } from "../../policyd/protection/nat_exemption.ts";
@@ -58,7 +59,8 @@ const CLAIMS = Map.groupBy(
   [
     ...attachmentElements(RULED).filter(({ table }) => table.family === "inet"),
     ...attachedElements(ADDRESSES),
-    ...tunnelEndElements({ internal: ADDRESSES, external: [] }, false),
+    ...["10.244.1.0/24", "fd00:244:1::/64"].map((text) => podRangeElement(rangeOf(parseCidr(text)))),
+    ...tunnelEndElements({ internal: ADDRESSES, external: [], implied: [] }, false),
   ],
   ({ set }) => set,
 );

@@ -7,10 +7,11 @@ import type { Table } from "../../kernel/nftables/model/object.ts";
 import { rangeOf } from "../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
+import { podRangeElement, tunnelNodes } from "../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../policyd/ruleset/table_part.ts";
 import { sourceHooks } from "../../policyd/services/rules/check_part.ts";
 import { TimeoutClasses } from "../../policyd/services/affinity/timeout_numbers.ts";
-import { localPodElements, nodePortElements, podRangeElement } from "../../policyd/services/elements/node_elements.ts";
+import { localPodElements, nodePortElements } from "../../policyd/services/elements/node_elements.ts";
 import { services } from "../../policyd/services/rules/services_part.ts";
 import { createLab } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
@@ -44,7 +45,7 @@ describe("the tables of Services in the kernel", () => {
         ...nodePortElements([], []),
         ...claimsOf(rules),
       ];
-      const { sets, chains } = joined(services({ ...SERVICE_RULES, tcpReset }));
+      const { sets, chains } = joined([tunnelNodes(), ...services({ ...SERVICE_RULES, tcpReset })]);
       const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...sourceHooks, ...chainsOf(rules)] };
       const elements = elementsOf(claims);
       nftables.commit(tableChanges(table, elements));

@@ -2,8 +2,10 @@ import { type Address, type Family, familyOf } from "../../../kernel/ip/address.
 import type { Service, ServicePort } from "../../model.ts";
 import { specialClass } from "./address_class.ts";
 import { KUBERNETES_SERVICE } from "../../socket_refusal.ts";
-import { nodePortRefusal } from "./node_port.ts";
+import { endpointsOf } from "./endpoint.ts";
+import { nodePortRefusal, servesElsewhere } from "./node_port.ts";
 import type { Packet } from "./packet.ts";
+import { hasUsable } from "./selection.ts";
 import { type Claimed, isNodeAddress, isProtectedAddress, refusalOf } from "./refusal.ts";
 import type { Frontend, NearMiss, NotProxied } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
@@ -30,8 +32,23 @@ export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend
     found.find(({ frontend }) => frontend.type === "ClusterIP") ??
     found.find(({ frontend }) => frontend.type === "LoadBalancer") ??
     externalFrontend(world, found, packet) ??
-    found.find(({ frontend }) => frontend.type === "NodePort")
+    nodePortFrontend(world, found, packet)
   );
+}
+
+/**
+ * Returns the frontend by a node port. At another node's address the own node serves its pods only with policy Cluster
+ * and endpoints; else the other node decides (NODE-12).
+ */
+function nodePortFrontend(
+  world: ServiceWorld,
+  found: readonly FoundFrontend[],
+  { destination }: Packet,
+): FoundFrontend | undefined {
+  const first = found.find(({ frontend }) => frontend.type === "NodePort");
+  if (first === undefined || nodePortRefusal(world, destination) === undefined) return first;
+  if (first.service.externalTrafficPolicy !== "Cluster") return undefined;
+  return hasUsable(endpointsOf(world, first.service, first.port, familyOf(destination)).endpoints) ? first : undefined;
 }
 
 /** Returns the frontend by an externalIP, unless that is a node's address and its port another Service's node port. */
@@ -76,7 +93,7 @@ function frontendTypes(
   world: ServiceWorld,
   service: Service,
   port: ServicePort,
-  { destination, destinationPort }: Packet,
+  { entry, destination, destinationPort }: Packet,
 ): readonly Frontend["type"][] {
   const types: Frontend["type"][] = [];
   if (port.port === destinationPort && specialClass(destination) === undefined) {
@@ -87,7 +104,9 @@ function frontendTypes(
     // The Service's own address is one frontend, however often it is named.
     if (isOwn) types.splice(1);
   }
-  if (port.nodePort === destinationPort && nodePortRefusal(world, destination) === undefined) types.push("NodePort");
+  const isServed = nodePortRefusal(world, destination) === undefined;
+  const isServedHere = isServed || (entry === "pod" && servesElsewhere(world, destination));
+  if (port.nodePort === destinationPort && isServedHere) types.push("NodePort");
   return types.filter(
     (type) =>
       refusalOf(world, service, {

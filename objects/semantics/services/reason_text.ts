@@ -76,5 +76,6 @@ const stays = {
   "address of the pods": "the node's own among the pods' addresses",
   "external policy": "externalTrafficPolicy Local",
   "local pod": "a pod of this node",
+  "pod to pod": "from a pod of this node to a pod",
   "stays here": "the endpoint is an address of this node",
 } as const;

@@ -1,4 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import { addressesOfNode } from "../../nodes/node_addresses.ts";
 import type { Service } from "../../model.ts";
 import type { Packet } from "./packet.ts";
 import { isOfPods, type Sender, senderOf } from "./sender.ts";
@@ -22,8 +23,9 @@ export function routeOf(frontend: Frontend["type"], service: Service, sender: Se
 
 /**
  * Returns whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14,
- * NODE-07, XIP-02, LB-04, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12). A packet from
- * elsewhere to an endpoint on one of the node's own addresses never does, since it leaves by no interface.
+ * NODE-07, XIP-02, LB-04, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12), one to another pod
+ * never. A packet from elsewhere to an endpoint on one of the node's own addresses never does, since it leaves by no
+ * interface.
  */
 export function masqueradeOf(
   world: ServiceWorld,
@@ -44,5 +46,11 @@ export function masqueradeOf(
   }
   if (route.endpoints === "local") return { masqueraded: false, because: "external policy" };
   if (route.because === "local pod") return { masqueraded: false, because: "local pod" };
+  if (sender === "local pod" && isPod(world, endpoint)) return { masqueraded: false, because: "pod to pod" };
   return { masqueraded: true, because: route.because === "node" ? "node" : "external policy" };
+}
+
+/** Returns whether an address is one of the pods' networks, and none that a Node implies. */
+function isPod(world: ServiceWorld, address: Address): boolean {
+  return isOfPods(world, address) && !world.nodes.some((node) => addressesOfNode(node).includes(address));
 }

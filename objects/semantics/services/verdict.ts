@@ -105,7 +105,13 @@ export type Masquerade =
   | { readonly masqueraded: true; readonly because: "hairpin" | "external policy" | "source is not a pod" | "node" }
   | {
       readonly masqueraded: false;
-      readonly because: "source is a pod" | "address of the pods" | "external policy" | "local pod" | "stays here";
+      readonly because:
+        | "source is a pod"
+        | "address of the pods"
+        | "external policy"
+        | "local pod"
+        | "pod to pod"
+        | "stays here";
     };
 
 /** How the Service's slices were used. */

@@ -2,9 +2,20 @@ import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
-import { anyFlag, hasBit, jumpTo, oneOf, rule, type Statement } from "../../../kernel/nftables/model/statement.ts";
+import {
+  anyFlag,
+  clearMarkBits,
+  hasBit,
+  jumpTo,
+  oneOf,
+  returnToCaller,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
+import { fromLocalPod } from "../../services/rules/nat_part.ts";
+import { toPod } from "../tables/tunnel_guard.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 
 const FAMILIES = [4, 6] as const;
@@ -33,6 +44,8 @@ const masquerade = { kind: "masquerade", isFullyRandom: true } as const satisfie
  * The kernel could count a pod's connections to a destination (`ct count`) instead, but it then walks all of them for
  * each new one, and a set of all pairs of pod and destination would be one more table for a pod to fill.
  *
+ * A pod that a Service sends to another pod needs no port of the node: it keeps its address (XIP-02).
+ *
  * @param hiddenBit mark bit of packets that Services masquerade; undefined where another program serves Services
  */
 export function portShares(hiddenBit: number | undefined): TablePart {
@@ -48,7 +61,17 @@ export function portShares(hiddenBit: number | undefined): TablePart {
     ...(hiddenBit === undefined
       ? { chains: [] }
       : {
-          chains: [{ name: HIDDEN_PODS, rules: FAMILIES.map((family) => rule(...masqueradeInShare(family))) }],
+          chains: [
+            {
+              name: HIDDEN_PODS,
+              rules: [
+                ...FAMILIES.map((family) =>
+                  rule(fromLocalPod(family), ...toPod(family), clearMarkBits(hiddenBit), returnToCaller),
+                ),
+                ...FAMILIES.map((family) => rule(...masqueradeInShare(family))),
+              ],
+            },
+          ],
           // Comes before the rule of Services that masquerades all other senders.
           shared: {
             nat_postrouting: [rule(anyFlag("ct status", "dnat"), hasBit("meta mark", hiddenBit), jumpTo(HIDDEN_PODS))],

@@ -20,7 +20,7 @@ import {
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import { ofFamily } from "../../services/rules/nat_part.ts";
 import { DropReason } from "./guard.ts";
-import { TUNNEL_NODES } from "./tunnel_guard.ts";
+import { TUNNEL_NODES, toPod } from "./tunnel_guard.ts";
 
 const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as const;
 
@@ -32,6 +32,9 @@ const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as co
  * the packet to one another until its hop limit is used up. The second node recognizes such a packet by its source,
  * which is a node's address, because the first node has masqueraded it. With policy Local the first node does not
  * masquerade, and the second one could not recognize the packet. So the first node drops it.
+ *
+ * A pod that keeps its address is sent to another pod, never to a frontend (XIP-02). Not all addresses of nodes are
+ * known, so every address that is not a pod's counts as a node's when the port is a node port's.
  *
  * Packets to cluster IPs pass, because only pods and the node itself use these. Packets to external IPs that are nodes'
  * own addresses pass as well: if the endpoints are programs of these nodes at the same port, as with an ingress
@@ -57,7 +60,8 @@ export function serviceLoops(masqueradeBit: number): TablePart {
           rule(inSet(destination, cluster), returnToCaller),
           rule(hasBit("meta mark", masqueradeBit), not(inSet(source, nodes)), returnToCaller),
           dropping(DropReason.LOOP, inSet(frontendKey(service), nameOf("", service)), not(inSet(destination, nodes))),
-          dropping(DropReason.LOOP, inSet(destination, nodes), inSet(frontendKey(port), nameOf("", port))),
+          rule(...toPod(family), returnToCaller),
+          dropping(DropReason.LOOP, inSet(frontendKey(port), nameOf("", port))),
         ],
       };
     }),

@@ -1,4 +1,5 @@
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import {
   anyFlag,
@@ -14,6 +15,7 @@ import {
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { TUNNEL } from "../../routes/tunnel.ts";
+import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
@@ -24,16 +26,20 @@ const FAMILIES = [4, 6] as const;
 const SETS = {
   /** The ends of the tunnel: the nodes' InternalIPs. */
   peers: "tunnel_peers",
-  /** All addresses that reach nodes: their InternalIPs and ExternalIPs. */
+  /** All known addresses of nodes: their InternalIPs and ExternalIPs, and those that their pod CIDRs imply. */
   nodes: "tunnel_nodes",
+  /** The networks of pods of all nodes, with the addresses of the nodes' bridges. */
+  pods: ADDRESS_SETS.pods,
 } as const;
-/** The set of {@link tunnelNodes}, without the digit of the family. */
+/** The set of {@link tunnelNodes} with nodes' addresses, without the digit of the family. */
 export const TUNNEL_NODES = SETS.nodes;
 
-/** The addresses of a node's Node object. */
+/** The addresses of a node. */
 export interface TunnelEnd {
   readonly internal: readonly Address[];
   readonly external: readonly Address[];
+  /** Addresses of the node that its pod CIDRs imply. */
+  readonly implied: readonly Address[];
 }
 
 /**
@@ -85,9 +91,21 @@ export function tunnelGuard(bridge: string): TablePart {
   };
 }
 
-/** Returns the part of the inet table with the addresses of nodes, which the rules about tunnels use. */
+/** Returns the part of the inet table with the addresses of nodes and the networks of pods, which other parts use. */
 export function tunnelNodes(): TablePart {
-  return { sets: setsNamed(SETS.nodes), chains: [] };
+  const networks = setsNamed(SETS.pods).map((set) => ({ ...set, isInterval: true }));
+  return { sets: [...setsNamed(SETS.nodes), ...networks], chains: [] };
+}
+
+/** Matches packets to a pod on any node: to an address of the pods' networks that does not belong to a node. */
+export function toPod(family: 4 | 6): readonly Match[] {
+  const { destination } = familyWords[family];
+  return [inSet(destination, `${SETS.pods}${family}`), not(inSet(destination, `${SETS.nodes}${family}`))];
+}
+
+/** Returns the element for a range of the cluster's pods: Services see the address of clients in it (SVC-13). */
+export function podRangeElement(range: AddressRange): DesiredElement {
+  return { table: INET_TABLE, set: `${SETS.pods}${familyOf(range.first)}`, element: { key: [range] } };
 }
 
 function setsNamed(name: string): readonly SetDefinition[] {
@@ -100,12 +118,18 @@ export function hasTunnel({ encapsulation }: Pick<NodeConfiguration, "encapsulat
 }
 
 /** Returns the elements that a node contributes. @param isTunnel whether there may be a tunnel of our own */
-export function tunnelEndElements({ internal, external }: TunnelEnd, isTunnel: boolean): readonly DesiredElement[] {
+export function tunnelEndElements(
+  { internal, external, implied }: TunnelEnd,
+  isTunnel: boolean,
+): readonly DesiredElement[] {
   const claims = (set: string, addresses: readonly Address[]): readonly DesiredElement[] =>
     [...new Set(addresses)].map((address) => ({
       table: INET_TABLE,
       set: `${set}${familyOf(address)}`,
       element: { key: [address] },
     }));
-  return [...(isTunnel ? claims(SETS.peers, internal) : []), ...claims(SETS.nodes, [...internal, ...external])];
+  return [
+    ...(isTunnel ? claims(SETS.peers, internal) : []),
+    ...claims(SETS.nodes, [...internal, ...external, ...implied]),
+  ];
 }

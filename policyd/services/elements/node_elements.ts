@@ -6,7 +6,7 @@ import { claim, keyOf } from "./frontend_element.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
 import { ADDRESS_SETS, PROTECTED_SOCKETS } from "../rules/frontend_sets.ts";
 import { FAMILIES } from "../rules/frontend_kind.ts";
-import { type AddressRange, joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
+import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
 import { bothFamilies, EVERY_ADDRESS, LOOPBACK } from "../../../kernel/ip/special.ts";
 
 /** Returns the elements of a pod of this node: its addresses as a local pod's, and its pairs with itself (POD-12). */
@@ -20,9 +20,9 @@ export function localPodElements(addresses: readonly Address[]): readonly Desire
   });
 }
 
-/** Returns the element for a range of the cluster's pods: Services see the address of clients in it (SVC-13). */
-export function podRangeElement(range: AddressRange): DesiredElement {
-  return claim(`${ADDRESS_SETS.pods}${familyOf(range.first)}`, [range]);
+/** Returns the elements for addresses at which another node serves node ports (node_port_addresses.ts). */
+export function otherNodePortElements(addresses: readonly Address[]): readonly DesiredElement[] {
+  return addresses.map((address) => claim(`${ADDRESS_SETS.otherNodePorts}${familyOf(address)}`, [address]));
 }
 
 /** Returns the elements for sockets that no node port takes (CLAIM-01). */

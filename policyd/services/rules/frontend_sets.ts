@@ -26,7 +26,7 @@ export const RESTRICTED_PORTS = "restricted_ports";
 export const ADDRESS_SETS = {
   /** Cluster IPs of Services. */
   cluster: "cluster",
-  /** Pods on any node. */
+  /** The networks of pods on any node; the node's own tables have this set, with Services or without. */
   pods: "pods",
   /** Pods of this node, except those in the host network. */
   localPods: "localpods",
@@ -34,6 +34,8 @@ export const ADDRESS_SETS = {
   hairpin: "selfpairs",
   /** Addresses that serve NodePorts, if the node has them. */
   nodePorts: "nodeports",
+  /** Addresses of other nodes that serve NodePorts. */
+  otherNodePorts: "othernodeports",
 } as const;
 
 /** Sockets that nodes depend on and that no node port takes; each a set by this name and the family's number. */
@@ -49,10 +51,10 @@ export function frontendSets(): TablePart {
     const { type } = words[family];
     return [
       { name: `${ADDRESS_SETS.cluster}${family}`, key: [type] },
-      { name: `${ADDRESS_SETS.pods}${family}`, key: [type], isInterval: true },
       { name: `${ADDRESS_SETS.localPods}${family}`, key: [type] },
       { name: `${ADDRESS_SETS.hairpin}${family}`, key: [type, type] },
       { name: `${ADDRESS_SETS.nodePorts}${family}`, key: [type], isInterval: true },
+      { name: `${ADDRESS_SETS.otherNodePorts}${family}`, key: [type] },
       { name: `${PROTECTED_SOCKETS}${family}`, key: frontendTypes(byAddress(family)) },
     ];
   });

@@ -40,9 +40,12 @@ export const SERVICES_MASQUERADE = "services_masquerade";
  *
  * - Frontends by address come first; those by port only count on the node's own addresses (SVC-18).
  * - At a Service's own address a client is masqueraded unless it is a pod (SVC-13, SVC-14). At an external frontend it
- *   always is, except with policy Local (ETP-01): there pods of this node and the node itself do not count as external
+ *   gets the mark, except with policy Local (ETP-01): there pods of this node and the node itself do not count as external
  *   clients and get any endpoint, the node with its own address as the source (ETP-04, ETP-06). All other clients get
  *   endpoints of this node and keep their address (ETP-02).
+ * - A pod of this node that an external frontend sends to another pod keeps its address all the same, or policies of the
+ *   other node would take it for its node (XIP-02; `portShares` removes the mark once the endpoint is known). So that no
+ *   other node hides it either, this node also translates its pods' packets to node ports of other nodes (NODE-12).
  * - A pod of this node that is sent to itself leaves with the bridge's address, or it would answer itself (POD-12).
  */
 export function nat({ masqueradeBit }: ServiceRules): TablePart {
@@ -99,8 +102,25 @@ export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
   return [
     inSet(words[family].destination, `${ADDRESS_SETS.nodePorts}${family}`),
     equals("fib daddr type", "local"),
-    not(inSet(frontendKey(byAddress(family)), `${PROTECTED_SOCKETS}${family}`)),
+    toUnprotected(family),
   ];
+}
+
+/**
+ * Matches packets of this node's pods to node ports at other nodes' addresses. With policy Local, and where no endpoint
+ * is known, the other node decides.
+ */
+function ofOtherNode(family: RuleFamily): readonly Statement[] {
+  return [
+    inSet(words[family].destination, `${ADDRESS_SETS.otherNodePorts}${family}`),
+    inSet(frontendKey({ family, space: "port" }), nameOf("masquerade", { family, space: "port" })),
+    fromLocalPod(family),
+    toUnprotected(family),
+  ];
+}
+
+function toUnprotected(family: RuleFamily): Match {
+  return not(inSet(frontendKey(byAddress(family)), `${PROTECTED_SOCKETS}${family}`));
 }
 
 /** Matches packets from a pod of this node. */
@@ -111,6 +131,7 @@ export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
 /** Returns the chain that finds the frontend of a packet of a family; the most common kind comes first. */
 function servicesChain(family: RuleFamily): Chain {
   const plain = byAddress(family);
+  const port: FrontendKind = { family, space: "port" };
   return {
     name: `services${family}`,
     rules: [
@@ -119,6 +140,7 @@ function servicesChain(family: RuleFamily): Chain {
         const kind = { family, space };
         return rule(...ofFrontend("", kind), ...atNoAddress(kind), goTo(nameOf("", kind)));
       }),
+      rule(...ofOtherNode(family), ...atNoAddress(port), goTo(nameOf("", port))),
     ],
   };
 }

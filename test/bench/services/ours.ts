@@ -1,6 +1,4 @@
-import { type InTurn, inTurn } from "../../support/node/in_turn.ts";
 import process from "node:process";
-import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
@@ -10,6 +8,8 @@ import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../objects/model.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { rangeOf } from "../../../kernel/ip/ranges.ts";
+import { podRangeElement } from "../../../policyd/node/tables/tunnel_guard.ts";
 import { ObservedSocket } from "../observed_socket.ts";
 import { POD_CIDR } from "./cluster.ts";
 
@@ -44,7 +44,7 @@ const NEVER = 2 ** 30;
 export class Ours implements Disposable {
   readonly namespace: LabNamespace;
   readonly kernel: ObservedSocket;
-  readonly component: InTurn;
+  readonly component: ServiceProxy;
   readonly #ruleset: Ruleset;
 
   constructor(namespace: LabNamespace, beforeCommit?: () => void) {
@@ -58,17 +58,14 @@ export class Ours implements Disposable {
       minSyncPeriod: 0,
       syncPeriod: NEVER,
     });
-    const judge = new NodeJudge({ nodeName: NODE, ownCidrs: [parseCidr(POD_CIDR)] });
-    const proxy = new ServiceProxy({
+    this.#ruleset.claim("pods", [podRangeElement(rangeOf(parseCidr(POD_CIDR)))]);
+    this.component = new ServiceProxy({
       nodeName: NODE,
       ruleset: this.#ruleset,
       clock: realClock,
-      podCidrs: [parseCidr(POD_CIDR)],
-      judge,
       nodePortAddresses: [],
       refuseExternalIps: false,
     });
-    this.component = inTurn(judge, proxy);
   }
 
   /** Compiles everything and writes the tables, as after a start of the daemon. Call it once. */

@@ -31,7 +31,7 @@ const ROUNDS = 2;
 const WITHIN = roundsFor("connections within the cluster", 10_000, 50_000);
 const FAMILIES = [0, 1] as const;
 
-/** A node whose pods leave with its address, a resolver outside, and a Service with node port and an endpoint here. */
+/** A node whose pods leave with its address, a resolver outside, and a Service with a node port and that endpoint. */
 class LeavingNode {
   readonly lab: Lab;
   readonly wired: WiredNode;
@@ -59,8 +59,7 @@ class LeavingNode {
       assert.equal(add(this.wired, pod, this.policyd.overrides).error, undefined);
       this.pods.set(name, pod);
     }
-    const server = this.pod("server");
-    const endpoints = addressesOf(server).map((address) => ({ address, nodeName: "node1" }));
+    const endpoints = this.wired.routerAddresses.map((address) => ({ address, nodeName: "" }));
     this.policyd.put(
       "service.yaml",
       serviceManifest("web", ["10.96.0.10", "fd00:96::a"], endpoints, { type: "NodePort" }, NODE_PORT),
@@ -69,9 +68,7 @@ class LeavingNode {
       for (const protocol of ["udp", "tcp"] as const) {
         this.prober.listen(protocol, { namespace: this.router, address, port: PORT });
       }
-    }
-    for (const address of addressesOf(server)) {
-      this.prober.listen("udp", { namespace: server, address, port: TARGET_PORT });
+      this.prober.listen("udp", { namespace: this.router, address, port: TARGET_PORT });
     }
   }
 
@@ -91,10 +88,8 @@ class LeavingNode {
 
   /** Settles when the responder has read all datagrams of the attack: until then its buffer has no room for others. */
   async #drained(to: Address, port: number): Promise<void> {
-    const server = this.pod("server");
-    const ownAddress = addressesOf(server).find((own) => familyOf(own) === familyOf(to)) ?? assert.fail();
-    const [from, at] =
-      port === NODE_PORT ? [server, { address: ownAddress, port: TARGET_PORT }] : [this.router, { address: to, port }];
+    const address = this.wired.routerAddresses.find((own) => familyOf(own) === familyOf(to)) ?? assert.fail();
+    const [from, at] = [this.router, { address, port: port === NODE_PORT ? TARGET_PORT : port }];
     const [result] = await this.prober.run([{ protocol: "udp", from, to: at }], { timeoutMilliseconds: 20_000 });
     assert.equal(result?.reached, true, result?.why);
   }
@@ -189,7 +184,7 @@ describe("ports of the node with which pods leave", function () {
     }
   });
 
-  it("POD-25: a pod that connects by a node port does not use up the ports to the Service's endpoint", async () => {
+  it("POD-25: a pod that connects by a node port does not use up the ports to the Service's endpoint outside", async () => {
     for (const family of FAMILIES) {
       const address = node.wired.addresses[family];
       for (let left = 100; (await node.answered(node.pod("other"), address, NODE_PORT, 1, 500)) === 0; left--) {

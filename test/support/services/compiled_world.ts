@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { addressFromValue } from "../../../kernel/ip/address.ts";
-import { rangeOf, unitedRanges } from "../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
-import { judgeNodes } from "../../../objects/nodes/judged_nodes.ts";
 import type { ObjectChange, Service } from "../../../objects/model.ts";
 import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { type DesiredElement, isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { portShares } from "../../../policyd/node/masquerade/share_rules.ts";
+import { tunnelNodes } from "../../../policyd/node/tables/tunnel_guard.ts";
+import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
 import { marks } from "../../../policyd/node/tables/marks.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
@@ -20,7 +21,6 @@ import { jenkinsHash, scaled } from "../../../policyd/services/rules/jenkins_has
 import {
   localPodElements,
   nodePortElements,
-  podRangeElement,
   protectedElements,
 } from "../../../policyd/services/elements/node_elements.ts";
 import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
@@ -41,6 +41,8 @@ function tableFor(tcpReset: boolean): Table {
   const bits = { masquerade: SERVICE_RULES.masqueradeBit, bridged: 0x2000_0000 };
   const parts = [
     marks({ bridge: BRIDGE, markBits: bits, tableOwner: false }),
+    portShares(bits.masquerade),
+    tunnelNodes(),
     ...services({ ...SERVICE_RULES, tcpReset }),
   ];
   const { sets, chains } = joined(parts);
@@ -58,8 +60,12 @@ export function compiledClaims(world: ServiceWorld): readonly DesiredElement[] {
   );
   index.apply(changes);
   const protection = protectionOf(world, changes);
-  const judged = [...judgeNodes(nodes, { nodeName }).nodes.values()];
-  const podCidrs = [...configuration.clusterCidrs, ...judged.flatMap((node) => node.podCidrs)];
+  const claims: DesiredElement[] = [];
+  const ruleset = { claim: (_owner: string, elements: readonly DesiredElement[]) => void claims.push(...elements) };
+  const { clusterCidrs: podCidrs, nodePortAddresses } = configuration;
+  const judge = new NodeJudge({ nodeName });
+  judge.apply(changes);
+  new TunnelGuard({ ruleset, nodeName, podCidrs, isTunnel: false, nodePortAddresses, judge }).apply(changes);
   const facts = index.nodeFacts();
   const context = {
     nodeName,
@@ -71,8 +77,8 @@ export function compiledClaims(world: ServiceWorld): readonly DesiredElement[] {
   for (const service of world.services) holders.replace(service.key, service, context);
   const timeouts = timeoutsOf(world.services);
   return [
-    ...unitedRanges(podCidrs.map(rangeOf)).map(podRangeElement),
-    ...nodePortElements(configuration.nodePortAddresses, facts.primaryAddresses),
+    ...claims,
+    ...nodePortElements(nodePortAddresses, facts.primaryAddresses),
     ...localPodElements([...localPods]),
     ...protectedElements(protection?.sockets() ?? []),
     ...world.services.flatMap(

@@ -11,6 +11,7 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
+import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
 import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import { contentOf } from "../ruleset/content.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
@@ -69,30 +70,29 @@ export const TABLES_WITHOUT_RULES: readonly Table[] = TABLES.map((table) =>
 export class EventNode {
   readonly #kernel: Nftables;
   readonly #ruleset: Ruleset;
-  readonly #services: InTurn;
+  readonly #components: InTurn;
 
   /** @param known events that it receives before it writes anything, like a daemon that reads the cluster first */
   constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
     this.#kernel = kernel;
     const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.#ruleset = new Ruleset(options);
-    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
     const proxy = new ServiceProxy({
       nodeName: "n1",
       ruleset: this.#ruleset,
       clock,
-      podCidrs: [],
-      judge,
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,
     });
-    this.#services = inTurn(judge, proxy);
+    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
+    const ofNodes = { nodeName: "n1", podCidrs: [], isTunnel: false, nodePortAddresses: [], judge };
+    this.#components = inTurn(judge, new TunnelGuard({ ruleset: this.#ruleset, ...ofNodes }), proxy);
     for (const event of known) this.apply(event);
     this.#ruleset.start();
   }
 
   apply(event: ClusterEvent): void {
-    if (event.type === "object") return this.#services.apply([event.change]);
+    if (event.type === "object") return this.#components.apply([event.change]);
     const { name, attachment } = event;
     const claims = attachment === undefined ? [] : [...attachmentElements(attachment), ...serviceElements(attachment)];
     this.#ruleset.claim(`attachment ${name}`, claims);

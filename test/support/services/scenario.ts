@@ -5,6 +5,7 @@ import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { judge } from "../../../objects/gate/gate.ts";
 import type { ClusterObject, EndpointSlice, Service } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
+import { tunnelNodes } from "../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { NO_AFFINITY } from "../../../policyd/services/affinity/timeout_numbers.ts";
 import { type CompiledService, compileService } from "../../../policyd/services/elements/compile_service.ts";
@@ -77,7 +78,7 @@ export function elementsOf(claims: readonly DesiredElement[]): ReadonlyMap<strin
 /** Returns the sets that have elements, as nft prints them. */
 export function formatClaims(claims: readonly DesiredElement[]): string {
   const elements = elementsOf(claims);
-  const { sets } = joined(services(SERVICE_RULES));
+  const { sets } = joined([tunnelNodes(), ...services(SERVICE_RULES)]);
   const names = new Set(sets.map(({ name }) => name));
   for (const set of elements.keys()) assert.ok(names.has(set), `set ${set}`);
   return formatTable({ ...INET_TABLE, sets: sets.filter(({ name }) => elements.has(name)), chains: [] }, elements);

@@ -11,6 +11,7 @@ import { FakeClock } from "../fake_clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
@@ -145,17 +146,18 @@ export class ServicedNode implements Disposable {
     this.#protection = protection;
     const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
     const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
+    const nodeName = this.wired.node.name;
+    const ofNodes = { nodeName, podCidrs: this.#podCidrs, isTunnel: false, nodePortAddresses, judge };
+    const nodes = new TunnelGuard({ ruleset: this.#ruleset, ...ofNodes });
     const proxy = new ServiceProxy({
-      nodeName: this.wired.node.name,
+      nodeName,
       ruleset: this.#ruleset,
       clock: this.#clock,
-      podCidrs: this.#podCidrs,
       nodePortAddresses,
       refuseExternalIps,
-      judge,
       ...(index === undefined ? {} : { protection: index }),
     });
-    return inTurn(judge, ...(index === undefined ? [] : [index]), proxy);
+    return inTurn(judge, ...(index === undefined ? [] : [index]), nodes, proxy);
   }
 
   #claim(record: AttachmentRecord): void {
@@ -164,7 +166,6 @@ export class ServicedNode implements Disposable {
   }
 
   #begin(): void {
-    this.#component.synced();
     const kept = this.#protection?.isKept ? this.#protection.sockets : [];
     this.#ruleset.provide("kept", { table: INET_TABLE, sets: [], chains: kept.length > 0 ? keptChains : [] });
     this.#ruleset.claim("kept", kept.map(keptElement));

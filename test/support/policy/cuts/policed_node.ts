@@ -1,12 +1,11 @@
-import { type InTurn, inTurn } from "../../node/in_turn.ts";
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { type AttachmentRecord, listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
 import { ConntrackSockets } from "../../../../kernel/conntrack/sockets.ts";
 import { openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
 import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
+import { rangeOf } from "../../../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
 import { localAddresses } from "../../../../cni/node_rules/stale_flows.ts";
 import { realClock } from "../../../../policyd/lib/clock.ts";
@@ -16,6 +15,7 @@ import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../../policyd/node/tables/tables.ts";
+import { podRangeElement } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../policyd/policies/cuts/cuts.ts";
@@ -37,7 +37,7 @@ export interface PolicedPod {
 
 interface Running {
   readonly ruleset: Ruleset;
-  readonly services: InTurn;
+  readonly services: ServiceProxy;
   readonly policies: PolicyEnforcement | undefined;
   readonly cuts: Cuts | undefined;
 }
@@ -99,17 +99,14 @@ export class PolicedNode implements Disposable {
       syncPeriod: 3_600_000,
     });
     const { name } = this.wired.node;
-    const judge = new NodeJudge({ nodeName: name, ownCidrs: this.wired.podCidrs });
-    const proxy = new ServiceProxy({
+    ruleset.claim("pods", this.wired.podCidrs.map(rangeOf).map(podRangeElement));
+    const services = new ServiceProxy({
       nodeName: name,
       ruleset,
       clock: realClock,
-      podCidrs: this.wired.podCidrs,
-      judge,
       nodePortAddresses: [],
       refuseExternalIps: false,
     });
-    const services = inTurn(judge, proxy);
     this.#running = { ruleset, services, ...(policies === undefined ? NO_POLICIES : this.#policies(ruleset, options)) };
     this.#objects = new Map();
     this.apply(manifests);
@@ -118,7 +115,6 @@ export class PolicedNode implements Disposable {
       ruleset.claim(`attachment ${record.containerId}`, elements);
       this.#running.policies?.attached(record, "unknown");
     }
-    services.synced();
     this.#running.policies?.synced();
     await this.#running.policies?.prepared();
     await beforeRules();

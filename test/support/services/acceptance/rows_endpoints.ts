@@ -34,7 +34,10 @@ const INTERNAL: readonly Row[] = [
     id: "6.1c",
     behaviours: "ITP-03 ITP-04 NODE-06",
     says: "internalTrafficPolicy Local does not affect the node port",
-    probes: [{ from: ["P1", "n1", "C"], to: "n1:30101", protocols: ALL, reaches: { "np-1": "n1" } }],
+    probes: [
+      { from: ["P1"], to: "n1:30101", protocols: ALL, reaches: { "np-1": "sender" } },
+      { from: ["n1", "C"], to: "n1:30101", protocols: ALL, reaches: { "np-1": "n1" } },
+    ],
   },
   {
     id: "6.1d",
@@ -253,7 +256,10 @@ const NODES: readonly Row[] = [
     id: "6.6b",
     behaviours: "NODE-03",
     says: "the bridge's address serves node ports to the node and its pods",
-    probes: [{ from: ["P1", "n1"], to: "n1 bridge:30001", reaches: { "np-1": "n1" } }],
+    probes: [
+      { from: ["P1"], to: "n1 bridge:30001", reaches: { "np-1": "sender" } },
+      { from: ["n1"], to: "n1 bridge:30001", reaches: { "np-1": "n1" } },
+    ],
   },
 ];
 

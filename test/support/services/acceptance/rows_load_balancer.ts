@@ -24,7 +24,10 @@ const BALANCER: readonly Row[] = [
     id: "5.3c",
     behaviours: "LB-04",
     says: "packets of a pod and of the node to a load balancer's address never leave for the balancer",
-    probes: [{ from: ["P1", "n1"], to: "vote-lb LB:80", reaches: { "vote-1": "n1" } }],
+    probes: [
+      { from: ["P1"], to: "vote-lb LB:80", reaches: { "vote-1": "sender" } },
+      { from: ["n1"], to: "vote-lb LB:80", reaches: { "vote-1": "n1" } },
+    ],
     further: [{ type: "never sent", to: "vote-lb LB:80" }],
   },
   {
@@ -133,12 +136,20 @@ const AFFINITY: readonly Row[] = [
     probes: [
       { from: ["C"], to: "vote-lb-sa LB:80", times: 16, sticky: "vote-lb-sa", reaches: BOTH_SEE_N1 },
       {
-        from: [...N1_PODS, "n1", "C", "D"],
+        from: ["n1", "C", "D"],
         to: "vote-lb-sa LB:80",
         protocols: ALL,
         times: 3,
         sticky: "vote-lb-sa",
         reaches: BOTH_SEE_N1,
+      },
+      {
+        from: N1_PODS,
+        to: "vote-lb-sa LB:80",
+        protocols: ALL,
+        times: 3,
+        sticky: "vote-lb-sa",
+        reaches: BOTH_SEE_SENDER,
       },
       {
         from: N1_PODS,
@@ -164,7 +175,15 @@ const AFFINITY: readonly Row[] = [
     says: "a client with affinity has the same endpoint at the node port as at the balancer's address",
     probes: [
       {
-        from: [...N1_PODS, "n1", "C", "D"],
+        from: N1_PODS,
+        to: "n1:30875",
+        protocols: ALL,
+        times: 3,
+        sticky: "vote-lb-sa",
+        reaches: BOTH_SEE_SENDER,
+      },
+      {
+        from: ["n1", "C", "D"],
         to: "n1:30875",
         protocols: ALL,
         times: 3,

@@ -41,11 +41,15 @@ const NODE_PORT: readonly Row[] = [
   },
   {
     id: "4.2e",
-    behaviours: "NODE-01 NODE-07",
-    says: "a pod of n1 reaches the endpoint by the node port at either node's address",
+    behaviours: "NODE-01 NODE-07 NODE-12",
+    says: "a pod of n1 reaches the endpoint by the node port at either node's address, by way of n1, and is seen as itself",
     probes: [
-      { from: ["P1"], to: "n1:30001", reaches: { "np-1": "n1" } },
-      { from: ["P1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
+      { from: ["P1"], to: "n1:30001", reaches: { "np-1": "sender" } },
+      { from: ["P1"], to: "n2:30001", reaches: { "np-1": "sender" } },
+    ],
+    further: [
+      { type: "tracked", on: "n1", from: "P1", to: "n2:30001", answerFrom: ["np-1:6379"], answerTo: "P1" },
+      { type: "untranslated", on: "n2", from: "P1", to: "np-1:6379" },
     ],
   },
   {
@@ -63,8 +67,8 @@ const NODE_PORT: readonly Row[] = [
     behaviours: "NODE-08",
     says: "nothing listens on a node port, and a program that listened there before on n2 gets no connection",
     probes: [
-      { from: ["C", "P2", "n2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
-      { from: ["np-2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
+      { from: ["C", "n2"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } },
+      { from: ["P2", "np-2"], to: "n2:30001", reaches: { "np-1": "sender" } },
     ],
     further: [{ type: "nothing listens", on: "n1", port: 30_001 }],
   },
@@ -190,7 +194,15 @@ const AFFINITY: readonly Row[] = [
         reaches: BOTH_SEE_N1,
       },
       {
-        from: [...N1_PODS, "n1", "C", "D"],
+        from: N1_PODS,
+        to: "n1:30004",
+        protocols: ALL,
+        times: 3,
+        sticky: "redis-nodeport-sa",
+        reaches: BOTH_SEE_SENDER,
+      },
+      {
+        from: ["n1", "C", "D"],
         to: "n1:30004",
         protocols: ALL,
         times: 3,
@@ -205,7 +217,7 @@ const AFFINITY: readonly Row[] = [
     says: "clients that endpoints see with n1's address have affinities of their own",
     probes: [
       {
-        from: [...N1_PODS, "n1", "C", "D"],
+        from: ["n1", "C", "D"],
         to: "n1:30004",
         protocols: ALL,
         sticky: "redis-nodeport-sa",

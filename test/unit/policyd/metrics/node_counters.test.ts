@@ -1,6 +1,4 @@
-import { inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
@@ -13,6 +11,7 @@ import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { observed } from "../../../../policyd/metrics/commit_observer.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
+import { tunnelNodes } from "../../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../../policyd/ruleset/table_part.ts";
 import { keptMap } from "../../../../policyd/services/rules/affinity_part.ts";
 import { connectionSet } from "../../../../policyd/services/rules/connection_counts.ts";
@@ -43,7 +42,7 @@ endpoints: [${list}]
 }
 
 function setUp(hasEndpoints = true) {
-  const table = withVersion({ ...INET_TABLE, ...joined(servicesParts(SERVICE_RULES)) });
+  const table = withVersion({ ...INET_TABLE, ...joined([tunnelNodes(), ...servicesParts(SERVICE_RULES)]) });
   const fake = new FakeNftables();
   const counters = new FakeCounters(fake);
   const clock = new FakeClock();
@@ -62,20 +61,16 @@ function setUp(hasEndpoints = true) {
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [table], minSyncPeriod: PERIOD, syncPeriod: 30_000 });
   ruleset.follow(() => node.rulesInForce());
   const metrics = new ServiceMetrics(node);
-  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset,
     clock,
-    podCidrs: [],
-    judge,
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [metrics],
   });
-  const objects = inTurn(judge, component);
   const apply = (text: string): void => {
-    objects.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
   /** The numbers that packets to an endpoint carry: its port's, and its own where clients stay with it. */
   const numbersOf = (address: number): ReadonlySet<number> => {
@@ -111,7 +106,7 @@ function setUp(hasEndpoints = true) {
     node,
     ruleset,
     metrics,
-    objects,
+    component,
     apply,
     connect,
     totals,
@@ -138,7 +133,7 @@ describe("policyd/metrics/node_counters", () => {
     ruleset.stop();
     const counted = table.sets.find(({ name }) => name === connectionSet(4));
     assert.ok(counted !== undefined && fake.elements(table, counted).length === 1);
-    const part = joined(servicesParts(SERVICE_RULES));
+    const part = joined([tunnelNodes(), ...servicesParts(SERVICE_RULES)]);
     const sets = part.sets.map((set) => (set.name === RESTRICTED_PORTS ? { ...set, size: 1000 } : set));
     const next = withVersion({ ...INET_TABLE, ...part, sets });
     const options = { kernel: fake, clock, logger, tables: [next], minSyncPeriod: PERIOD, syncPeriod: 30_000 };
@@ -200,7 +195,7 @@ describe("policyd/metrics/node_counters", () => {
   });
 
   it("METRIC-02: Services without local endpoints are counted by policy, and endpoints with impossible addresses are counted", () => {
-    const { apply, metrics, objects } = setUp();
+    const { apply, metrics, component } = setUp();
     const elsewhere = (spec: string): string => web(["10.0.0.1"], spec).replace("nodeName: node1", "nodeName: node2");
     apply(elsewhere(", internalTrafficPolicy: Local"));
     assert.deepEqual(metrics.totals(), { ignoredEndpoints: 0, refused: 0, withoutLocal: { internal: 1, external: 0 } });
@@ -220,7 +215,7 @@ describe("policyd/metrics/node_counters", () => {
     );
     apply(web(["127.0.0.1", "169.254.1.1", "10.0.0.1"]));
     assert.equal(metrics.totals().ignoredEndpoints, 2);
-    objects.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
+    component.apply([{ type: "delete", kind: "Service", key: "default/web" }]);
     assert.equal(metrics.totals().ignoredEndpoints, 0);
   });
 });

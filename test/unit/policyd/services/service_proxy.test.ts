@@ -1,6 +1,4 @@
-import { inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
@@ -20,7 +18,6 @@ function setUp() {
   const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
   const hastes = new Map<string, Haste>();
-  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset: {
@@ -34,17 +31,14 @@ function setUp() {
       isReconciled: false,
     },
     clock: new FakeClock(),
-    podCidrs: [],
-    judge,
     nodePortAddresses: [],
     refuseExternalIps: false,
   });
-  const objects = inTurn(judge, component);
   const apply = (text: string): void => {
-    objects.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
-  const remove = (name: string): void => objects.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
-  return { component, objects, claims, provided, journal, hastes, apply, remove };
+  const remove = (name: string): void => component.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
+  return { component, claims, provided, journal, hastes, apply, remove };
 }
 
 const slice = (of: string, endpoint: string): string => `
@@ -88,40 +82,26 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.deepEqual(hooks(), []);
   });
 
-  it("D1: neither an impossible pod CIDR nor one of two nodes becomes a range of pods", () => {
-    const { apply, claims } = setUp();
-    const node = (name: string, cidr: string): string =>
-      `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}}\nspec: {podCIDRs: ["${cidr}"]}\n`;
-    const ranges = (): number =>
-      [...claims].filter(([owner, of]) => owner.startsWith("pod range ") && of.length > 0).length;
-    apply(node("node2", "0.0.0.0/0"));
-    assert.equal(ranges(), 0);
-    apply(node("node2", "10.244.2.0/24"));
-    assert.equal(ranges(), 1);
-    apply(node("node3", "10.244.2.0/25"));
-    assert.equal(ranges(), 0);
-  });
-
   it("a frontend that two Services want goes to one of them, is reported, and is passed on (SVC-24)", () => {
-    const { component, objects, apply, journal } = setUp();
+    const { component, apply, journal } = setUp();
     apply(service("a", "10.96.0.1", ', externalIPs: ["10.96.0.2"]'));
     assert.deepEqual(component.problems(), []);
     apply(service("b", "10.96.0.2"));
     assert.match(component.problems().join(), /^Service default\/a: .* is Service default\/b's$/);
     journal.length = 0;
-    objects.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
+    component.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
     assert.deepEqual(journal.toSorted(), ["Service default/a", "Service default/b"]);
     assert.deepEqual(component.problems(), []);
   });
 
   it("SYNC-09: only a new Service without a slice waits for its companion", () => {
-    const { objects, apply, hastes } = setUp();
+    const { component, apply, hastes } = setUp();
     const haste = (): Haste | undefined => hastes.get("Service default/a");
     apply(service("a", "10.96.0.1"));
     assert.equal(haste(), "with its companion");
     apply(slice("a", "10.244.1.7"));
     assert.equal(haste(), "usual", "the slice comes");
-    objects.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
+    component.apply([{ type: "delete", kind: "EndpointSlice", key: "default/a-1" }]);
     assert.equal(haste(), "usual", "the Service loses its last slice");
     apply(service("a", "10.96.0.2"));
     assert.equal(haste(), "usual", "the Service changes without a slice");

@@ -144,11 +144,18 @@ describe("policy explain: answers", () => {
     assert.deepEqual(remarks, []);
   });
 
-  it("EXPLAIN-08: egress policies see a node port before another node translates it", () => {
-    const { cases } = ask(context, ["shop/redis-0", "node/worker-2"], { protocol: "TCP", port: 30_080 });
-    assert.ok(cases.every(({ egress }) => egress?.judgedAs === "to node/worker-2 port 30080/TCP"));
-    const own = ask(context, ["shop/redis-0", "node/worker-1"], { protocol: "TCP", port: 30_080 });
-    assert.ok(own.cases.length > 0 && own.cases.every(({ egress }) => egress?.judgedAs === null));
+  it("EXPLAIN-08 NODE-12: egress policies see a node port before another node translates it, which it does with policy Local", () => {
+    const files = fixtureFiles("shop");
+    const read = (file: string) => {
+      const text = Buffer.concat([...files.read(file)]).toString();
+      return [Buffer.from(text.replace("TrafficPolicy: Cluster", "TrafficPolicy: Local"))];
+    };
+    const local = new ExplainContext(clusterOf(readManifests({ ...files, read }, ["shop"], false).manifests));
+    const seen = (where: ExplainContext, node: string) =>
+      ask(where, ["shop/redis-0", node], { protocol: "TCP", port: 30_080 }).cases.map(({ egress }) => egress?.judgedAs);
+    assert.deepEqual([...new Set(seen(local, "node/worker-2"))], ["to node/worker-2 port 30080/TCP"]);
+    assert.deepEqual([...new Set(seen(context, "node/worker-2"))], [null]);
+    assert.deepEqual([...new Set(seen(local, "node/worker-1"))], [null]);
   });
 
   it("EXPLAIN-10: many pods that policies do not distinguish are explained by two of them", () => {

@@ -61,8 +61,8 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     name: "node_port",
-    ids: "EXPLAIN-08",
-    what: "a pod by a node port of another node: its egress policies see that node",
+    ids: "EXPLAIN-08 NODE-12",
+    what: "a pod by a node port of another node: its own node translates it, so policies see both pods",
     args: "--from monitoring/prometheus-0 --to node/worker-1 --port 30080",
     code: 1,
   },

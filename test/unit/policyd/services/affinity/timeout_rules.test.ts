@@ -1,6 +1,4 @@
-import { inTurn } from "../../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
-import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";
@@ -9,6 +7,7 @@ import { Ruleset } from "../../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../../policyd/ruleset/schema.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { tunnelNodes } from "../../../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../../../policyd/ruleset/table_part.ts";
 import { FRONTEND_KINDS } from "../../../../../policyd/services/rules/frontend_kind.ts";
 import { numberMap } from "../../../../../policyd/services/rules/number_maps.ts";
@@ -19,7 +18,7 @@ import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
-const TABLE = withVersion({ ...INET_TABLE, ...joined(services(SERVICE_RULES)) });
+const TABLE = withVersion({ ...INET_TABLE, ...joined([tunnelNodes(), ...services(SERVICE_RULES)]) });
 const ROUNDS = 100;
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
@@ -104,21 +103,17 @@ function setUp() {
   const [clock, logger, events] = [new FakeClock(), recordingLogger(), recordingNotices()];
   const times = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [TABLE], ...times });
-  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset,
     clock,
-    podCidrs: [],
-    judge,
     nodePortAddresses: [],
     refuseExternalIps: false,
     observers: [problemReport(logger, events)],
   });
-  const objects = inTurn(judge, component);
   ruleset.start();
   const apply = (...timeouts: readonly (readonly [service: number, seconds: number | undefined])[]): void => {
-    objects.apply(
+    component.apply(
       timeouts.flatMap(([number, seconds]) =>
         readScenario(manifest(number, seconds)).map((object) => ({
           type: "set",
@@ -130,7 +125,7 @@ function setUp() {
     );
   };
   const remove = (number: number): void =>
-    objects.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
+    component.apply([{ type: "delete", kind: "Service", key: `default/s${number}` }]);
   const settle = (): State => {
     clock.pass(10);
     assert.ok(ruleset.isReconciled, ruleset.status().lastError);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { rangeOf, unitedRanges } from "../../../../../kernel/ip/ranges.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { podRangeElement } from "../../../../../policyd/services/elements/node_elements.ts";
+import { podRangeElement } from "../../../../../policyd/node/tables/tunnel_guard.ts";
 import { formatClaims } from "../../../../support/services/scenario.ts";
 
 /** The elements of the sets without their types. */

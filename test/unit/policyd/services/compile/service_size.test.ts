@@ -1,6 +1,4 @@
-import { inTurn } from "../../../../support/node/in_turn.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
@@ -173,21 +171,17 @@ describe("services/compile: Services of many ports and addresses", () => {
 
   it("BAD-01: a Service that is too large is reported once in the log, as an Event and in the status", () => {
     const [logger, events] = [recordingLogger(), recordingNotices()];
-    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
     const component = new ServiceProxy({
       nodeName: "n1",
       ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isReconciled: false },
       clock: new FakeClock(),
-      podCidrs: [],
-      judge,
       nodePortAddresses: [],
       refuseExternalIps: false,
       observers: [problemReport(logger, events)],
     });
-    const objects = inTurn(judge, component);
     const apply = (size: Size): void => {
       const object = service(size);
-      objects.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
+      component.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
     };
     apply({ ports: 1000, externalIps: 1000 });
     apply({ ports: 1000, externalIps: 1000 });
