@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { readCounters, risen } from "../../../../cli/node/doctor/probe/counters.ts";
-import type { ProbeFlow } from "../../../../cli/node/doctor/probe/flow.ts";
+import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
+import { type ProbeFlow, probeFlows } from "../../../../cli/node/doctor/probe/flow.ts";
 import { type Loss, lossOf } from "../../../../cli/node/doctor/probe/loss.ts";
-import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { TraceEvent } from "../../../../kernel/nftables/decode/trace.ts";
+import type { Route } from "../../../../kernel/route/route.ts";
+import { link, nodeFacts } from "../../../support/node/node_facts.ts";
 import { probeFlow, traceEvent } from "../../../support/node/probe_cases.ts";
 
 const SOURCE_PORT = 20_007;
@@ -22,6 +26,83 @@ const drop = { isDrop: true, rule: 12n };
 function loss(flow: Partial<ProbeFlow>, isAnswered: boolean, ...events: readonly TraceEvent[]): Loss | undefined {
   return lossOf(probeFlow(flow), { sourcePort: SOURCE_PORT, isAnswered, events, counted: ["Ip OutNoRoutes"] });
 }
+
+const ROUTE: Route = {
+  table: 254,
+  family: 4,
+  destination: undefined,
+  gateway: parseAddress("192.0.2.254"),
+  outputInterface: 2,
+  source: undefined,
+  hasOtherNextHop: false,
+  priority: 0,
+  protocol: 3,
+  onLink: false,
+};
+
+/** Returns a route of ours to another node's pods. */
+function toNode(number: number, outputInterface: number): Route {
+  const destination = parseCidr(`10.244.${number}.0/24`);
+  return { ...ROUTE, destination, outputInterface, priority: 107, protocol: 107 };
+}
+
+function texts(changes: Partial<NodeFacts>, pods: readonly string[] = ["10.244.1.7", "10.244.1.8"]): readonly string[] {
+  const [one = [], other = []] = pods.map((pod) => [parseAddress(pod)]);
+  const services = [{ address: parseAddress("10.96.0.1"), port: 443 }];
+  return probeFlows(nodeFacts(changes), [one, other], services).map(
+    ({ need, protocol, source, destination, port, arrives, length, isTunnelled }) =>
+      `${need}: ${protocol} ${length} ${formatAddress(source)} ${formatAddress(destination)}:${port} ${arrives}${isTunnelled ? " by the tunnel" : ""}`,
+  );
+}
+
+describe("cli/node: the packets of a probe", () => {
+  const links = {
+    value: [
+      link(2, "eth0", { mtu: 1500 }),
+      link(3, "drawbridge0", { kind: "bridge", mtu: 1450 }),
+      link(5, "drawbridge.vx", { kind: "vxlan" }),
+    ],
+  };
+  const addresses = {
+    value: [
+      { link: "eth0", address: parseCidr("192.0.2.1/24") },
+      { link: "drawbridge0", address: parseCidr("10.244.1.1/24") },
+    ],
+  };
+
+  it("DOCTOR-13: without a default route and other nodes they go to the second pod and to Services only", () => {
+    assert.deepEqual(texts({ links, addresses, routes: { value: [] } }), [
+      "pod to pod: tcp 1450 10.244.1.7 10.244.1.8:8080 answered",
+      "pod to pod: udp 1450 10.244.1.7 10.244.1.8:8080 received",
+      "node to pod: tcp 1450 10.244.1.1 10.244.1.8:8080 answered",
+      "node to pod: udp 1450 10.244.1.1 10.244.1.8:8080 received",
+      "pod to a Service: tcp 1450 10.244.1.7 10.96.0.1:443 answered",
+    ]);
+    assert.deepEqual(texts({ links, addresses }, ["10.244.1.7", "fd00::8"]), [], "no family has two pods");
+  });
+
+  it("DOCTOR-13: they go to the node's own ports that listen, to two nodes by the tunnel and two without, and outside", () => {
+    const routes = {
+      value: [ROUTE, ...[2, 3, 4].map((one) => toNode(one, 5)), ...[5, 6, 7].map((one) => toNode(one, 2))],
+    };
+    const ports = { tcpPorts: new Set([22, 6443]), udpPorts: new Set([53, 4789]) };
+    const found = texts({ links, addresses, routes, ...ports });
+    assert.deepEqual(
+      found.filter((text) => /^pod to (node|another node: tcp|outside)/.test(text)),
+      [
+        "pod to node: udp 64 10.244.1.7 192.0.2.1:53 at a socket",
+        "pod to node: tcp 64 10.244.1.7 192.0.2.1:6443 answered",
+        "pod to another node: tcp 1450 10.244.1.7 10.244.2.1:9 answered by the tunnel",
+        "pod to another node: tcp 1450 10.244.1.7 10.244.3.1:9 answered by the tunnel",
+        "pod to another node: tcp 1450 10.244.1.7 10.244.5.1:9 answered",
+        "pod to another node: tcp 1450 10.244.1.7 10.244.6.1:9 answered",
+        "pod to outside: tcp 64 10.244.1.7 203.0.113.7:443 at a link",
+        "pod to outside: udp 64 10.244.1.7 203.0.113.7:53 at a link",
+      ],
+    );
+    assert.ok(found.includes("pod to another node: udp 1450 10.244.1.7 10.244.6.1:9 at a link"));
+  });
+});
 
 describe("cli/node: where a probe's packet was lost, by the kernel's trace", () => {
   it("DOCTOR-13: the rule that drops a packet is found by the packet's number, with the hook whose chain it passed last", () => {
