@@ -23,21 +23,33 @@ const DISCARD_PORT = 9;
  * @returns false without an answer, which may have been lost, dropped or never sent
  * @throws SyscallError when the kernel refuses the socket or the source address
  */
-export function isReached(syscalls: Syscalls, from: Address, to: Address, milliseconds: number): boolean {
+export function isReached(
+  syscalls: Syscalls,
+  from: Address,
+  to: Address,
+  milliseconds: number,
+  { source, destination }: ProbePorts = { source: 0, destination: DISCARD_PORT },
+): boolean {
   const domain = familyOf(from) === 4 ? AF_INET : AF_INET6;
   const fd = check(syscalls.socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket for a probe");
   try {
     check(syscalls.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, timeval(milliseconds)), "timeout of a probe");
-    check(syscalls.bind(fd, socketAddressOf(from, 0)), "source of a probe");
-    const result = syscalls.connect(fd, socketAddressOf(to, DISCARD_PORT));
+    check(syscalls.bind(fd, socketAddressOf(from, source)), "source of a probe");
+    const result = syscalls.connect(fd, socketAddressOf(to, destination));
     return result >= 0 || result === -Errno.ECONNREFUSED;
   } finally {
     syscalls.close(fd);
   }
 }
 
+/** A port of each end of a connection; by default one that the kernel chooses, and one on which nothing listens. */
+export interface ProbePorts {
+  readonly source: number;
+  readonly destination: number;
+}
+
 /** Returns struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7)). */
-function socketAddressOf(address: Address, port: number): Uint8Array {
+export function socketAddressOf(address: Address, port: number): Uint8Array {
   const isV4 = familyOf(address) === 4;
   const bytes = new Uint8Array(isV4 ? 16 : 28);
   new Uint16Array(bytes.buffer, 0, 1)[0] = isV4 ? AF_INET : AF_INET6;

@@ -13,6 +13,7 @@ export const NetfilterGroup = {
   CONNTRACK_UPDATE: 2,
   CONNTRACK_DESTROY: 3,
   NFTABLES: 7,
+  NFTABLES_TRACE: 9,
 } as const;
 
 /** struct nfgenmsg, the header of every message. The version is always 0. */

@@ -5,6 +5,7 @@ import { type BpfCall, type BpfCalls, bpfNumber, setAddresses } from "./bpf_call
 import { Errno } from "./errno.ts";
 import { type FileCalls, pathBytes } from "./file_calls.ts";
 import type { MemoryCalls } from "./memory_calls.ts";
+import type { NamespaceCalls } from "./namespace_calls.ts";
 import { FilterOption, filterProgram, type PollCalls, POLLFD_SIZE } from "./poll_calls.ts";
 import { realWaiting } from "../waiting.ts";
 import { polledLock } from "./polled_lock.ts";
@@ -14,13 +15,15 @@ type Arguments = readonly (number | Uint8Array | Uint32Array)[];
 type NativeCall = (...args: Arguments) => number;
 type BackgroundCall = (...args: Arguments) => Promise<number>;
 
+type NodeCalls = Syscalls & FileCalls & PollCalls & BackgroundCalls & MemoryCalls & BpfCalls & NamespaceCalls;
+
 /**
  * Returns the system calls through koffi, the backend of the daemon, the lab and the tests, on Node.
  *
  * Calls are synchronous and block the event loop, so only sockets that answer at once (netlink requests) are read this
  * way on the main thread.
  */
-export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCalls & MemoryCalls & BpfCalls {
+export function nodeSyscalls(): NodeCalls {
   const libc = koffi.load("libc.so.6");
   const declare = (prototype: string): NativeCall => {
     const native: (...args: unknown[]) => unknown = libc.func(prototype);
@@ -48,6 +51,7 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
     "int64_t recvfrom(int fd, _Out_ uint8_t *data, size_t length, int flags, _Out_ uint8_t *sender, _Inout_ uint32_t *senderLength)",
   );
   const setns = declare("int setns(int fd, int type)");
+  const unshare = declare("int unshare(int flags)");
   const flock = declare("int flock(int fd, int operation)");
   const open = declare("int open(const uint8_t *path, int flags, uint32_t mode)");
   const read = declare("int64_t read(int fd, _Out_ uint8_t *data, size_t length)");
@@ -86,6 +90,7 @@ export function nodeSyscalls(): Syscalls & FileCalls & PollCalls & BackgroundCal
       return recvfrom(fd, buffer, buffer.length, flags, sender, senderLength);
     },
     setns,
+    unshare,
     flock,
     lock: (fd, milliseconds) => polledLock(flock, fd, milliseconds, realWaiting),
     open: (path, flags, mode) => open(pathBytes(path), flags, mode),

@@ -4,6 +4,7 @@ import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { BackgroundCalls } from "../../kernel/syscall/background_calls.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { NamespaceCalls } from "../../kernel/syscall/namespace_calls.ts";
 import { type PollCalls, POLLFD_SIZE } from "../../kernel/syscall/poll_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
@@ -13,8 +14,7 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
  * As in {@link Syscalls}, each returns zero or more on success and minus the errno on failure, and acts on the calling
  * thread.
  */
-export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCalls, BpfCalls {
-  unshare(flags: number): number;
+export interface LabCalls extends Syscalls, FileCalls, PollCalls, BackgroundCalls, BpfCalls, NamespaceCalls {
   mount(source: string, target: string, type: string, flags: number): number;
   umount2(target: string, flags: number): number;
   connect(fd: number, address: Uint8Array): number;
@@ -46,7 +46,6 @@ export function labCalls(): LabCalls {
       return result === -1 ? -koffi.errno() : result;
     };
   const declare = (prototype: string): NativeCall => wrap(libc.func(prototype));
-  const unshare = declare("int unshare(int flags)");
   const mount = declare(
     "int mount(const char *source, const char *target, const char *type, unsigned long flags, void *data)",
   );
@@ -70,7 +69,6 @@ export function labCalls(): LabCalls {
   const length = new Uint32Array(1);
   return {
     ...nodeSyscalls(),
-    unshare,
     mount: (source, target, type, flags) => mount(source, target, type, flags, null),
     umount2,
     connect: (fd, address) => connect(fd, address, address.length),

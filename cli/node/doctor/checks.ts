@@ -4,6 +4,7 @@ import { directRoutes } from "./checks/direct_routes.ts";
 import { foreignDrops } from "./checks/firewall.ts";
 import { checksumFilter, kernelFeatures, kernelVersion } from "./checks/kernel.ts";
 import { mtu, tunnel } from "./checks/network.ts";
+import { probe } from "./checks/probe.ts";
 import { podNetworks } from "./checks/pod_networks.ts";
 import { nodeState } from "./checks/node_state.ts";
 import { kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
@@ -26,6 +27,7 @@ export const CHECKS: readonly Check[] = [
   daemon,
   tables,
   foreignDrops,
+  probe,
   kubeProxy,
   priorities,
   marks,

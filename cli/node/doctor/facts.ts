@@ -6,13 +6,13 @@ import type { RangeSet } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
-import type { ForeignTable } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import type { Trial } from "../../../kernel/nftables/table_check.ts";
 import type { Link } from "../../../kernel/route/link.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
 import type { NodePlace } from "../place.ts";
+import type { Probed } from "./probe/probed.ts";
 
 /** A fact, or why it could not be read. */
 export type Seen<T> =
@@ -81,13 +81,15 @@ export interface PluginFile {
   readonly version: { readonly answer: string } | { readonly failure: string } | undefined;
 }
 
-/** The facts about a node, as data. Reading them changes nothing. */
+/** The facts about a node, as data. Reading them changes nothing, except for a probe. */
 export interface NodeFacts {
   readonly place: NodePlace;
   readonly expected: Expectation;
   /** Milliseconds since 1970. */
   readonly now: number;
   readonly bootId: Seen<string>;
+  /** The outcome of a probe; undefined where none was asked for. */
+  readonly probed: Seen<Probed | undefined>;
   readonly release: Seen<string>;
   readonly trials: Seen<readonly Trial[]>;
   readonly linkKinds: Seen<readonly { readonly kind: string; readonly isKnown: boolean }[]>;
@@ -102,12 +104,8 @@ export interface NodeFacts {
   /** Routes of the main table whose packets are discarded. */
   readonly discarding: Seen<readonly Route[]>;
   readonly ruleset: Seen<RulesetOverview>;
-  /** The rules that other programs have put into nftables. */
-  readonly foreignTables: Seen<readonly ForeignTable[]>;
   /** Tables of the older iptables, whose rules netlink does not show. */
   readonly legacyTables: readonly string[];
-  /** Their rules, as iptables-legacy's own program prints them. */
-  readonly legacyRules: Seen<readonly ForeignTable[]>;
   /** Ports that UDP sockets of the namespace listen on, including those of kernel tunnels. */
   readonly udpPorts: ReadonlySet<number>;
   /** Ports that TCP sockets of the namespace listen on. */

@@ -17,6 +17,7 @@ const optionsSchema = v.object({
   ...configurationEntries,
   only: v.optional(v.array(v.string())),
   list: v.boolean(),
+  probe: v.boolean(),
   output: v.picklist(DOCTOR_FORMATS),
 });
 
@@ -26,7 +27,7 @@ const optionsSchema = v.object({
  * @throws DrawbridgeError ERR_INPUT, ERR_CONFIGURATION; SyscallError ERR_NAMESPACE
  */
 export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | string> {
-  const { config, only, list, output, ...places } = v.parse(optionsSchema, options);
+  const { config, only, list, probe, output, ...places } = v.parse(optionsSchema, options);
   const ids = CHECKS.map(({ id }) => id);
   const unknown = only?.find((id) => !ids.includes(id));
   if (unknown !== undefined) {
@@ -38,14 +39,17 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
     io.out.write(checksTable(checks, io.out.columns));
     return ExitCode.YES;
   }
+  if (only?.includes("probe") === true && !probe) return "the check probe attaches pods: give --probe as well";
   const configuration = configurationOf(io, config);
   const place = placeOf(places, configuration);
   const expected = expectation(configuration);
   const machine = await io.node.open(place.networkNamespace);
-  const diagnosis = diagnose(machine.readFacts(place, expected), checks);
+  const facts = machine.readFacts(place, expected);
+  const diagnosis = diagnose(probe ? { ...facts, probed: await machine.probe(facts) } : facts, checks);
   for (const text of await printed(diagnosis, output, io)) io.out.write(text);
   if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
-  return isUnanswered(diagnosis, checks.length) ? ExitCode.ERROR : ExitCode.YES;
+  const isProbeUnseen = probe && diagnosis.unseen.some(({ check }) => check === "probe");
+  return isProbeUnseen || isUnanswered(diagnosis, checks.length) ? ExitCode.ERROR : ExitCode.YES;
 }
 
 /** A check that cannot run here, as in a container that does not see the node's files, is not an error. */

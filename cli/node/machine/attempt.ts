@@ -6,13 +6,26 @@ export function attempt<T>(see: () => T): Seen<T> {
   try {
     return { value: see() };
   } catch (error) {
-    if (error instanceof DrawbridgeError) return unseenFor(error.message);
-    if (error instanceof Error && "code" in error) return unseenFor(error.message);
-    throw error;
+    return unseenFor(error);
   }
 }
 
-function unseenFor(reason: string): { readonly unseen: string; readonly needsRoot?: boolean } {
+/** Returns the result of {@link attempt} for a read that takes time. */
+export async function attemptLater<T>(see: () => Promise<T>): Promise<Seen<T>> {
+  try {
+    return { value: await see() };
+  } catch (error) {
+    return unseenFor(error);
+  }
+}
+
+function unseenFor(error: unknown): { readonly unseen: string; readonly needsRoot?: boolean } {
+  const isRefusal = error instanceof DrawbridgeError || (error instanceof Error && "code" in error);
+  if (!isRefusal) throw error;
+  return unseenBy(error.message);
+}
+
+function unseenBy(reason: string): { readonly unseen: string; readonly needsRoot?: boolean } {
   const needsRoot = /EPERM|EACCES/.test(reason) && process.geteuid?.() !== 0;
   return needsRoot ? { unseen: `${reason}; run as root`, needsRoot } : { unseen: reason };
 }

@@ -4,7 +4,8 @@ import type { AuditFacts } from "../audit/facts.ts";
 import type { Repair } from "../audit/leak.ts";
 import type { Inventory, PodsThere } from "../cleanup/inventory.ts";
 import type { Removal } from "../cleanup/removal.ts";
-import type { NodeFacts } from "../doctor/facts.ts";
+import type { NodeFacts, Seen } from "../doctor/facts.ts";
+import type { Probed } from "../doctor/probe/probed.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NodePlace } from "../place.ts";
 
@@ -25,6 +26,8 @@ export interface ReadFlows {
 export interface NodeMachine {
   /** Reads everything and changes nothing; the facts say what cannot be read. */
   readFacts(place: NodePlace, expected: Expected): NodeFacts;
+  /** Attaches pods, sends packets to and from them, and deletes them; says why where that is not possible. */
+  probe(facts: NodeFacts): Promise<Seen<Probed>>;
   /** Lists what might be ours. @throws DrawbridgeError where it cannot be listed */
   readInventory(place: NodePlace): Inventory;
   /** Reads only what a cleanup waits for. @throws DrawbridgeError where it cannot be listed */

@@ -13,7 +13,6 @@ import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt } from "./attempt.ts";
-import { readLegacyRules } from "./legacy_rules.ts";
 import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
@@ -28,7 +27,6 @@ import {
   hasPacketLog,
   readAddresses,
   readDiscardingRoutes,
-  readForeignRules,
   readLegacyTables,
   readLinks,
   readNodeState,
@@ -51,7 +49,6 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const records = attempt(() => readRecords(files, place));
   const addresses = attempt(() => readAddresses(syscalls, seen(links) ?? []));
   const routes = attempt(() => readRoutes(syscalls));
-  const legacyTables = readLegacyTables();
   const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
   const attached = (seen(records)?.records ?? []).filter((record) => record.bootId === seen(bootId));
   return {
@@ -59,6 +56,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     expected,
     now: Date.now(),
     bootId,
+    probed: { value: undefined },
     release: { value: os.release() },
     trials: attempt(() => expected.trialTables.flatMap((table) => tryTable(syscalls, table))),
     linkKinds: attempt(() =>
@@ -83,13 +81,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     ),
     discarding: attempt(() => readDiscardingRoutes(syscalls)),
     ruleset: attempt(() => readRuleset(syscalls)),
-    foreignTables: attempt(() => readForeignRules(syscalls)),
-    legacyTables,
-    legacyRules: attempt(() =>
-      readLegacyRules(
-        (["ip", "ip6"] as const).filter((family) => legacyTables.some((table) => table.startsWith(`${family} `))),
-      ),
-    ),
+    legacyTables: readLegacyTables(),
     udpPorts: readUdpPorts(),
     tcpPorts: readTcpPorts(),
     daemon: askDaemon(syscalls, place),

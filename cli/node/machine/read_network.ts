@@ -5,7 +5,6 @@ import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observe
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
-import { type ForeignTable, readForeignTables } from "../../../kernel/nftables/foreign/foreign_ruleset.ts";
 import { readOverview, type RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { dumpLinks, parseLink } from "../../../kernel/route/link.ts";
@@ -20,7 +19,6 @@ import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { parseVxlan } from "../../../kernel/route/vxlan.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
-import { isOurName } from "../our_tables.ts";
 import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
 
 /** Runs an action with a netlink socket for links and routes, and closes it afterwards. */
@@ -72,16 +70,6 @@ export function readRuleset(syscalls: MachineCalls): RulesetOverview {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {
     return readOverview(socket);
-  } finally {
-    socket.close();
-  }
-}
-
-/** Reads the rules of other programs with their expressions. @throws NetlinkError EPERM without CAP_NET_ADMIN */
-export function readForeignRules(syscalls: MachineCalls): readonly ForeignTable[] {
-  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
-  try {
-    return readForeignTables(socket, isOurName);
   } finally {
     socket.close();
   }

@@ -5,15 +5,22 @@ import { readFacts } from "./read_facts.ts";
 import { readFlows } from "./read_flows.ts";
 import { readPolicies } from "./read_policies.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import { attemptLater } from "./attempt.ts";
+import type { ProbeCalls } from "./probe/probe_calls.ts";
+import { runProbe } from "./probe/run_probe.ts";
 import { readAuditFacts } from "./read_audit.ts";
 import { repairLeak } from "./repair_leak.ts";
 import { readInventory, readPods } from "./read_inventory.ts";
 import { remove } from "./remove.ts";
 
 /** Returns the machine as the calling thread sees it, in the thread's namespace at the time of each call. */
-export function systemMachine(syscalls: MachineCalls): NodeMachine {
+export function systemMachine(syscalls: ProbeCalls): NodeMachine {
   return {
     readFacts: (place, expected) => readFacts(syscalls, place, expected),
+    probe: ({ reservations, ...facts }) =>
+      "unseen" in reservations
+        ? Promise.resolve(reservations)
+        : attemptLater(() => runProbe(syscalls, { reservations, ...facts })),
     readInventory: (place) => readInventory(syscalls, place),
     readPods: (place) => readPods(syscalls, place),
     visitConnections: (visit) => visitConnections(syscalls, visit),

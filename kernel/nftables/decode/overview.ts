@@ -5,6 +5,7 @@ import { littleEndian } from "../../byte_order.ts";
 import { TableFlag } from "../encode/change.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";
 import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "../encode/message.ts";
+import { VERDICT_REGISTER } from "../encode/register.ts";
 import { commentOf } from "../encode/userdata.ts";
 
 /** NFPROTO_* (include/uapi/linux/netfilter.h), including the families that our tables do not use. */
@@ -18,7 +19,9 @@ const FAMILIES: ReadonlyMap<number, string> = new Map([
 ]);
 
 /** NF_INET_*; bridge tables use the same numbers for these hooks. */
-const HOOKS = ["prerouting", "input", "forward", "output", "postrouting"];
+const HOOKS = ["prerouting", "input", "forward", "output", "postrouting", "ingress"];
+/** NF_NETDEV_* */
+const DEVICE_HOOKS = ["ingress", "egress"];
 
 /** A table made by any program. */
 export interface TableOverview {
@@ -29,11 +32,13 @@ export interface TableOverview {
   readonly isOwned: boolean;
 }
 
-/** A chain of any table; `base` is set when it has a hook. */
+/** A chain of any table; `base` is set when it has a hook that sees packets. */
 export interface ChainOverview {
   readonly family: string;
   readonly table: string;
   readonly name: string;
+  /** The number of its rules that can drop, reject or queue a packet, or look up what to do with it. */
+  readonly dropping: number;
   readonly base:
     | {
         readonly type: string;
@@ -67,53 +72,87 @@ export interface RulesetOverview {
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */
 export function readOverview(socket: NetlinkSocket): RulesetOverview {
+  const dormant = new Set<string>();
   const tables = socket
     .dump(nftablesRequest("list tables", { message: Message.GET_TABLE, family: undefined, layout: tableLayout }, {}))
     .map((message): TableOverview => {
       const { header, attributes } = decodeBody(tableLayout, message.body);
       const { name = "", userdata, flags = 0 } = attributes;
+      if ((flags & DORMANT) !== 0) dormant.add(`${header.family} ${name}`);
       const isOwned = (flags & TableFlag.OWNER) !== 0;
       return { family: familyName(header.family), name, comment: commentOf(userdata), isOwned };
     });
   const chains = socket
     .dump(nftablesRequest("list chains", { message: Message.GET_CHAIN, family: undefined, layout: chainLayout }, {}))
-    .map((message) => chainOf(message.body));
+    .map((message) => chainOf(message.body, dormant));
   const rules = { message: Message.GET_RULE, family: undefined, layout: ruleLayout };
-  const markWrites = socket.collect(
+  const { markWrites, dropping } = socket.collect(
     nftablesRequest("list rules", rules, {}),
-    (): MarkWrite[] => [],
+    () => ({ markWrites: [] as MarkWrite[], dropping: new Map<string, number>() }),
     (found, { body }) => {
       const { header, attributes } = decodeBody(ruleLayout, body);
       const bits = writtenMarkBits(attributes.instructions ?? []);
       const { table = "", chain = "" } = attributes;
-      if (bits !== 0) found.push({ family: familyName(header.family), table, chain, bits });
+      const family = familyName(header.family);
+      if (bits !== 0) found.markWrites.push({ family, table, chain, bits });
+      const key = `${family} ${table} ${chain}`;
+      if (canDrop(attributes.instructions ?? [])) found.dropping.set(key, (found.dropping.get(key) ?? 0) + 1);
     },
   );
-  return { tables, chains, markWrites };
+  const counted = chains.map((chain) => {
+    const { family, table, name } = chain;
+    return { ...chain, dropping: dropping.get(`${family} ${table} ${name}`) ?? 0 };
+  });
+  return { tables, chains: counted, markWrites };
 }
 
-function familyName(number: number): string {
+/** Returns the word for a number NFPROTO_*. */
+export function familyName(number: number): string {
   return FAMILIES.get(number) ?? String(number);
 }
 
-function chainOf(body: Uint8Array): ChainOverview {
+function chainOf(body: Uint8Array, dormant: ReadonlySet<string>): Omit<ChainOverview, "dropping"> {
   const { header, attributes } = decodeBody(chainLayout, body);
   const { table = "", name = "", hook, policy, type = "filter" } = attributes;
   const number = hook?.number ?? 0;
+  const hooks = header.family === NETDEV ? DEVICE_HOOKS : HOOKS;
   return {
     family: familyName(header.family),
     table,
     name,
     base:
-      hook === undefined
+      hook === undefined || dormant.has(`${header.family} ${table}`)
         ? undefined
         : {
             type,
-            hook: HOOKS[number] ?? String(number),
+            hook: hooks[number] ?? String(number),
             priority: (hook.priority ?? 0) | 0,
             policy: policy === 0 ? "drop" : "accept",
           },
   };
+}
+
+/** NFT_TABLE_F_DORMANT: no chain of the table sees packets. */
+const DORMANT = 1;
+const NETDEV = 5;
+/** NF_DROP */
+const DROP = 0;
+const REFUSING_TARGETS: readonly (string | undefined)[] = ["REJECT", "DROP", "NFQUEUE"];
+
+/** Returns whether a rule's verdict may be to drop, reject or queue a packet, whatever packets it matches. */
+function canDrop(rule: readonly Instruction[]): boolean {
+  return rule.some(({ name, data }) => {
+    switch (name) {
+      case "immediate":
+        return decodeAttributes(instructions.immediate, data).data?.verdict?.code === DROP;
+      case "lookup":
+        return decodeAttributes(instructions.lookup, data).target === VERDICT_REGISTER;
+      case "target":
+        return REFUSING_TARGETS.includes(decodeAttributes(targetAttributes, data).name);
+      default:
+        return name === "reject" || name === "queue";
+    }
+  });
 }
 
 /** NFT_META_MARK */

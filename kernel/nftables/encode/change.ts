@@ -125,11 +125,17 @@ function commented(comment: string | undefined): { readonly userdata?: Uint8Arra
   return comment === undefined ? {} : { userdata: commentUserdata(comment) };
 }
 
+function flagsOf(isOwned: Table["isOwned"]): number {
+  if (isOwned === true) return TableFlag.OWNER | TableFlag.PERSIST;
+  return isOwned === "until closed" ? TableFlag.OWNER : 0;
+}
+
 function addTable({ family, name, comment, isOwned }: Omit<Table, "sets" | "chains">): Request {
+  const flags = flagsOf(isOwned);
   return nftablesRequest(
     `add table ${family} ${name}`,
     { message: Message.NEW_TABLE, flags: MessageFlag.CREATE, family, layout: tableLayout },
-    { name, ...(isOwned === true ? { flags: TableFlag.OWNER | TableFlag.PERSIST } : {}), ...commented(comment) },
+    { name, ...(flags === 0 ? {} : { flags }), ...commented(comment) },
   );
 }
 

@@ -13,6 +13,7 @@ const natTypes = { snat: 0, dnat: 1 } as const;
 const NFPROTO = { ip: 2, ip6: 10 } as const;
 const META_PRIORITY = 2;
 const META_MARK = 3;
+const META_NFTRACE = 12;
 const CT_LABELS = 13;
 const NETWORK_HEADER = 1;
 /** NFT_PAYLOAD_CSUM_*: the IPv4 header has a checksum. Those of TCP and UDP cover the addresses, too. */
@@ -35,6 +36,7 @@ export type Rewrite = Extract<
       | "mask priority"
       | "clear priority"
       | "set label"
+      | "set trace"
       | "set address";
   }
 >;
@@ -71,6 +73,9 @@ export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
     case "set label":
       code.immediate(0, valueBytes([dataTypes.ct_label], [statement.bit]));
       return code.emit(instruction("ct", { key: CT_LABELS, source: register(0) }));
+    case "set trace":
+      code.immediate(0, Uint8Array.of(1));
+      return code.emit(instruction("meta", { key: META_NFTRACE, source: register(0) }));
     case "set address":
       return lowerSetAddress(code, statement);
   }

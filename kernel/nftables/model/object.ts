@@ -15,10 +15,11 @@ export interface TableReference {
  * A table with its whole content: the desired state in the kernel.
  *
  * `isOwned` sets the flags owner and persist (kernel >= 6.9): nobody else can change it, and it outlives the process.
+ * With "until closed" the kernel deletes it when the socket that made it is closed, also by a kill.
  */
 export interface Table extends TableReference {
   readonly comment?: string;
-  readonly isOwned?: boolean;
+  readonly isOwned?: boolean | "until closed";
   readonly sets: readonly SetDefinition[];
   readonly chains: readonly Chain[];
 }

@@ -89,6 +89,8 @@ export type Statement =
   /** Resets the priority to that of a packet without one. */
   | { readonly kind: "clear priority" }
   | { readonly kind: "set label"; readonly bit: number }
+  /** The kernel reports each rule and policy that the packet meets from here on. */
+  | { readonly kind: "set trace" }
   /** Writes an address into the packet but not into its connection, so the kernel does not translate the answers. */
   | { readonly kind: "set address"; readonly field: AddressField; readonly value: Address | ConnectionName }
   | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }

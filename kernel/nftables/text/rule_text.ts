@@ -73,10 +73,8 @@ function formatRewrite(statement: Rewrite, family: TableFamily): string {
       return `redirect to :${statement.port}`;
     case "masquerade":
       return `masquerade${formatPorts(statement.ports)}${statement.isFullyRandom ? " fully-random" : ""}`;
-    case "set mark": {
-      const bits = dataTypes.mark.text(statement.bits);
-      return `meta mark set meta mark ${statement.operation === "or" ? "|" : "&"} ${bits}`;
-    }
+    case "set mark":
+      return formatSetMark(statement);
     case "set mark from":
       return `meta mark set ${formatExpression(statement.from)}`;
     case "set priority from":
@@ -87,11 +85,17 @@ function formatRewrite(statement: Rewrite, family: TableFamily): string {
       return "meta priority set none";
     case "set label":
       return `ct label set ${statement.bit}`;
+    case "set trace":
+      return "meta nftrace set 1";
     case "set address": {
       const { field, value } = statement;
       return `${field} set ${typeof value === "string" ? value : formatAddress(value)}`;
     }
   }
+}
+
+function formatSetMark({ operation, bits }: Extract<Rewrite, { readonly kind: "set mark" }>): string {
+  return `meta mark set meta mark ${operation === "or" ? "|" : "&"} ${dataTypes.mark.text(bits)}`;
 }
 
 function formatLimit({ rate, unit, burst, isOver }: RateLimit): string {

@@ -76,7 +76,7 @@ function formatElements(where: string, change: Extract<Change, { readonly elemen
 function tableHead({ comment, isOwned }: Omit<Table, "sets" | "chains">): readonly string[] {
   return [
     ...(comment === undefined ? [] : [`comment "${checkComment(comment)}"`]),
-    ...(isOwned === true ? ["flags owner,persist"] : []),
+    ...(isOwned === true ? ["flags owner,persist"] : isOwned === "until closed" ? ["flags owner"] : []),
   ];
 }
 

@@ -56,6 +56,7 @@ const unexpected = (): never => assert.fail("the test did not expect this access
 export function nodeOf(has: Partial<NodeMachine>, sleep: NodeAccess["sleep"] = unexpected): NodeAccess {
   const machine: NodeMachine = {
     readFacts: unexpected,
+    probe: unexpected,
     readInventory: unexpected,
     readPods: unexpected,
     visitConnections: unexpected,

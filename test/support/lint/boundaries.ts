@@ -47,14 +47,14 @@ export const BOUNDARIES: readonly Boundary[] = [
   {
     except: [
       "test/",
-      "cli/node/machine/legacy_rules.ts",
       "cli/node/machine/plugin_version.ts",
+      "cli/node/machine/probe/probe_pods.ts",
       "cli/input/programs/system_programs.ts",
     ],
     forbids: ["child_process"],
     instead:
       "speak to the kernel by netlink (kernel/netlink/, kernel/route/); only test/ starts programs, the doctor asks the " +
-      "plugin for its version and iptables-legacy for its rules, and the command line runs the user's kustomize and helm",
+      "plugin for its version and for probe pods, and the command line runs the user's kustomize and helm",
   },
   {
     // The unit tests of kernel/ip/ hold our parser against it; the evaluator of Services takes its classes of addresses.

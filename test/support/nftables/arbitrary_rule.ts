@@ -240,6 +240,7 @@ function actions(family: TableFamily): fc.Arbitrary<Statement> {
   const simple = fc.constantFrom<Statement>({ kind: "counter" });
   const tracked = fc.oneof(
     fc.nat(127).map((bit): Statement => ({ kind: "set label", bit })),
+    fc.constant<Statement>({ kind: "set trace" }),
     fc.constant<Statement>({ kind: "notrack" }),
   );
   return family === "bridge" ? fc.oneof(limit, log, setMark, simple) : fc.oneof(limit, log, setMark, simple, tracked);

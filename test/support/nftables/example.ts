@@ -170,6 +170,7 @@ function everyMatch(): readonly Rule[] {
     rule(equals("ct label", 100), accept),
     rule(not(equals("ct label", 3)), accept),
     rule({ kind: "set label", bit: 100 }, accept),
+    rule({ kind: "set trace" }),
     rule(anyFlag("ct state", "established", "new"), accept),
     rule(not(anyFlag("ct state", "invalid")), accept),
     rule(equals("ct direction", "reply"), counter, drop),

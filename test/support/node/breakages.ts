@@ -92,7 +92,7 @@ export const BREAKAGES: readonly Breakage[] = [
     "foreign-drops",
     "ip filter",
     "chain FORWARD { type filter hook forward priority 0; policy drop; }",
-    /Docker/,
+    /ip filter FORWARD \(hook forward, priority 0, policy drop, 0 rules\)/,
   ),
   foreignTable("kube-proxy", "ip nat", "chain KUBE-SERVICES { }", /ip nat/),
   foreignTable("kube-proxy", "ip6 kube-proxy", "", /ip6 kube-proxy/),

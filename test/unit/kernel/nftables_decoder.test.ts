@@ -5,6 +5,7 @@ import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { type Change, requestsOf, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { generationLayout, Message, nftablesRequest } from "../../../kernel/nftables/encode/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
+import { parseTrace } from "../../../kernel/nftables/decode/trace.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { readElements } from "../../../kernel/nftables/decode/element_list.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
@@ -55,6 +56,7 @@ function tableFrom(body: Uint8Array): unknown {
 const decoders = {
   notification: (body: Uint8Array) => parseNotification({ type: messageType(Subsystem.NFTABLES, 6), body }),
   generation: (body: Uint8Array) => parseNotification({ type: messageType(Subsystem.NFTABLES, 15), body }),
+  trace: (body: Uint8Array) => parseTrace({ type: messageType(Subsystem.NFTABLES, 17), body }),
   comment: (body: Uint8Array) => commentOf(body),
   table: tableFrom,
   ...Object.fromEntries(

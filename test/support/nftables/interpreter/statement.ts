@@ -18,11 +18,12 @@ const leave: Effect = { kind: "break" };
 export function carryOut(scope: Scope, statement: Statement): Effect {
   switch (statement.kind) {
     case "match":
-      return isMatched(scope, statement) ? next : leave;
+      return nextIf(isMatched(scope, statement));
     case "limit":
       return statement.isOver ? leave : next;
     case "counter":
     case "log":
+    case "set trace":
       return next;
     case "verdict":
     case "vmap":
@@ -33,8 +34,12 @@ export function carryOut(scope: Scope, statement: Statement): Effect {
     case "masquerade":
       return decide(scope, statement);
     default:
-      return isNoted(scope, statement) ? next : leave;
+      return nextIf(isNoted(scope, statement));
   }
+}
+
+function nextIf(holds: boolean): Effect {
+  return holds ? next : leave;
 }
 
 function decide(

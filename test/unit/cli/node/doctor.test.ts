@@ -9,8 +9,8 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
-import { FOREIGN_DROP_CASES, foreignForward } from "../../../support/node/foreign_drop_cases.ts";
 import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
+import { PROBE_CASES } from "../../../support/node/probe_cases.ts";
 import { ROUTE_CASES } from "../../../support/node/route_cases.ts";
 import { NODE_STATE_CASES } from "../../../support/node_state/doctor_cases.ts";
 
@@ -19,10 +19,7 @@ const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [
 const LINKS = seen(HEALTHY.links) ?? [];
 const RECORDS = seen(HEALTHY.records) ?? { records: [], unreadable: [] };
 
-const LEGACY_UNREAD = {
-  legacyTables: ["ip filter"],
-  legacyRules: { unseen: "iptables-legacy-save is not there: install it, or run the doctor where it is" },
-};
+const LEGACY = { legacyTables: ["ip filter"] };
 
 function settings(...changed: readonly (readonly [string, string])[]): Partial<NodeFacts> {
   return { settings: new Map([...HEALTHY.settings, ...changed]) };
@@ -32,9 +29,15 @@ function ruleset(changes: Partial<RulesetOverview>): Partial<NodeFacts> {
   return { ruleset: { value: { ...RULESET, ...changes } } };
 }
 
-function foreignChain(type: string, hook: string, priority: number, policy: "accept" | "drop" = "accept") {
+function foreignChain(
+  type: string,
+  hook: string,
+  priority: number,
+  policy: "accept" | "drop" = "accept",
+  dropping = 0,
+) {
   const base = { type, hook, priority, policy } as const;
-  return ruleset({ chains: [...RULESET.chains, { family: "ip", table: "filter", name: "FORWARD", base }] });
+  return ruleset({ chains: [...RULESET.chains, { family: "ip", table: "filter", name: "FORWARD", dropping, base }] });
 }
 
 function links(...added: Parameters<typeof link>[]): Partial<NodeFacts> {
@@ -133,9 +136,16 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
     /is not ours: its comment is "mine"/,
   ],
   ["tables", ruleset({ chains: RULESET.chains.slice(1) }), "error", /does not hook into/],
-  ...FOREIGN_DROP_CASES,
+  [
+    "foreign-drops",
+    foreignChain("filter", "forward", 0, "drop"),
+    "info",
+    /ip filter FORWARD \(hook forward, priority 0, policy drop, 0 rules\)/,
+  ],
+  ["foreign-drops", foreignChain("filter", "input", 0, "accept", 1), "info", /policy accept, 1 rule\)/],
+  ...PROBE_CASES,
   ...ROUTE_CASES,
-  ["foreign-drops", LEGACY_UNREAD, "info", /iptables-legacy has the table ip filter/],
+  ["foreign-drops", LEGACY, "info", /iptables-legacy has the table ip filter/],
   ["kube-proxy", links([9, "kube-ipvs0"]), "warning", /kube-ipvs0/],
   ["priorities", foreignChain("nat", "prerouting", -101), "warning", /at -101, before Services at -100/],
   [
@@ -282,8 +292,8 @@ describe("cli/node: doctor", () => {
 
   const BROKEN = nodeFacts({
     ...settings(["net/ipv4/ip_forward", "0"]),
-    ...foreignForward("drop", []),
-    ...LEGACY_UNREAD,
+    ...foreignChain("filter", "forward", 0, "drop"),
+    ...LEGACY,
     records: { unseen: "cannot list /run/drawbridge/attachments: permission denied (EACCES); run as root" },
   });
 
@@ -345,10 +355,26 @@ describe("cli/node: doctor", () => {
     );
   });
 
+  it("DOCTOR-17: only --probe attaches pods; a probe that is not possible is reported, and the exit code is 3", async () => {
+    assert.equal((await doctor(HEALTHY, "--only", "probe")).code, 2);
+    const probes: unknown[] = [];
+    const probe = (facts: NodeFacts) => {
+      probes.push(facts);
+      return Promise.resolve({ unseen: "run it on the node itself, not in a container" });
+    };
+    const node = nodeOf({ readFacts: () => HEALTHY, probe });
+    assert.equal((await runOnNode(["node", "doctor"], node)).code, 0);
+    assert.deepEqual(probes, []);
+    const { code, out } = await runOnNode(["node", "doctor", "--probe"], node);
+    assert.equal(code, 3);
+    assert.match(out, /^not checked: probe: run it on the node itself/m);
+    assert.deepEqual(probes, [HEALTHY]);
+  });
+
   it("DOCTOR-06: exit codes are 0 for no findings or only info, 3 where nothing could be read, 2 for an unknown check", async () => {
     const codeOf = async (facts: NodeFacts, ...args: readonly string[]) => (await doctor(facts, ...args)).code;
     assert.equal(await codeOf(HEALTHY), 0);
-    assert.equal(await codeOf(nodeFacts(LEGACY_UNREAD)), 0);
+    assert.equal(await codeOf(nodeFacts(LEGACY)), 0);
     assert.equal(await codeOf(BROKEN, "--only", "attachments"), 3);
     assert.equal(await codeOf(BROKEN, "--only", "clock,ipv6"), 0);
     assert.equal(await codeOf(BROKEN, "--only", "fowarding"), 2);
