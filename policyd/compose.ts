@@ -54,6 +54,7 @@ import { openRoutes } from "./routes/open.ts";
 import { prepareStaticRules } from "./ruleset/desired/static_rules.ts";
 import { Ruleset } from "./ruleset/ruleset.ts";
 import { RulesetWatch } from "./ruleset/ruleset_watch.ts";
+import { UnheardCommits } from "./ruleset/unheard_commits.ts";
 import { withVersion } from "./ruleset/schema.ts";
 import { openServices } from "./services/open.ts";
 import { serveSocket } from "./socket/server.ts";
@@ -131,7 +132,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
   const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
-  const observedKernel = observed(kernel, metrics.counters, metrics.policyCounters);
+  const unheard = new UnheardCommits(kernel);
+  const observedKernel = observed(kernel, unheard, metrics.counters, metrics.policyCounters);
   const ruleset = new Ruleset({ kernel: observedKernel, clock, logger, tables, minSyncPeriod, syncPeriod });
   ruleset.follow(() => metrics.counters.rulesInForce());
   ruleset.follow(() => metrics.firstSync.rulesInForce());
@@ -188,9 +190,11 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     refusal: () => takeOver?.refusal,
     follower: policies.follower,
   });
+  const watch = new RulesetWatch({ ruleset, clock, logger, portId });
+  unheard.watch = watch;
   const startup = new Startup({
     ruleset,
-    watch: new RulesetWatch({ ruleset, clock, logger, portId }),
+    watch,
     startEvents: () => {
       const events = startNotificationThread({ calls: syscalls });
       for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);

@@ -17,6 +17,8 @@ export interface NotificationListener {
 export interface Subscription {
   /** Ends the subscription: nothing is reported after this call. */
   close(): void;
+  /** Carries out an action. Nothing that happens meanwhile is reported, and nothing about it takes memory. */
+  deafFor(action: () => void): void;
 }
 
 /** The kernel's notifications. */

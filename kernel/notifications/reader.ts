@@ -62,6 +62,17 @@ export class NotificationReader {
     }
   }
 
+  /** Carries out an action of which a source is not notified. */
+  deafFor(id: number, action: () => void): void {
+    const source = this.#sources.get(id);
+    source?.socket.leave(source.plan);
+    try {
+      action();
+    } finally {
+      if (source !== undefined) this.#orFail(id, () => source.socket.join(source.plan));
+    }
+  }
+
   /** @returns false after a stop command */
   #obey(commands: readonly Command[]): boolean {
     for (const command of commands) {

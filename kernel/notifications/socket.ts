@@ -15,6 +15,7 @@ const SOL_SOCKET = 1;
 const SO_RCVBUFFORCE = 33;
 const SOL_NETLINK = 270;
 const NETLINK_ADD_MEMBERSHIP = 1;
+const NETLINK_DROP_MEMBERSHIP = 2;
 const NETLINK_CAP_ACK = 10;
 const MSG_TRUNC = 0x20;
 const SOCKADDR_SIZE = 12;
@@ -68,11 +69,21 @@ export class NotificationSocket {
     const address = new Uint8Array(SOCKADDR_SIZE);
     new DataView(address.buffer).setUint16(0, AF_NETLINK, littleEndian);
     check(this.#calls.bind(this.fd, address), "bind netlink event socket");
-    for (const group of plan.groups) {
-      const joined = this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, int(group));
-      check(joined, `join netlink group ${group} of protocol ${plan.protocol}`);
-    }
+    this.join(plan);
     for (const [i, message] of plan.requests.entries()) this.#carryOut(message, i + 1);
+  }
+
+  /** Joins the groups of the plan. @throws SyscallError when the kernel refuses one */
+  join({ groups, protocol }: SourcePlan): void {
+    for (const group of groups) {
+      const joined = this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, int(group));
+      check(joined, `join netlink group ${group} of protocol ${protocol}`);
+    }
+  }
+
+  /** Leaves them. Received datagrams remain. */
+  leave({ groups }: SourcePlan): void {
+    for (const group of groups) this.#calls.setsockopt(this.fd, SOL_NETLINK, NETLINK_DROP_MEMBERSHIP, int(group));
   }
 
   /**

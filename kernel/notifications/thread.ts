@@ -44,6 +44,7 @@ interface Subscriber {
 class NotificationThread implements KernelNotifications {
   readonly #calls: NotificationThreadOptions["calls"];
   readonly #wakeFd: number;
+  readonly #reader: NotificationReader;
   readonly #ended: Promise<void>;
   readonly #subscribers = new Map<number, Subscriber>();
   #commands: Command[] = [];
@@ -54,7 +55,7 @@ class NotificationThread implements KernelNotifications {
     this.#calls = calls;
     this.#wakeFd = check(calls.eventfd(0, DescriptorFlag.NONBLOCK | DescriptorFlag.CLOEXEC), "eventfd");
     const place = namespacePath === undefined ? undefined : new Place(calls, namespacePath);
-    const reader = new NotificationReader({
+    this.#reader = new NotificationReader({
       calls,
       wakeFd: this.#wakeFd,
       takeCommands: () => this.#commands.splice(0),
@@ -63,7 +64,7 @@ class NotificationThread implements KernelNotifications {
     });
     // A process that ends without `stop` would wait for the polling thread.
     process.once("exit", this.#wake);
-    this.#ended = this.#run(reader, place);
+    this.#ended = this.#run(place);
   }
 
   async subscribe(source: NotificationSource, listener: NotificationListener): Promise<Subscription> {
@@ -77,6 +78,7 @@ class NotificationThread implements KernelNotifications {
       close: () => {
         if (this.#subscribers.delete(id)) this.#command({ kind: "close", id });
       },
+      deafFor: (action) => this.#reader.deafFor(id, action),
     };
   }
 
@@ -86,9 +88,9 @@ class NotificationThread implements KernelNotifications {
     await this.#ended;
   }
 
-  async #run(reader: NotificationReader, place: Place | undefined): Promise<void> {
+  async #run(place: Place | undefined): Promise<void> {
     try {
-      await reader.run();
+      await this.#reader.run();
     } catch (error) {
       this.#endAll(error instanceof Error ? error : new Error(String(error)));
     } finally {

@@ -51,6 +51,12 @@ export class RenewedSubscription {
     }
   }
 
+  /** As {@link Subscription.deafFor}, if there is a subscription. */
+  deafFor(action: () => void): void {
+    if (this.#subscription === undefined) action();
+    else this.#subscription.deafFor(action);
+  }
+
   stop(): void {
     this.#isStopped = true;
     this.#subscription?.close();

@@ -56,6 +56,16 @@ export class RulesetWatch {
     await this.#subscription.start(events);
   }
 
+  /** Carries out an action that commits, without a notification of it. */
+  deafFor(action: () => void): void {
+    this.#subscription.deafFor(action);
+  }
+
+  /** Has all tables checked, since another program may have changed them. */
+  lookAtAll(): void {
+    this.#look(undefined);
+  }
+
   stop(): void {
     this.#subscription.stop();
     this.#pending?.();

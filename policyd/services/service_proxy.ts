@@ -1,4 +1,7 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
+import { SERVICE_ELEMENTS } from "../bounds.ts";
+import { Budget, type BudgetBounds } from "../lib/budget.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
@@ -7,7 +10,7 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
 import type { ObjectChange } from "../../objects/model.ts";
 import { usedTimeout } from "../../objects/timeout_choice.ts";
-import { TimeoutClasses } from "./affinity/timeout_numbers.ts";
+import { type AffinityTimeout, TimeoutClasses } from "./affinity/timeout_numbers.ts";
 import { ProtectionFollower } from "./protection_follower.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { FrontendHolders } from "./elements/arbitration.ts";
@@ -31,6 +34,8 @@ export interface ServiceProxyParts {
   readonly protection?: ProtectedSocketIndex;
   readonly followers?: readonly ServiceFollower[];
   readonly observers?: readonly ServiceObserver[];
+  /** The bounds of the elements of Services; absent for the usual ones. */
+  readonly bounds?: BudgetBounds;
 }
 
 /**
@@ -48,10 +53,14 @@ export class ServiceProxy implements ObjectConsumer {
   #release: Cancel | undefined;
   readonly #protection: ProtectionFollower;
   readonly #problems = new Map<string, readonly string[]>();
+  readonly #budget: Budget;
+  /** The number of elements of each Service. */
+  readonly #sizes = new Map<string, number>();
 
   constructor(parts: ServiceProxyParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
+    this.#budget = new Budget(parts.bounds ?? SERVICE_ELEMENTS);
     this.#index = new ServiceIndex(parts.nodeName);
     this.#protection = new ProtectionFollower(parts.protection);
     parts.protection?.follow(() => this.apply([]));
@@ -132,6 +141,7 @@ export class ServiceProxy implements ObjectConsumer {
     const { ruleset } = this.#parts;
     const service = this.#index.service(key);
     this.#problems.delete(key);
+    this.#setSize(key, 0);
     const slices = service === undefined ? [] : this.#index.slicesOf(key);
     const served = service === undefined ? undefined : { service, slices, context, holders: this.#holders };
     for (const follower of this.#followers) follower.replace(key, served);
@@ -142,8 +152,11 @@ export class ServiceProxy implements ObjectConsumer {
       this.#setRestricted(key, false);
       return ruleset.claim(ownerOf(key), []);
     }
-    const compiled = compileService(service, slices, context, this.#holders, (seconds) => this.#timeouts.of(seconds));
+    const timeoutOf = (seconds: number | undefined): AffinityTimeout => this.#timeouts.of(seconds);
+    const roomy = { ...context, room: this.#budget.roomOf(namespaceOf(key)) };
+    const compiled = compileService(service, slices, roomy, this.#holders, timeoutOf);
     const { claims, problems, ignoredEndpoints } = compiled;
+    this.#setSize(key, claims.length);
     for (const observer of observers) observer.compiled(service, compiled);
     this.#protection.compiled(service, compiled.refused);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
@@ -155,6 +168,12 @@ export class ServiceProxy implements ObjectConsumer {
         ? []
         : [`Service ${key}: ${ignoredEndpoints.length} endpoints with addresses that no machine can have`];
     if (problems.length + ignored.length > 0) this.#problems.set(key, [...problems, ...ignored]);
+  }
+
+  #setSize(key: string, size: number): void {
+    this.#budget.change(namespaceOf(key), size - (this.#sizes.get(key) ?? 0));
+    if (size === 0) this.#sizes.delete(key);
+    else this.#sizes.set(key, size);
   }
 
   /** Provides the hooks that check sources while any Service has ranges of allowed sources. */

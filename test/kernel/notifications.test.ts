@@ -132,6 +132,21 @@ describe("kernel/notifications", () => {
     assert.equal(links.reported.length, reported);
   });
 
+  it("DP-21: the kernel reports no commit for whose time a subscription is deaf, and those after it", async () => {
+    const rules = new EventRecorder();
+    const subscription = await startIn(pair.near).subscribe({ kind: "nftables" }, rules);
+    const add = (name: string): string => pair.near.exec("nft", ["add", "table", "inet", name]);
+    subscription.deafFor(() => add("unheard"));
+    add("heard");
+    const newTable = messageType(Subsystem.NFTABLES, 0);
+    await rules.until(() => rules.messages.some(({ type }) => type === newTable));
+    const names = rules.messages.flatMap((message) => {
+      const read = parseNotification(message);
+      return read?.kind === "change" ? [read.table.name] : [];
+    });
+    assert.deepEqual([names, rules.overruns], [["heard"], 0]);
+  });
+
   it("a slow listener gets an overrun, and after it only later events", async () => {
     const recorder = new EventRecorder();
     const rename = (alias: string): Request => changeLink({ name: "cable" }, { alias });

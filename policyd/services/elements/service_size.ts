@@ -29,18 +29,22 @@ export interface ServedPart {
 
 /**
  * Returns the part of a Service that is served, at a cost that only depends on its ports: all of it, or if that exceeds
- * {@link MOST_FRONTENDS}, its own addresses, or if these exceed it too, nothing.
+ * {@link MOST_FRONTENDS} or the room that its namespace has, its own addresses, or if these exceed it too, nothing.
  */
 export function servedPart(service: Service, context: CompileContext): ServedPart {
   const count = frontendCount(service, context);
-  if (count <= MOST_FRONTENDS) return { service, problems: NONE };
-  const what = "pairs of a port and an address, source ranges counted";
-  return cut(service, ownCount(service) <= MOST_FRONTENDS, `${count} ${what}; expected at most ${MOST_FRONTENDS}`);
+  const most = Math.min(MOST_FRONTENDS, context.room ?? MOST_FRONTENDS);
+  if (count <= most) return { service, problems: NONE };
+  const what = `${count} pairs of a port and an address, source ranges counted`;
+  const why =
+    count > MOST_FRONTENDS ? `; expected at most ${MOST_FRONTENDS}` : ", for which its namespace has no room on a node";
+  return cut(service, ownCount(service) <= most, `${what}${why}`);
 }
 
 /**
  * Returns the same for a Service with its endpoints, whose frontends and endpoints may form at most
- * {@link MOST_DESTINATIONS} pairs.
+ * {@link MOST_DESTINATIONS} pairs. Of a Service with more pairs than its namespace has room for, some endpoints are
+ * used, at least one of each port: it goes on if it grows a little where others have used up the pool.
  *
  * @param slices those of the Service; others are ignored
  * @returns also the ports of its slices
@@ -51,9 +55,32 @@ export function servedWith(
   context: CompileContext,
 ): ServedPart & { readonly ports: SlicePorts } {
   const { service: reachable, problems } = servedPart(whole, context);
-  const ports = slicePorts(slices, whole);
-  const { service, problems: more } = withinDestinations(reachable, ports, context);
-  return { service, ports, problems: [...problems, ...more] };
+  const all = slicePorts(slices, whole);
+  const { service, problems: more } = withinDestinations(reachable, all, context);
+  const { ports, problems: ofRoom } = withinRoom(service, all, context);
+  return { service, ports, problems: [...problems, ...more, ...ofRoom] };
+}
+
+function withinRoom(
+  service: Service,
+  ports: SlicePorts,
+  context: CompileContext,
+): { readonly ports: SlicePorts; readonly problems: readonly string[] } {
+  const { room = Number.POSITIVE_INFINITY } = context;
+  if (roughCount(service, ports) <= room) return { ports, problems: NONE };
+  const count = destinationCount(service, ports, context);
+  if (count <= room) return { ports, problems: NONE };
+  const fewer = [...ports].map(([name, lists]) => {
+    let passed = 0;
+    const some = lists.map((one) => {
+      const first = Math.ceil((passed * room) / count);
+      passed += one.endpoints.length;
+      return { ...one, endpoints: one.endpoints.slice(0, Math.ceil((passed * room) / count) - first) };
+    });
+    return [name, some] as const;
+  });
+  const why = "pairs of a frontend and an endpoint, for which its namespace has no room on a node";
+  return { ports: new Map(fewer), problems: [`Service ${service.key}: ${count} ${why}: only some endpoints are used`] };
 }
 
 function withinDestinations(service: Service, ports: SlicePorts, context: CompileContext): ServedPart {

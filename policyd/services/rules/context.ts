@@ -24,6 +24,8 @@ export interface CompileContext {
   readonly refuseExternalIps: boolean;
   /** Decides which frontends no Service gets; without it every Service gets what it claims. */
   readonly protection?: FrontendRefusals;
+  /** The number of elements for which the Service's namespace has room; without it there is room for all. */
+  readonly room?: number;
 }
 
 /** The addresses that serve NodePorts; none means all. "primary": {@link CompileContext.primaryAddresses}. */

@@ -26,7 +26,12 @@ export class FakeKernelNotifications implements KernelNotifications {
     if (this.#isStopped) throw new DrawbridgeError("ERR_SYSCALL", "subscribe to events: stopped");
     const key = { ...source };
     this.#open.set(key, listener);
-    return { close: () => void this.#open.delete(key) };
+    const deafFor = (action: () => void): void => {
+      this.#open.delete(key);
+      action();
+      this.#open.set(key, listener);
+    };
+    return { close: () => void this.#open.delete(key), deafFor };
   }
 
   async stop(): Promise<void> {

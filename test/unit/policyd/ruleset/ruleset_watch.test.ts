@@ -7,6 +7,7 @@ import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../../../policyd/ruleset/ruleset_watch.ts";
+import { UnheardCommits } from "../../../../policyd/ruleset/unheard_commits.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
@@ -61,6 +62,32 @@ describe("policyd/ruleset ruleset watch", () => {
     events.emit("nftables", reported({ kind: "delete table", table: bridge }));
     clock.pass(1000);
     assert.equal(kernel.table(inet), undefined);
+  });
+
+  it("DP-21: nobody listens to a large batch of our own, and if another program commits meanwhile, all tables are read", () => {
+    const unheard = new UnheardCommits(kernel);
+    unheard.watch = watch;
+    const batch = (count: number): readonly Change[] => {
+      const elements = Array.from({ length: count }, (_, key) => ({ key: [key] }));
+      return inet === undefined ? [] : [{ kind: "add elements", table: inet, set: { name: "a", key: [] }, elements }];
+    };
+    const listeners = (count: number, ...inside: (() => unknown)[]): number => {
+      let seen = -1;
+      unheard.around(batch(count), () => {
+        seen = events.sources.length;
+        for (const one of inside) one();
+      });
+      return seen;
+    };
+    const own = (): void => kernel.commit([{ kind: "add table", table: { family: "inet", name: "own" } }]);
+    const { pending } = clock;
+    assert.deepEqual([listeners(1000, own), listeners(1001, own)], [1, 0]);
+    assert.deepEqual([events.sources.length, clock.pending], [1, pending], "no check is due");
+    listeners(1001, harm, own);
+    clock.pass(20);
+    assert.ok(inet !== undefined && kernel.table(inet) !== undefined);
+    const refusal = (): never => assert.fail("refused");
+    assert.throws(() => listeners(1001, refusal), /refused/);
   });
 
   for (const [what, tell] of [

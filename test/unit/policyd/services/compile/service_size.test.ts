@@ -1,8 +1,9 @@
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
-import type { EndpointSlice, Service } from "../../../../../objects/model.ts";
+import type { EndpointSlice, ObjectChange, Service } from "../../../../../objects/model.ts";
 import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
@@ -196,5 +197,43 @@ describe("services/compile: Services of many ports and addresses", () => {
     );
     apply({ ports: 10, externalIps: 10 });
     assert.deepEqual(component.problems(), []);
+  });
+
+  it("SHARE-09: Services of one tenant stop at its room, another tenant has its share, and one that grows in a full pool uses some endpoints of each port", () => {
+    const sizes = new Map<string, number>();
+    const ruleset = {
+      claim: (owner: string, claims: readonly DesiredElement[]) => void sizes.set(owner, claims.length),
+      provide: () => {},
+      follow: () => {},
+      isReconciled: false,
+    };
+    const component = new ServiceProxy({
+      nodeName: "n1",
+      ruleset,
+      clock: new FakeClock(),
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      bounds: { share: 100, pool: 1000 },
+    });
+    const apply = (namespace: string, name: string, size: Size, endpoints: number): number => {
+      const parts = [service(size), sliceOf(service(size), endpoints)];
+      const clusterIps = [parseAddress(`10.96.${sizes.size}.1`)];
+      const changes = parts.map((part): ObjectChange => {
+        const own = part.kind === "Service" ? { name, clusterIps } : { serviceName: name };
+        const object = { ...part, namespace, key: `${namespace}/${name}`, ...own };
+        return { type: "set", kind: part.kind, key: object.key, object };
+      });
+      component.apply(changes);
+      return sizes.get(`Service ${namespace}/${name}`) ?? 0;
+    };
+    const most = numbered(8, (number) => apply("a", `s${number}`, { ports: 20 }, 10));
+    // Without the bounds 2,080; the Service that comes to the end has some elements beside those of its pairs.
+    assert.ok(most.reduce((sum, one) => sum + one) < 1200, String(most));
+    assert.match(component.problems().join(), /Service a\/s4: 200 pairs .* no room on a node: only some endpoints/);
+    assert.match(component.problems().join(), /Service a\/s7: 20 pairs .* no room on a node: nothing of it is served/);
+    const own = apply("b", "web", { ports: 2 }, 10);
+    assert.ok(own > 20, String(own));
+    const grown = apply("b", "web", { ports: 2 }, 200);
+    assert.ok(grown >= own && grown < 200, String(grown));
   });
 });
