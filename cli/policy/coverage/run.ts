@@ -15,7 +15,7 @@ import { counted } from "../../output/text.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
-import { newPodsFor } from "../matrix/new_pods.ts";
+import { newPodsFor } from "../question_ends.ts";
 import { COVERAGE_FORMATS } from "./command.ts";
 import { type Coverage, coverageOf, DIRECTIONS } from "./coverage.ts";
 

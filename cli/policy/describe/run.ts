@@ -17,7 +17,7 @@ import { DIRECTIONS, policiesOf } from "../coverage/coverage.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
-import { newPodsFor } from "../matrix/new_pods.ts";
+import { newPodsFor } from "../question_ends.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
 
 const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, pods: v.string() });
