@@ -7,6 +7,8 @@ import { RenderedFiles, renderOptions } from "./input/programs/rendered_files.ts
 import { flowsCommand } from "./flows/command.ts";
 import type { Io, Run } from "./io.ts";
 import { nodeCommand } from "./node/command.ts";
+import { coverageCommand } from "./policy/coverage/command.ts";
+import { describeCommand } from "./policy/describe/command.ts";
 import { diffCommand } from "./policy/diff/command.ts";
 import { dryRunCommand } from "./policy/dry_run/command.ts";
 import { explainCommand } from "./policy/explain/command.ts";
@@ -48,6 +50,8 @@ export function createProgram(name: string, run: Run): Command {
   policy.addCommand(diffCommand(run));
   policy.addCommand(dryRunCommand(run));
   policy.addCommand(suggestCommand(run));
+  policy.addCommand(coverageCommand(run));
+  policy.addCommand(describeCommand(run));
   policy.addCommand(statusCommand(run));
   policy.addCommand(testCommand(run));
   program.addCommand(policy);

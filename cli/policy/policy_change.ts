@@ -9,12 +9,11 @@ import type {
   PodPeer,
   PolicyType,
 } from "../../objects/model.ts";
-import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
+import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { labelClasses } from "./label_classes.ts";
-import { namespacesOf } from "./matrix/new_pods.ts";
 
 type Policy = NetworkPolicy | ClusterNetworkPolicy;
 
@@ -258,4 +257,16 @@ function hasLabelsOf({ labels }: Pod, other: Pod | undefined): boolean {
 /** Returns the selectors without repetitions. */
 export function distinct(selectors: readonly LabelSelector[]): readonly LabelSelector[] {
   return [...new Map(selectors.map((one) => [JSON.stringify([one.matchLabels, one.matchExpressions]), one])).values()];
+}
+
+/** Returns the namespaces of all objects, with their labels. */
+export function namespacesOf(objects: readonly ClusterObject[]): ReadonlyMap<string, Labels> {
+  const found = new Map<string, Labels>();
+  for (const one of objects) {
+    if (one.kind === "Namespace") found.set(one.name, one.labels);
+    else if ((one.kind === "Pod" || one.kind === "NetworkPolicy") && !found.has(one.namespace)) {
+      found.set(one.namespace, nameLabel(one.namespace));
+    }
+  }
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -8,9 +8,8 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
 import type { ExplainContext } from "./explain/context.ts";
-import { namespacesOf } from "./matrix/new_pods.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
-import { PolicyChange } from "./policy_change.ts";
+import { namespacesOf, PolicyChange } from "./policy_change.ts";
 import { NO_STAND_INS, type StandIns, standInsFor } from "./stand_ins.ts";
 
 const ALL: LabelSelector = Object.freeze({ matchLabels: frozenLabels([]), matchExpressions: [] });
@@ -33,6 +32,33 @@ export function standInsForEnds(
   if (open.length === 0) return NO_STAND_INS;
   const others = objects.filter(({ kind }) => kind !== "NetworkPolicy" && kind !== "ClusterNetworkPolicy");
   return standInsFor(others, [...objects, ...open.map(asPolicy)], true);
+}
+
+/** Pods that do not exist, and that policies would tell apart from those that do. */
+export interface NewPods {
+  /** The pods, and the namespaces that they need. */
+  readonly objects: readonly ClusterObject[];
+  /** Their names for people, by key: `new pod in shop with app=web`. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Their labels with those of new namespaces, by key. */
+  readonly labels: ReadonlyMap<string, Labels>;
+  /** Whether they are all there. */
+  readonly isComplete: boolean;
+}
+
+/** Returns one stand-in for each class of pods of which no file has one, and for pods without labels. */
+export function newPodsFor(objects: readonly ClusterObject[]): NewPods {
+  const { objects: all, names, isComplete } = standInsForEnds(objects, [NEW_PODS], "");
+  const found = new Map<string, string>();
+  const kept = all.filter((one) => {
+    if (one.kind !== "Pod") return one.kind === "Namespace";
+    const { text = "", isMinor = false } = names.get(one.key) ?? {};
+    if ((isMinor && Object.keys(one.labels).length > 0) || [...found.values()].includes(text)) return false;
+    found.set(one.key, text);
+    return true;
+  });
+  const labels = new Map([...found.keys()].map((key) => [key, names.get(key)?.labels ?? {}]));
+  return { objects: kept, names: found, labels, isComplete };
 }
 
 /** Returns the ends of a question. @throws DrawbridgeError ERR_OBJECT for names that do not exist */

@@ -1,10 +1,9 @@
 import type { Family } from "../../kernel/ip/address.ts";
-import type { ClusterObject, Labels, LabelSelector, Node, Pod } from "../../objects/model.ts";
+import type { ClusterObject, Labels, LabelSelector, Namespace, Node, Pod } from "../../objects/model.ts";
 import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
 import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
 import { PlaceholderAddresses } from "../cluster/placeholder_addresses.ts";
 import { labelClasses } from "./label_classes.ts";
-import { labelsText, namespaceText, newNamespace, newPod } from "./matrix/new_pods.ts";
 import { distinct, type KnownPod, PolicyChange } from "./policy_change.ts";
 
 /** Pods, namespaces and nodes that no file has, and that policies would tell apart. */
@@ -30,8 +29,11 @@ export interface StandInName {
 
 export const NO_STAND_INS: StandIns = Object.freeze({ objects: [], names: new Map(), isComplete: true });
 
+/** Begins the name of a namespace that no file has. */
+export const NEW_NAMESPACE = "drawbridge-new-namespace-";
 const MOST_IN_NAMESPACE = 1000;
 const MOST = 2000;
+const MOST_WHOLE = 20_000;
 /** Two of each class, since a pod always reaches itself. */
 const TWO = [0, 1] as const;
 
@@ -52,14 +54,14 @@ export function standInsFor(
   const change = new PolicyChange(before, after);
   if (!change.isAny) return NO_STAND_INS;
   const ports = change.namedPorts();
-  const made = new Made(ports, change.families());
+  const made = new Made(ports, change.families(), isWhole ? MOST_WHOLE : MOST);
   for (const labels of made.some(change.otherNamespaces())) {
     const { [NAMESPACE_NAME]: name, ...others } = labels;
     const isNamed = change.namesNamespace(name ?? "");
     const text = namespaceText(isNamed ? labels : others);
     const selectors = distinct(change.inOther(labels).map(({ pods }) => pods));
     const place = { name: made.namespace(labels), text, labels: isNamed ? labels : others };
-    made.pods(place, labelClasses(selectors, MOST_IN_NAMESPACE), (one) => isCombined(selectors, one));
+    made.pods(place, labelClasses(selectors, MOST_IN_NAMESPACE), (one) => !isWhole && isCombined(selectors, one));
   }
   for (const name of change.namespaces) {
     const selections = change.inNamespace(name);
@@ -75,7 +77,8 @@ export function standInsFor(
       const there = thereAs(labels);
       return isWhole || (there.filter(hasPorts).length < TWO.length && there.every(({ isOnBoth }) => isOnBoth));
     });
-    const isMinor = (labels: Labels): boolean => thereAs(labels).length > 0 || isCombined(selectors, labels);
+    const isMinor = (labels: Labels): boolean =>
+      thereAs(labels).length > 0 || (!isWhole && isCombined(selectors, labels));
     made.pods({ name, text: name, labels: undefined }, classes, isMinor);
   }
   made.nodes(change.otherNodes());
@@ -98,21 +101,23 @@ class Made {
   readonly #addresses = new PlaceholderAddresses(new Set());
   readonly #objects: ClusterObject[] = [];
   readonly #names = new Map<string, StandInName>();
+  readonly #most: number;
   #isComplete = true;
 
-  constructor(ports: Pod["ports"], families: ReadonlySet<Family>) {
+  constructor(ports: Pod["ports"], families: ReadonlySet<Family>, most: number) {
+    this.#most = most;
     this.#ports = ports;
     this.#families = families;
   }
 
   /** Returns classes; none, and notes it, where they were too many. */
   some<T>(classes: readonly T[] | undefined): readonly T[] {
-    if (classes === undefined || this.#objects.length + classes.length > MOST) this.#isComplete = false;
+    if (classes === undefined || this.#objects.length + classes.length > this.#most) this.#isComplete = false;
     return this.#isComplete && classes !== undefined ? classes : [];
   }
 
   namespace(labels: Labels): string {
-    const name = `drawbridge-new-namespace-${this.#objects.length}`;
+    const name = `${NEW_NAMESPACE}${this.#objects.length}`;
     this.#objects.push(newNamespace(name, labels));
     return name;
   }
@@ -194,4 +199,47 @@ function rememberedByText(compute: (labels: Labels) => string): (labels: Labels)
 
 function isSamePort(a: Pod["ports"][number], b: Pod["ports"][number]): boolean {
   return a.name === b.name && a.protocol === b.protocol && a.port === b.port;
+}
+
+/** Returns a running pod without addresses. */
+function newPod(namespace: string, name: string, labels: Labels): Pod {
+  return {
+    kind: "Pod",
+    key: `${namespace}/${name}`,
+    name,
+    namespace,
+    uid: "",
+    staticUid: undefined,
+    labels: frozenLabels(Object.entries(labels)),
+    annotations: frozenLabels([]),
+    controller: undefined,
+    addresses: [],
+    nodeName: undefined,
+    hostNetwork: false,
+    phase: "Running",
+    isTerminating: false,
+    ports: [],
+  };
+}
+
+function newNamespace(name: string, labels: Labels): Namespace {
+  return {
+    kind: "Namespace",
+    key: name,
+    name,
+    uid: "",
+    labels: frozenLabels(Object.entries(labels)),
+    isTerminating: false,
+  };
+}
+
+function namespaceText(labels: Labels): string {
+  const text = labelsText(labels);
+  return text === "" ? "any other namespace" : `a namespace with ${text}`;
+}
+
+function labelsText(labels: Labels): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
 }

@@ -84,6 +84,7 @@ function withFewestLabels<T extends Change>(changes: readonly T[], standIns: Sta
   });
 }
 
-function isWithin(some: Labels, all: Labels): boolean {
+/** Returns whether all of some labels are among others. */
+export function isWithin(some: Labels, all: Labels): boolean {
   return Object.entries(some).every(([key, value]) => all[key] === value);
 }

@@ -1,30 +1,37 @@
+import { isWithin } from "../diff/told_changes.ts";
+import type { NewPods } from "../question_ends.ts";
+import { NEW_NAMESPACE } from "../stand_ins.ts";
 import type { MatrixEnd } from "./end.ts";
 import type { Matrix } from "./matrix.ts";
-import type { NewPods } from "./new_pods.ts";
 
-/** Returns a matrix without new pods whose labels change nothing compared with one without labels. */
-export function withoutRepeated(matrix: Matrix, { plain }: NewPods): Matrix {
+/**
+ * Returns a matrix without new pods that say nothing more: one with labels that is as an existing pod, or as a new pod
+ * with fewer labels in the same namespace, or in other new ones.
+ */
+export function withoutRepeated(matrix: Matrix, { labels }: NewPods): Matrix {
   const ends = [...new Set([...matrix.sources, ...matrix.destinations])];
-  const byKey = new Map(
-    ends.flatMap((end) => (end.kind === "new pod" ? end.pods.map(({ key }) => [key, end] as const) : [])),
-  );
-  const isRepeated = (end: MatrixEnd): boolean => {
-    const [pod] = end.pods;
-    const other = end.kind !== "new pod" || pod === undefined ? undefined : byKey.get(plain.get(pod.key) ?? "");
-    if (other === undefined) return false;
-    const areAlike = (pairs: readonly MatrixEnd[], between: (one: MatrixEnd, end: MatrixEnd) => unknown): boolean =>
-      pairs.every((one) => one.kind !== "pods" || between(one, end) === between(one, other));
-    const isSource = matrix.sources.includes(end);
-    const isDestination = matrix.destinations.includes(end);
-    return (
-      (!isSource || areAlike(matrix.destinations, (one, from) => matrix.between(from, one))) &&
-      (!isDestination || areAlike(matrix.sources, (one, to) => matrix.between(one, to)))
-    );
+  const { sources, destinations, between } = matrix;
+  const isAlike = (end: MatrixEnd, other: MatrixEnd): boolean =>
+    (!sources.includes(end) ||
+      destinations.every((to) => to.kind !== "pods" || between(end, to) === between(other, to))) &&
+    (!destinations.includes(end) ||
+      sources.every((from) => from.kind !== "pods" || between(from, end) === between(from, other)));
+  const isNewPlace = (end: MatrixEnd): boolean => end.pods.some(({ namespace }) => namespace.startsWith(NEW_NAMESPACE));
+  const isFewer = (one: MatrixEnd, than: MatrixEnd): boolean => {
+    const [[less], [more]] = [one.pods, than.pods];
+    if (one === than || less === undefined || more === undefined) return false;
+    if (one.kind === "pods") return true;
+    const isBeside = less.namespace === more.namespace || (isNewPlace(one) && isNewPlace(than));
+    return isBeside && isWithin(labels.get(less.key) ?? {}, labels.get(more.key) ?? {});
   };
-  const repeated = new Set(ends.filter(isRepeated));
+  const isRepeated = (end: MatrixEnd): boolean =>
+    end.kind === "new pod" &&
+    end.pods.some(({ key }) => Object.keys(labels.get(key) ?? {}).length > 0) &&
+    ends.some((other) => ["pods", "new pod"].includes(other.kind) && isFewer(other, end) && isAlike(end, other));
+  const kept = new Set(ends.filter((end) => !isRepeated(end)));
   return {
     ...matrix,
-    sources: matrix.sources.filter((end) => !repeated.has(end)),
-    destinations: matrix.destinations.filter((end) => !repeated.has(end)),
+    sources: sources.filter((end) => kept.has(end)),
+    destinations: destinations.filter((end) => kept.has(end)),
   };
 }

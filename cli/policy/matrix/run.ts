@@ -31,7 +31,7 @@ import { cellText } from "./cell.ts";
 import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
 import { matrixMarkdown } from "./markdown.ts";
-import { type NewPods, newPodsFor } from "./new_pods.ts";
+import { type NewPods, newPodsFor } from "../question_ends.ts";
 import { matrixPage } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixJson } from "./print.ts";
@@ -52,7 +52,7 @@ const optionsSchema = v.object({
 });
 
 const MOST_NAMED = 5;
-const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), plain: new Map(), omitted: 0 });
+const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), labels: new Map(), isComplete: true });
 
 /** Prints the matrix. @throws DrawbridgeError ERR_OBJECT for chosen pods that do not exist, and as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
@@ -107,7 +107,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   for (const doubt of found.doubts) io.err.write(`${printable(doubt)}\n`);
-  tellOmitted(io, young.omitted);
+  if (!young.isComplete) io.err.write("omitted: new pods, of which the policies tell too many kinds apart\n");
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;
@@ -137,10 +137,6 @@ function chosenEnd(
   const name = endNameOf(given.text, namespace);
   if (name.type === "outside") return "outside";
   return name.type === "new pods" ? "new pod" : chosenPods(pods, name, given);
-}
-
-function tellOmitted(io: Io, count: number): void {
-  if (count > 0) io.err.write(`omitted: ${count} more kinds of pods that policies speak of and that are not there\n`);
 }
 
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {

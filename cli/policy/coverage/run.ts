@@ -1,0 +1,76 @@
+import * as v from "valibot";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { Pod } from "../../../objects/model.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
+import { loadManifests } from "../../input/load.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
+import type { Io } from "../../io.ts";
+import { formatTable } from "../../output/table.ts";
+import { counted } from "../../output/text.ts";
+import { cellText } from "../matrix/cell.ts";
+import { formatList } from "../matrix/list.ts";
+import { matrixOf } from "../matrix/matrix.ts";
+import { newPodsFor } from "../question_ends.ts";
+import { COVERAGE_FORMATS } from "./command.ts";
+import { type Coverage, coverageOf, DIRECTIONS } from "./coverage.ts";
+
+const optionsSchema = v.object({
+  ...inputEntries,
+  ...configurationEntries,
+  ...shownEntries,
+  min: v.number(),
+  output: v.picklist(COVERAGE_FORMATS),
+});
+
+/**
+ * Prints the coverage.
+ *
+ * @throws DrawbridgeError as loadManifests, and ERR_INPUT without a pod that policies may select
+ */
+export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
+  const { min, output, config, ...input } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
+  const objects = (await loadManifests(io, input)).manifests.map(({ object }) => object);
+  const young = newPodsFor(objects);
+  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), policyOptions);
+  const isShown = shownBy(input);
+  const scope = { newPods: young.names, isShown: (pod: Pod) => !pod.hostNetwork && isShown(pod.namespace, pod.labels) };
+  const coverage = coverageOf(index, matrixOf(index, "workload", scope));
+  if (coverage.pods === 0) throw new DrawbridgeError("ERR_INPUT", "no pod that policies may select; expected some");
+  if (output === "json") io.out.write(`${JSON.stringify(coverage, null, 2)}\n`);
+  else {
+    io.out.write(`${lineText(coverage)}\n`);
+    if (output === "table") {
+      io.out.write(tableText(coverage, io.out.columns));
+      const list = matrixOf(index, "workload", { ...scope, from: "outside" });
+      const form = { columns: io.out.columns, hasDittoMarks: false, isAllowedOnly: true, first: "to" } as const;
+      io.out.write(`\n${formatList(list, cellText([]), { ...form, isOutsideOnly: true, isQuestion: false })}`);
+    }
+  }
+  return (coverage.selected.ingress * 100) / coverage.pods < min ? ExitCode.NO : ExitCode.YES;
+}
+
+/** Returns the numbers in one line, for CI. */
+function lineText({ pods, selected, namespaces, outside }: Coverage): string {
+  const closed = (direction: Direction): number => namespaces.filter((one) => one[direction]).length;
+  const parts = DIRECTIONS.flatMap((direction) => [
+    `${direction} ${selected[direction]}/${pods} pods (${Math.floor((selected[direction] * 100) / pods)}%)`,
+    `${closed(direction)}/${namespaces.length} namespaces closed by default`,
+  ]);
+  const reached = counted(new Set(outside.map(({ to }) => to)).size, "workload");
+  return `coverage: ${parts.join(", ")}; the outside reaches ${reached}`;
+}
+
+function tableText({ unselected, namespaces }: Coverage, columns: number): string {
+  const open = namespaces.map((one) => [one.name, DIRECTIONS.filter((direction) => !one[direction]).join(", ")]);
+  const tables = [
+    [["no policy selects", "for"], unselected.map(({ name, directions }) => [name, directions.join(", ")])],
+    [["open by default", "for"], open.filter(([, directions]) => directions !== "")],
+  ] as const;
+  return tables.map(([head, rows]) => (rows.length === 0 ? "" : `\n${formatTable(head, rows, columns)}`)).join("");
+}

@@ -1,0 +1,65 @@
+import * as v from "valibot";
+import type { Pod } from "../../../objects/model.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { chosenPods } from "../../cluster/chosen_pods.ts";
+import { endNameOf } from "../../cluster/end_name.ts";
+import { groupName } from "../../cluster/group.ts";
+import { storeOf } from "../../cluster/policy_objects.ts";
+import { ExitCode } from "../../exit_code.ts";
+import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
+import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
+import { loadManifests, namespaceFor } from "../../input/load.ts";
+import { locationText } from "../../input/place.ts";
+import type { Io } from "../../io.ts";
+import { foldLine } from "../../output/fold.ts";
+import { DIRECTIONS, policiesOf } from "../coverage/coverage.ts";
+import { cellText } from "../matrix/cell.ts";
+import { formatList } from "../matrix/list.ts";
+import { matrixOf } from "../matrix/matrix.ts";
+import { newPodsFor } from "../question_ends.ts";
+import { withoutRepeated } from "../matrix/repeated.ts";
+
+const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, pods: v.string() });
+
+/** Prints the sentences. @throws DrawbridgeError as loadManifests and chosenPods */
+export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
+  const { pods: text, config, ...input } = v.parse(optionsSchema, options);
+  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
+  const { manifests } = await loadManifests(io, input);
+  const objects = manifests.map(({ object }) => object);
+  const running = objects.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
+  const name = endNameOf(text, await namespaceFor(io, input, input.cluster));
+  const isChosen = chosenPods(running, name, { text, option: "policy describe" });
+  const young = newPodsFor(objects);
+  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), policyOptions);
+  const places = new Map(
+    manifests.map(({ object, file, line }) => [`${object.kind} ${object.key}`, locationText(file, line)]),
+  );
+  for (const [workload, pods] of Map.groupBy(running.filter(isChosen), (pod) => groupName(pod, "workload"))) {
+    for (const direction of DIRECTIONS) {
+      const policies = [...new Set(pods.flatMap((pod) => policiesOf(index, pod, direction)))];
+      const some = pods.some((pod) => policiesOf(index, pod, direction).length === 0) ? "some pods of " : "";
+      const names = policies.map((one) => `${one} (${places.get(one) ?? ""})`).join(", ");
+      const what = direction === "ingress" ? "who reaches it" : "whom it reaches";
+      const sentence =
+        policies.length === 0
+          ? `No policy selects ${workload} for ${direction}: only the policies of others decide ${what}.`
+          : `For ${direction}, ${some}${workload} ${pods.length > 1 ? "are" : "is"} selected by ${names}.`;
+      io.out.write(foldLine(sentence, io.out.columns));
+      const chosen = (pod: Pod): boolean => pods.some(({ key }) => key === pod.key);
+      const scope = direction === "ingress" ? { to: chosen } : { from: chosen };
+      const matrix = withoutRepeated(matrixOf(index, "workload", { ...scope, newPods: young.names }), young);
+      const form = {
+        columns: io.out.columns,
+        hasDittoMarks: false,
+        isAllowedOnly: false,
+        isOutsideOnly: false,
+      } as const;
+      io.out.write(
+        formatList(matrix, cellText([]), { ...form, first: direction === "ingress" ? "to" : "from", isQuestion: true }),
+      );
+    }
+  }
+  return ExitCode.YES;
+}

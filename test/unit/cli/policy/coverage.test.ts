@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
+import { fixtureFiles } from "../../../support/cli/golden.ts";
+
+const pod = (namespace: string, name: string, more = ""): string =>
+  `---\napiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: ${namespace}, labels: { app: ${name} } }\nspec: { containers: [{ name: c }]${more} }\n`;
+const policy = (namespace: string, spec: string): string =>
+  `---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: ${namespace} }\nspec: ${spec}\n`;
+const clusterPolicy = (subject: string): string =>
+  `---\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: { name: c }\nspec: { tier: Baseline, priority: 1, subject: ${subject}, ingress: [{ action: Deny, from: [{ namespaces: {} }] }] }\n`;
+const PODS = pod("shop", "db") + pod("shop", "web") + pod("open", "job") + pod("open", "agent", ", hostNetwork: true");
+
+interface Report {
+  readonly pods: number;
+  readonly selected: { readonly ingress: number; readonly egress: number };
+  readonly unselected: readonly { readonly name: string; readonly directions: readonly string[] }[];
+  readonly namespaces: readonly { readonly name: string; readonly ingress: boolean; readonly egress: boolean }[];
+  readonly outside: readonly { readonly from: string; readonly to: string; readonly connections: readonly string[] }[];
+}
+
+const cover = (text: string, ...args: readonly string[]): Promise<Outcome> =>
+  runCli(["policy", "coverage", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": text }));
+const report = async (text: string, ...args: readonly string[]): Promise<Report> =>
+  JSON.parse((await cover(text, "-o", "json", ...args)).out) as Report;
+
+describe("policy coverage and policy describe", () => {
+  it("COVER-01: pods that no policy selects, namespaces that are open by default and what the outside reaches are listed", async () => {
+    const { pods, selected, unselected, namespaces, outside } = await report(
+      PODS +
+        policy(
+          "shop",
+          "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: 80 }] }] }",
+        ),
+    );
+    assert.deepEqual([pods, selected], [3, { ingress: 1, egress: 0 }]);
+    assert.deepEqual(
+      unselected.map(({ name, directions }) => `${name} ${directions.join("+")}`),
+      ["open/job ingress+egress", "shop/db egress", "shop/web ingress+egress"],
+    );
+    assert.deepEqual(namespaces, [
+      { name: "open", ingress: false, egress: false },
+      { name: "shop", ingress: false, egress: false },
+    ]);
+    const reached = outside.map(({ from, to, connections }) => `${from} > ${to} ${connections.join()}`);
+    assert.ok(
+      reached.includes("outside 192.0.2.0/24 > shop/db 80/TCP") && reached.includes("outside ::/0 > open/job all"),
+    );
+    assert.ok(
+      !reached.some(
+        (one) => one.includes("agent") || one.startsWith("outside 0.0.0.0/0 except 192.0.2.0/24 > shop/db"),
+      ),
+    );
+  });
+
+  it("COVER-01: a namespace is closed by default where a pod to come is isolated, or nobody new reaches it", async () => {
+    for (const [text, ...expected] of [
+      [policy("shop", "{ podSelector: {} }"), true, false],
+      [policy("shop", "{ podSelector: {}, policyTypes: [Ingress, Egress] }"), true, true],
+      [policy("shop", "{ podSelector: { matchExpressions: [{ key: x, operator: DoesNotExist }] } }"), true, false],
+      [policy("shop", "{ podSelector: { matchLabels: { app: db } } }"), false, false],
+      [clusterPolicy("{ namespaces: { matchLabels: { kubernetes.io/metadata.name: shop } } }"), true, false],
+      [clusterPolicy("{ namespaces: { matchLabels: { kubernetes.io/metadata.name: open } } }"), false, false],
+    ] as const) {
+      const shop = (await report(PODS + text)).namespaces.find(({ name }) => name === "shop");
+      assert.deepEqual([shop?.ingress, shop?.egress], expected, text);
+    }
+  });
+
+  it("COVER-02: one line has the numbers for CI, --min decides the exit code, -n limits all of it, and without pods there is no answer", async () => {
+    const text = PODS + policy("shop", "{ podSelector: {} }");
+    const { code, out } = await cover(text, "-o", "line");
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      "coverage: ingress 2/3 pods (66%), 1/2 namespaces closed by default, egress 0/3 pods (0%), 0/2 namespaces closed by default; the outside reaches 1 workload\n",
+    );
+    for (const [args, expected] of [
+      [["--min", "66"], 0],
+      [["--min", "67"], 1],
+      [["--min", "100", "-n", "shop"], 0],
+      [["--min", "1", "-n", "open"], 1],
+      [["--min", "101"], 2],
+    ] as const)
+      assert.equal((await cover(text, ...args)).code, expected, args.join(" "));
+    assert.equal((await cover(policy("shop", "{ podSelector: {} }"))).code, 3);
+    const table = (await cover(text)).out;
+    assert.match(table, /^NO POLICY SELECTS +FOR\nopen\/job +ingress, egress\n/m);
+    assert.match(table, /^OPEN BY DEFAULT +FOR\nopen +ingress, egress\nshop +egress\n/m);
+    assert.match(table, /^open\/job +all +outside$/m);
+  });
+
+  it("COVER-03: policy describe says which policies select a pod, with their places, and who reaches it", async () => {
+    const { code, out } = await runCli(["policy", "describe", "shop/redis", "-f", "shop"], fixtureFiles("shop"));
+    assert.equal(code, 0);
+    assert.match(
+      out,
+      /^For ingress, shop\/statefulset\/redis is selected by .*NetworkPolicy shop\/redis \(shop\/shop_policies\.yaml:60\)\.$/m,
+    );
+    assert.match(out, /^shop\/statefulset\/redis +6379\/TCP +shop\/deployment\/cart$/m);
+    const free = await runCli(["policy", "describe", "open", "-f", "a.yaml"], memoryFiles({ "a.yaml": PODS }));
+    assert.match(
+      free.out,
+      /^No policy selects open\/job for egress: only the policies of others decide whom it reaches\.$/m,
+    );
+    const wrong = await runCli(["policy", "describe", "shop/bd", "-f", "a.yaml"], memoryFiles({ "a.yaml": PODS }));
+    assert.deepEqual([wrong.code, /did you mean shop\/db/.test(wrong.err)], [3, true]);
+  });
+});
