@@ -41,6 +41,7 @@ import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
 import { openTunnelGuard } from "./node/tunnel_guard.ts";
+import { openTunnelPorts } from "./node/tunnel_ports.ts";
 import { openNodeState } from "./node_state/open.ts";
 import { NodeJudge } from "../objects/nodes/node_judge.ts";
 import { openSource } from "./sources/open.ts";
@@ -150,6 +151,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });
+  const tunnelPorts = openTunnelPorts(syscalls, machine);
   const paths = new KnownPaths(ruleset);
   const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
   const wasEnforced = (): boolean => mark.isSet();
@@ -190,7 +192,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     watch: new RulesetWatch({ ruleset, clock, logger, portId }),
     startEvents: () => {
       const events = startNotificationThread({ calls: syscalls });
-      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
+      for (const part of [routes, nodeState.reconciler, beside, tunnelPorts]) void part.start(events);
       health.watch(events);
       return events;
     },
@@ -218,6 +220,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ...masquerade.components,
     portShares,
     tunnelGuard,
+    tunnelPorts,
     routes,
     nodeState.reconciler,
     beside,
