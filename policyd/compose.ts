@@ -42,6 +42,7 @@ import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
 import { openTunnelGuard } from "./node/tunnel_guard.ts";
+import { openTunnelPorts } from "./node/tunnel_ports.ts";
 import { openNodeState } from "./node_state/open.ts";
 import { NodeJudge } from "../objects/nodes/node_judge.ts";
 import { openSource } from "./sources/open.ts";
@@ -155,6 +156,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });
+  const tunnelPorts = openTunnelPorts(syscalls, machine);
   const paths = new KnownPaths(ruleset);
   const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
   const wasEnforced = (): boolean => mark.isSet();
@@ -197,7 +199,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     watch,
     startEvents: () => {
       const events = startNotificationThread({ calls: syscalls });
-      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
+      for (const part of [routes, nodeState.reconciler, beside, tunnelPorts]) void part.start(events);
       health.watch(events);
       return events;
     },
@@ -228,6 +230,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ...masquerade.components,
     portShares,
     tunnelGuard,
+    tunnelPorts,
     routes,
     nodeState.reconciler,
     beside,

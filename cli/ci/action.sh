@@ -4,6 +4,14 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 summary=${GITHUB_STEP_SUMMARY:-/dev/null}
 report=${RUNNER_TEMP:-/tmp}/drawbridge-report
+# The runner takes lines of either stream as commands ("::add-mask::"), and names of files in a pull request may be such
+# lines: until the end of the step it obeys none but the one that nobody can guess.
+if [ "${GITHUB_ACTIONS:-}" = true ]; then
+  token=drawbridge-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  exec 2>&1
+  echo "::stop-commands::$token"
+  trap 'echo; echo "::$token::"' EXIT
+fi
 set --
 while IFS= read -r argument; do
   if [ -n "$argument" ]; then set -- "$@" "$argument"; fi

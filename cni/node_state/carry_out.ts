@@ -16,7 +16,7 @@ import type { Sysctl } from "../../kernel/sysctl.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import { hostRoute } from "../wiring/host_route.ts";
-import { ALL_RESERVED_GROUPS } from "../wiring/wiring.ts";
+import { PORT_FLAGS } from "../wiring/wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
 
@@ -141,9 +141,7 @@ function portChange({
   return [
     // Up comes last: a link that is down passes no packet to the bridge before its port has its flags.
     demanded(changeLink(link, { master: bridge })),
-    ...(hairpin === undefined
-      ? []
-      : [demanded(changeLink(link, { bridgePort: { hairpin, groupForwardMask: ALL_RESERVED_GROUPS } }))]),
+    ...(hairpin === undefined ? [] : [demanded(changeLink(link, { bridgePort: { hairpin, ...PORT_FLAGS } }))]),
     { request: changeLink(link, { linkLocalAddress: false }), mayFail: true },
     demanded(changeLink(link, { up: true })),
   ];

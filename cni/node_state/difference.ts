@@ -1,7 +1,7 @@
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Link } from "../../kernel/route/link.ts";
-import { ALL_RESERVED_GROUPS } from "../wiring/wiring.ts";
+import { PORT_FLAGS } from "../wiring/wiring.ts";
 import { type DesiredBridge, type DesiredPort, subnetOf } from "./desired.ts";
 import type { ObservedBridge, ObservedPort, Step } from "./observed.ts";
 
@@ -92,7 +92,9 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
 export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
   if (master !== bridge || !up) return false;
   if (hairpin === undefined || bridgePort === undefined) return true;
-  return bridgePort.hairpin === hairpin && bridgePort.groupForwardMask === ALL_RESERVED_GROUPS;
+  const { groupForwardMask, multicastRouter } = PORT_FLAGS;
+  const hasFlags = bridgePort.groupForwardMask === groupForwardMask && bridgePort.multicastRouter === multicastRouter;
+  return bridgePort.hairpin === hairpin && hasFlags;
 }
 
 function lacksEntry({ bypass, isMacRequested }: DesiredPort, entry: ObservedPort["entry"], index: number): boolean {

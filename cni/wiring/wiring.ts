@@ -180,7 +180,7 @@ export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
       request: changeLink(link, {
         up: true,
         alias: wiring.alias,
-        bridgePort: { hairpin: wiring.hairpin, groupForwardMask: ALL_RESERVED_GROUPS },
+        bridgePort: { hairpin: wiring.hairpin, ...PORT_FLAGS },
       }),
     },
     ...wiring.addresses.map(({ address }) => ({ request: setNeighbour(bridge.index, address, wiring.podMac) })),
@@ -198,11 +198,15 @@ function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
 }
 
 /**
- * The mask of all reserved group addresses except that of pause frames, which the kernel drops. Without the mask,
- * frames to these addresses bypass the bridge's netfilter hooks, but the bridge still learns their source: a pod could
- * take over another's MAC.
+ * The flags of a pod's port.
+ *
+ * - The mask is of all reserved group addresses except that of pause frames, which the kernel drops. Without the mask,
+ *   frames to these addresses bypass the bridge's netfilter hooks, but the bridge still learns their source: a pod could
+ *   take over another's MAC.
+ * - No pod is a multicast router. By default the bridge learns routers from their messages (PIM, RFC 4286), and sends
+ *   them all groups.
  */
-export const ALL_RESERVED_GROUPS = 0xfffd;
+export const PORT_FLAGS = { groupForwardMask: 0xfffd, multicastRouter: 0 } as const;
 
 /**
  * Returns the requests in the pod's namespace, in order: routes need the link up, and neighbours need its addresses.

@@ -45,6 +45,7 @@ const linkHeader = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: 
 /** IFLA_BRPORT_* (include/uapi/linux/if_link.h). */
 const bridgePortAttributes = {
   hairpin: [4, u8],
+  multicastRouter: [25, u8],
   groupForwardMask: [31, u16],
   isolated: [33, u8],
 } as const satisfies AttributeTable;
@@ -150,7 +151,12 @@ export interface Link {
   readonly group: number;
   readonly bridge: { readonly stp: boolean } | undefined;
   readonly bridgePort:
-    | { readonly hairpin: boolean; readonly isolated: boolean; readonly groupForwardMask: number }
+    | {
+        readonly hairpin: boolean;
+        readonly isolated: boolean;
+        readonly groupForwardMask: number;
+        readonly multicastRouter: number;
+      }
     | undefined;
 }
 
@@ -241,6 +247,8 @@ export interface LinkChange {
     readonly hairpin: boolean;
     /** Bit n: frames to 01:80:c2:00:00:0n received here are treated like all others (IEEE 802.1D, table 7-10). */
     readonly groupForwardMask?: number;
+    /** MDB_RTR_TYPE_*: 0 means that the port never leads to a multicast router; 1, the default, learns it. */
+    readonly multicastRouter?: number;
   };
 }
 
@@ -352,8 +360,8 @@ export function parseLink(message: ReceivedMessage): Link {
 }
 
 function bridgePortOf(data: Uint8Array): Link["bridgePort"] {
-  const { hairpin, isolated, groupForwardMask = 0 } = decodeAttributes(bridgePortAttributes, data);
-  return { hairpin: hairpin === 1, isolated: isolated === 1, groupForwardMask };
+  const { hairpin, isolated, groupForwardMask = 0, multicastRouter = 0 } = decodeAttributes(bridgePortAttributes, data);
+  return { hairpin: hairpin === 1, isolated: isolated === 1, groupForwardMask, multicastRouter };
 }
 
 /** The parts of a link that identify it and its other end. */

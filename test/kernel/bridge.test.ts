@@ -99,7 +99,12 @@ describe("kernel/route bridge", () => {
 
   it("has ports whose hairpin is switched on and off, by index and by name (POD-11)", () => {
     addPort(2);
-    assert.deepEqual(node.link("dbv2").bridgePort, { hairpin: false, isolated: false, groupForwardMask: 0 });
+    assert.deepEqual(node.link("dbv2").bridgePort, {
+      hairpin: false,
+      isolated: false,
+      groupForwardMask: 0,
+      multicastRouter: 1,
+    });
     for (const hairpin of [true, false, true]) {
       const reference = hairpin ? { index: node.link("dbv2").index } : { name: "dbv2" };
       node.route.request(changeLink(reference, { bridgePort: { hairpin } }));
@@ -116,7 +121,12 @@ describe("kernel/route bridge", () => {
     const { up, mtu, alias, bridgePort } = node.link("dbv3");
     assert.deepEqual(
       { up, mtu, alias, bridgePort },
-      { up: false, mtu: 1300, alias: "a/b", bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0 } },
+      {
+        up: false,
+        mtu: 1300,
+        alias: "a/b",
+        bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0, multicastRouter: 1 },
+      },
     );
   });
 

@@ -8,6 +8,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { formatTable } from "../../kernel/nftables/text/text.ts";
 import { podShareElement } from "../../policyd/node/masquerade/share_rules.ts";
 import { attachedElements } from "../../policyd/node/tables/attached_addresses.ts";
+import { tunnelPortElements } from "../../policyd/node/tables/other_tunnels.ts";
 import { podRangeElement, tunnelEndElements } from "../../policyd/node/tables/tunnel_guard.ts";
 import { nodeTables } from "../../policyd/node/tables/tables.ts";
 import { attachmentElements } from "../../policyd/node/attachment_elements.ts";
@@ -60,6 +61,7 @@ const CLAIMS = Map.groupBy(
     ...attachmentElements(RULED).filter(({ table }) => table.family === "inet"),
     ...attachedElements(ADDRESSES),
     ...["10.244.1.0/24", "fd00:244:1::/64"].map((text) => podRangeElement(rangeOf(parseCidr(text)))),
+    ...tunnelPortElements([6784]),
     ...tunnelEndElements({ internal: ADDRESSES, external: [], implied: [] }, false),
   ],
   ({ set }) => set,

@@ -1,7 +1,8 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
-import { dropping, equals, inSet, not } from "../../../kernel/nftables/model/statement.ts";
+import { dropping, equals, inPrefix, inSet, not } from "../../../kernel/nftables/model/statement.ts";
+import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { DropReason } from "./guard.ts";
@@ -22,6 +23,10 @@ const ATTACHED = "attached";
  *
  * The rules come before connection tracking, so that such a packet does not become part of the pod's connections
  * either. A packet that the node sends to itself has come from nobody else.
+ *
+ * Nor does anybody speak to a pod as its node, whose packets policies always allow (GUARD-20). Of IPv4 the kernel drops
+ * such packets unless `accept_local` is set. The rule is about forwarded packets, since further links of a node may lead
+ * back to it. Link-local addresses are the same on every link.
  */
 export function attachedAddresses(bridge: string): TablePart {
   const fromElsewhere = [not(equals("iifname", bridge)), not(equals("iifname", "lo"))];
@@ -31,6 +36,15 @@ export function attachedAddresses(bridge: string): TablePart {
     shared: {
       before_reassembly: FAMILIES.map((family) =>
         dropping(DropReason.ELSEWHERE, ...fromElsewhere, inSet(familyWords[family].source, `${ATTACHED}${family}`)),
+      ),
+      filter_forward: FAMILIES.map((family) =>
+        dropping(
+          DropReason.OWN,
+          not(equals("iifname", bridge)),
+          inSet(familyWords[family].destination, `${ATTACHED}${family}`),
+          ...(family === 6 ? [not(inPrefix("ip6 saddr", LINK_LOCAL[6]))] : []),
+          equals("fib saddr type", "local"),
+        ),
       ),
     },
   };

@@ -30,6 +30,7 @@ export const DropReason = {
   LINK: "from pod to pod on the link",
   PORT: "IP outside of the bridge",
   ELSEWHERE: "address of a pod from outside of its bridge",
+  OWN: "address of the node from elsewhere",
   FRAGMENT: "fragments beyond the share of a pod",
   ASKED: "connections to the daemon beyond the share of a source",
   REDIRECT: "redirect to a pod",

@@ -10,7 +10,7 @@ import { eventually, type GuardedNode, type Party } from "../../support/guard/gu
 import { newToken } from "../../support/guard/token.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
-import { generalQuery, groupMac, GROUPS, join, report } from "../../support/ends/membership.ts";
+import { generalQuery, groupMac, GROUPS, join, report, routerMessage } from "../../support/ends/membership.ts";
 
 const PORT = 9117;
 const NEIGHBOUR_ADVERTISEMENT = 136;
@@ -66,9 +66,8 @@ for (const way of OPPOSITE_WAYS) {
       return / lladdr (\S+)/.exec(text)?.[1];
     };
 
-    /** Returns whether the victim receives a datagram of the node to the group. */
-    const isHeard = async (family: Family): Promise<boolean> => {
-      const { victim } = on;
+    /** Returns whether a pod, by default the victim, receives a datagram of the node to the group. */
+    const isHeard = async (family: Family, victim = on.victim): Promise<boolean> => {
       const group = GROUPS[family];
       const token = newToken();
       const packet = encodeUdp(on.bridge.addresses[family], group, PORT, token);
@@ -164,6 +163,28 @@ for (const way of OPPOSITE_WAYS) {
         await pause(250);
         assert.ok(await isHeard(family));
         member.close();
+      });
+    }
+
+    for (const family of FAMILIES) {
+      it(`ENDS-09: a pod that says by IPv${family} that it is a multicast router does not hear the node's groups`, async () => {
+        const node = on.wired.node;
+        node.exec("ip", ["link", "set", "cni0", "type", "bridge", "mcast_querier_interval", SHORT]);
+        const { attacker, stranger } = on;
+        on.load();
+        /** Returns whether the attacker hears a group, after a foreign querier has asked for members. */
+        const attack = async (): Promise<boolean> => {
+          send(stranger, generalQuery(stranger, family));
+          send(attacker, routerMessage(attacker, family));
+          await pause(250);
+          return isHeard(family, attacker);
+        };
+        assert.ok(!(await attack()));
+        const entries = node.exec("bridge", ["fdb", "show", "br", "cni0"]);
+        const [, name = ""] = new RegExp(`^${attacker.mac} dev (\\S+)`, "m").exec(entries) ?? [];
+        node.exec("bridge", ["link", "set", "dev", name, "mcast_router", "1"]);
+        assert.ok(await attack(), "with the kernel's default it hears them");
+        node.exec("bridge", ["link", "set", "dev", name, "mcast_router", "0"]);
       });
     }
 

@@ -80,6 +80,33 @@ for (const way of OPPOSITE_WAYS) {
     });
 
     for (const who of ["a neighbour", "another bridge's container"] as const) {
+      // The kernel itself drops such packets of IPv4.
+      it(`GUARD-20: a packet of ${who} with an address of the node reaches no pod by IPv6, and the node itself hears it`, async () => {
+        const { third, wired } = on;
+        const { link, mac, gatewayMac } = strangers[who];
+        const own = [wired.gateways[1], wired.addresses[1]];
+        const send = (from: Address, to: Address): Token => {
+          const token = newToken();
+          link.send(encodeFrame({ from: mac, to: gatewayMac, ...encodeIp(encodeUdp(from, to, PORT, token)) }));
+          return token;
+        };
+        on.unload();
+        for (const from of own) assert.ok(await on.arrives(send(from, third.addresses[6]), third), "without the rules");
+        on.load();
+        const forged = own.map((from) => send(from, third.addresses[6]));
+        assert.ok(await eventually(() => on.dropped(DropReason.OWN) === own.length), "with them it is counted");
+        const frames = third.link.received();
+        assert.ok(!forged.some((token) => frames.some((frame) => carries(frame, token))));
+        const socket = ProbeSocket.open(wired.node, 6, SocketType.DATAGRAM);
+        socket.bind({ address: wired.addresses[1], port: PORT });
+        const heard = send(wired.gateways[1], wired.addresses[1]);
+        assert.ok(
+          await eventually(() => [...socket.drain()].some((one) => one.kind === "data" && carries(one.data, heard))),
+        );
+        socket.close();
+        on.unload();
+      });
+
       for (const family of FAMILIES) {
         it(`GUARD-16: a packet of ${who} with the address of a pod reaches no pod, IPv${family}`, async () => {
           const { victim, third } = on;

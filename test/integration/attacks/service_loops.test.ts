@@ -14,7 +14,9 @@ import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const POD_PORT = 8080;
 /** Node ports: of a Service that leads to another one's at the next node, and of one with policy Local. */
-const PORTS = { there: 30_001, back: 30_002, local: 30_004 } as const;
+const PORTS = { there: 30_001, back: 30_002, local: 30_004, bridge: 30_041, further: 30_051 } as const;
+/** Further addresses of the first two nodes, which no object names. */
+const FURTHER = ["172.31.0.1", "172.31.0.2"] as const;
 /** External IPs, which the network routes to the first and to the second node. */
 const EXTERNAL = { there: "198.51.100.9", back: "198.51.100.10" } as const;
 /** The port of programs on nodes, and of a Service that has them as its endpoints and nodes' addresses as external IPs. */
@@ -94,6 +96,13 @@ describe("attacks by Services that lead packets in a circle", function () {
       address: node.addresses,
       port,
     });
+    const bridge = (node: RoutedNode, port: number): Endpoint => {
+      const [v4, v6] = node.wired.gateways;
+      return { node, address: { 4: v4, 6: v6 }, port };
+    };
+    const further = (node: RoutedNode, text: string, port: number): Endpoint => {
+      return { node, address: { 4: parseAddress(text) }, port };
+    };
     const external = (node: RoutedNode, text: string): Endpoint => ({
       node,
       address: { 4: parseAddress(text) },
@@ -106,6 +115,10 @@ describe("attacks by Services that lead packets in a circle", function () {
       ...serviceObjects(3, PORTS.local, [at(near, PORTS.local, next), at(next, PORTS.local, near)], {
         policy: "Local",
       }),
+      ...serviceObjects(10, PORTS.bridge, [bridge(next, PORTS.bridge + 1)]),
+      ...serviceObjects(11, PORTS.bridge + 1, [bridge(near, PORTS.bridge)]),
+      ...serviceObjects(12, PORTS.further, [further(next, FURTHER[1], PORTS.further + 1)]),
+      ...serviceObjects(13, PORTS.further + 1, [further(near, FURTHER[0], PORTS.further)]),
       ...serviceObjects(7, 30_021, [external(next, EXTERNAL.back)], { externalIPs: [EXTERNAL.there] }),
       ...serviceObjects(8, 30_022, [external(near, EXTERNAL.there)], { externalIPs: [EXTERNAL.back] }),
       ...serviceObjects(9, 30_031, [at(near, HOST_PORT), at(next, HOST_PORT)], {
@@ -125,6 +138,11 @@ describe("attacks by Services that lead packets in a circle", function () {
       [next, EXTERNAL.back],
     ] as const)
       on.router.exec("ip", ["route", "add", address, "via", formatAddress(node.addresses[4])]);
+    for (const [index, [node, other]] of [[near, next] as const, [next, near] as const].entries()) {
+      node.wired.node.exec("ip", ["addr", "add", `${FURTHER[index]}/32`, "dev", "lo"]);
+      const via = formatAddress(other.addresses[4]);
+      node.wired.node.exec("ip", ["route", "add", FURTHER[1 - index] ?? "", "via", via]);
+    }
     on.put("services.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
     await on.start();
     for (const { wired } of [near, next]) links.push(new FrameSocket(wired.node, UPLINK));
@@ -141,6 +159,8 @@ describe("attacks by Services that lead packets in a circle", function () {
     return {
       "two Services with node ports": { ...addresses, port: PORTS.there },
       "a Service with policy Local": { ...addresses, port: PORTS.local },
+      "two Services that point at bridges": { ...addresses, port: PORTS.bridge },
+      "two Services that point at further addresses": { 4: addresses[4], port: PORTS.further },
       "two Services with external IPs": { 4: parseAddress(EXTERNAL.there), port: 80 },
     };
   };

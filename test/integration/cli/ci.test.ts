@@ -105,6 +105,29 @@ describe("pre-commit hooks and the GitHub Action", function () {
     assert.match(bad.out, /selects-nothing/);
   });
 
+  it("CI-05: no text from files is a command to the runner, whichever command of the action prints it", () => {
+    const name = "::set-output name=report::";
+    mkdirSync(path.join(directory, name));
+    writeFileSync(path.join(directory, name, "x.yaml"), pod("db") + policy("{ matchLabels: { app: dbb } }"));
+    writeFileSync(path.join(directory, "expectations.yaml"), "::add-mask::x: 1\n");
+    const runs = [
+      { INPUT_COMMAND: "lint", INPUT_PATH: name },
+      { INPUT_COMMAND: "diff", INPUT_PATH: name, INPUT_BASE: "::stop-commands::x" },
+      { INPUT_COMMAND: "test", INPUT_PATH: name, INPUT_EXPECTATIONS: "expectations.yaml" },
+      { INPUT_COMMAND: "::add-mask::x" },
+    ];
+    for (const env of runs) {
+      const { out, err } = action({ GITHUB_ACTIONS: "true", ...env });
+      assert.equal(err, "", "the runner gets all lines in one order");
+      const [, token = ""] = /^::stop-commands::(drawbridge-[0-9a-f]{32})\n/.exec(out) ?? [];
+      assert.notEqual(token, "", out);
+      assert.ok(out.endsWith(`\n::${token}::\n`), out);
+      assert.equal(out.split(token).length, 3, "no other line ends it");
+    }
+    const { out } = action(runs[0] ?? {});
+    assert.match(out, /^::set-output name=report::/m, "without the token the runner would obey");
+  });
+
   it("CI-04: the action's diff compares with the base commit, writes Markdown for the summary, and fails only on request", () => {
     const shown = action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD" });
     assert.equal(shown.status, 0, shown.err);

@@ -17,6 +17,12 @@ const MEMBERSHIP_QUERY = 0x11;
 const MEMBERSHIP_REPORT_V2 = 0x16;
 const LISTENER_REPORT = 131;
 const LISTENER_QUERY = 130;
+const PIM = 103;
+/** Version 2, type 0. */
+const PIM_HELLO = 0x20;
+const ALL_PIM_ROUTERS = parseAddress("224.0.0.13");
+const ROUTER_ADVERTISEMENT = 151;
+const ALL_SNOOPERS = parseAddress("ff02::6a");
 const ALL_HOSTS = parseAddress("224.0.0.1");
 /** A router alert, without which IPv6 ignores queries and reports (RFC 2710 section 3). */
 const ROUTER_ALERT = Uint8Array.of(5, 2, 0, 0, 1, 0);
@@ -55,6 +61,18 @@ export function generalQuery(sender: Party, family: Family): Frame {
   new DataView(payload.buffer).setUint16(2, internetChecksum(payload));
   const packet: IpPacket = { from: sender.addresses[4], to: ALL_HOSTS, protocol: IGMP, payload };
   return ip(sender.mac, groupMac(4, ALL_HOSTS), packet);
+}
+
+/** Returns a message by which its sender says that it is a multicast router: PIM's hello (RFC 7761), or RFC 4286's. */
+export function routerMessage(sender: Party, family: Family): Frame {
+  if (family === 6) {
+    const packet = encodeIcmpv6(sender.addresses["link-local"], ALL_SNOOPERS, ROUTER_ADVERTISEMENT, [0, 0, 0, 0]);
+    return ip(sender.mac, multicastMac(ALL_SNOOPERS), { ...packet, hopByHop: ROUTER_ALERT });
+  }
+  const payload = Uint8Array.of(PIM_HELLO, 0, 0, 0);
+  new DataView(payload.buffer).setUint16(2, internetChecksum(payload));
+  const packet: IpPacket = { from: sender.addresses[4], to: ALL_PIM_ROUTERS, protocol: PIM, payload };
+  return ip(sender.mac, groupMac(4, ALL_PIM_ROUTERS), packet);
 }
 
 /** Returns a report that its sender is a member of a group; the number chooses the group. */

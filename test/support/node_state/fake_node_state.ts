@@ -3,7 +3,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import type { Link } from "../../../kernel/route/link.ts";
-import { ALL_RESERVED_GROUPS } from "../../../cni/wiring/wiring.ts";
+import { PORT_FLAGS } from "../../../cni/wiring/wiring.ts";
 import type { DesiredBridge, DesiredPort } from "../../../cni/node_state/desired.ts";
 import type {
   NodeStateKernel,
@@ -166,7 +166,7 @@ export class FakeNodeState implements NodeStateKernel {
   #attach({ bridge, port }: { readonly index: number; readonly bridge: number; readonly port: DesiredPort }): void {
     const found = this.ports.get(port.name);
     if (found?.link === undefined) return;
-    const bridgePort = { hairpin: port.hairpin === true, isolated: false, groupForwardMask: ALL_RESERVED_GROUPS };
+    const bridgePort = { hairpin: port.hairpin === true, isolated: false, ...PORT_FLAGS };
     this.ports.set(port.name, { ...found, link: { ...found.link, master: bridge, up: true, bridgePort } });
   }
 

@@ -18,9 +18,11 @@ const DEFAULTS: NodeConfiguration = {
 };
 
 /** The rules at input about tunnels of other programs. */
-const OTHER_TUNNELS = ["udp dport { 4789, 6081, 8472 }", "meta l4proto { ipencap, ipv6, gre, etherip, l2tp }"].map(
-  (match) => `iifname "drawbridge0" ${match} jump other_tunnels`,
-);
+const OTHER_TUNNELS = [
+  "udp dport { 4789, 6081, 8472 }",
+  "udp dport @tunnel_ports",
+  "meta l4proto { ipencap, ipv6, gre, etherip, l2tp }",
+].map((match) => `${match} jump other_tunnels`);
 
 /** Hooks of earlier builds' inet table that may still be in force when this build starts. */
 const EARLIER_HOOKS: ReadonlyMap<string, string> = new Map([
