@@ -58,6 +58,8 @@ export class Ours implements Disposable {
       syncPeriod: NEVER,
     });
     this.component = new ServiceProxy({
+      // All Services of the benchmark are in one namespace.
+      bounds: { share: Number.POSITIVE_INFINITY, pool: 0 },
       nodeName: NODE,
       ruleset: this.#ruleset,
       clock: realClock,
