@@ -4,6 +4,8 @@ export interface BudgetBounds {
   readonly share: number;
   /** The amount that all namespaces together may use beyond their shares. */
   readonly pool: number;
+  /** The most that one namespace may use, share included; undefined for no such bound. */
+  readonly most?: number;
 }
 
 /**
@@ -21,8 +23,10 @@ export class Budget {
 
   /** Returns how much more a namespace may use. */
   roomOf(namespace: string): number {
-    const left = this.#bounds.share - (this.#used.get(namespace) ?? 0);
-    return Math.max(0, left) + Math.max(0, this.#bounds.pool - this.#beyondShares);
+    const { share, pool, most = Number.POSITIVE_INFINITY } = this.#bounds;
+    const used = this.#used.get(namespace) ?? 0;
+    const room = Math.max(0, share - used) + Math.max(0, pool - this.#beyondShares);
+    return Math.max(0, Math.min(room, most - used));
   }
 
   /** Takes an amount if there is room for all of it. @returns whether there was */

@@ -60,6 +60,8 @@ export class Ours implements Disposable {
     });
     this.#ruleset.claim("pods", [podRangeElement(rangeOf(parseCidr(POD_CIDR)))]);
     this.component = new ServiceProxy({
+      // All Services of the benchmark are in one namespace.
+      bounds: { share: Number.POSITIVE_INFINITY, pool: 0 },
       nodeName: NODE,
       ruleset: this.#ruleset,
       clock: realClock,

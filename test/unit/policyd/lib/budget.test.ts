@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { Budget } from "../../../../policyd/lib/budget.ts";
 
-const bounds = { share: 5, pool: 20 };
+const bounds = { share: 5, pool: 20, most: 18 };
 
 describe("lib/budget", () => {
   it("SHARE-07: whatever namespaces ask for, each gets its share, all together no more than shares and pool, and room given back can be taken again", () => {
@@ -14,7 +14,8 @@ describe("lib/budget", () => {
         for (const { namespace, amount } of requests) {
           const before = used.get(namespace) ?? 0;
           const beyond = [...used.values()].reduce((sum, value) => sum + Math.max(0, value - bounds.share), 0);
-          const free = Math.max(0, bounds.share - before) + bounds.pool - beyond;
+          const room = Math.max(0, bounds.share - before) + bounds.pool - beyond;
+          const free = Math.min(room, bounds.most - before);
           assert.equal(budget.roomOf(namespace), free);
           const change = Math.max(amount, -before);
           if (change < 0) budget.change(namespace, change);
