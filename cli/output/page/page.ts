@@ -1,9 +1,7 @@
 import { createHash } from "node:crypto";
 import { printable } from "../../../objects/printable.ts";
 import { VERSION } from "../../../policyd/version.ts";
-import type { Graph } from "../graph.ts";
 import { markupText } from "../markup.ts";
-import { formatSvg } from "../svg.ts";
 import { PAGE_SCRIPT } from "./script.ts";
 import { PAGE_STYLE } from "./style.ts";
 
@@ -38,7 +36,6 @@ export interface PageContent {
   readonly legend: readonly (readonly [state: CellState, text: string])[];
   /** The changes in order; empty for a matrix. */
   readonly changes: readonly PageChange[];
-  readonly graph: Graph;
 }
 
 export interface PageChange {
@@ -49,9 +46,6 @@ export interface PageChange {
   readonly lines: readonly string[];
 }
 
-/** A picture with more arrows than this shows nothing. */
-const MOST_ARROWS = 400;
-
 /**
  * Yields one page of HTML that needs no network and no other file, light or dark as its reader's browser asks.
  *
@@ -59,11 +53,11 @@ const MOST_ARROWS = 400;
  * text. The page's policy allows that one script, by its hash, and loads nothing.
  */
 export function* formatPage(content: PageContent): Generator<string> {
-  const { title, facts, legend, changes, graph } = content;
+  const { title, facts, legend, changes } = content;
   const policy = [
     "default-src 'none'",
     `script-src '${hashOf(PAGE_SCRIPT)}'`,
-    // Only the picture and the table have style attributes; none of them contains a text from objects or files.
+    // The style sheet contains no text from objects or files.
     "style-src 'unsafe-inline'",
     "base-uri 'none'",
     "form-action 'none'",
@@ -92,10 +86,9 @@ ${facts.map((fact) => `<p>${markupText(fact)}</p>\n`).join("")}</header>
 <button id="by" type="button" aria-pressed="false">by namespace</button>
 ${legend.map(([state, text]) => `<span class="key"><i class="${state}"></i>${markupText(text)}</span>`).join("\n")}</p>
 <div class="sheet"><div class="heat"><table id="heat"></table></div>
-<aside id="why" aria-live="polite"><p>Click a cell: here stands why.</p></aside></div>
+<aside id="why" aria-live="polite"><p>Choose a cell to see why: click it, or move to it with the arrow keys and press Enter.</p></aside></div>
 </section>
 `;
-  yield `<section id="graph"><h2>Graph</h2>\n${graphText(graph)}</section>\n`;
   yield `<footer>Drawbridge ${markupText(VERSION)}. This page loads nothing and sends nothing.</footer>
 <noscript><p>The table is drawn by the page's own script, which is switched off.</p></noscript>
 <script type="application/json" id="data">${dataText(content)}</script>
@@ -108,13 +101,6 @@ ${legend.map(([state, text]) => `<span class="key"><i class="${state}"></i>${mar
 function changeText({ state, word, head, lines }: PageChange): string {
   const reasons = lines.map((line) => `<li>${markupText(line)}</li>`).join("");
   return `<details class="${state}"><summary><b>${markupText(word)}</b> ${markupText(head)}</summary><ul>${reasons}</ul></details>\n`;
-}
-
-function graphText(graph: Graph): string {
-  if (graph.edges.length > MOST_ARROWS) return `<p>${graph.edges.length} arrows are too many for a picture.</p>\n`;
-  return graph.edges.length === 0
-    ? "<p>There are no arrows.</p>\n"
-    : `<div class="picture">${formatSvg(graph)}</div>\n`;
 }
 
 /** Returns the script's data. Equal texts are stored once: most cells of a large matrix have the same. */

@@ -26,11 +26,20 @@ export const PAGE_SCRIPT = String.raw`"use strict";
       why.append(line);
     }
   };
-  const numbered = (names, wanted) =>
-    names.map((name, index) => ({ name, index })).filter(({ name }) => name.toLowerCase().includes(wanted));
+  const hint = [...why.childNodes];
+  // Whole words count first: "red" is not "redis". "red/" begins a name.
+  const numbered = (names, text) => {
+    const wanted = text.trim().toLowerCase();
+    const all = names.map((name, index) => ({ name, index, low: name.toLowerCase() }));
+    if (wanted === "") return all;
+    if (wanted.endsWith("/")) return all.filter(({ low }) => low.startsWith(wanted));
+    const exact = all.filter(({ low }) => low === wanted || low.split(/[\/ -]/).includes(wanted));
+    return exact.length > 0 ? exact : all.filter(({ low }) => low.includes(wanted));
+  };
   const button = (className, label, shown) => {
     const node = make("button", shown, className);
     node.type = "button";
+    node.tabIndex = -1;
     node.setAttribute("aria-label", label);
     node.title = label;
     return node;
@@ -71,12 +80,17 @@ export const PAGE_SCRIPT = String.raw`"use strict";
     const state = HOT.find((one) => counts.has(one)) ?? "none";
     return { state, all, open: all - (counts.get("none") ?? 0) };
   };
+  const headCell = (scope, text, className) => {
+    const node = make("th", text, className);
+    node.scope = scope;
+    return node;
+  };
   const head = (columns) => {
     const line = make("tr");
-    line.append(make("th", "from \\ to"));
+    line.append(headCell("col", "from \\ to"));
     let before;
     for (const column of columns) {
-      const cell = make("th", undefined, before !== undefined && boxOf(column.name) !== before ? "apart" : "");
+      const cell = headCell("col", undefined, before !== undefined && boxOf(column.name) !== before ? "apart" : "");
       cell.append(make("span", column.name));
       cell.title = column.name;
       line.append(cell);
@@ -91,7 +105,7 @@ export const PAGE_SCRIPT = String.raw`"use strict";
     let above;
     for (const row of rows) {
       const line = make("tr", undefined, above !== undefined && boxOf(row.name) !== above ? "apart" : "");
-      const name = make("th", row.name);
+      const name = headCell("row", row.name);
       name.title = row.name;
       line.append(name);
       let before;
@@ -112,31 +126,56 @@ export const PAGE_SCRIPT = String.raw`"use strict";
     for (const one of names) boxes.set(boxOf(one.name), [...(boxes.get(boxOf(one.name)) ?? []), one]);
     return [...boxes].map(([name, members]) => ({ name, members }));
   };
+  const wordFor = ({ name, members }) => (members[0].name.startsWith(name + "/") ? name + "/" : name);
   const ofBoxes = (row, column) => {
     const { state, all, open } = together(row.members, column.members);
     if (all === 0) return undefined;
     const label = row.name + " → " + column.name + ": " + open + " of " + all;
     return choose(button(state, label), () => {
-      inputs.from.value = row.name;
-      inputs.to.value = column.name;
+      inputs.from.value = wordFor(row);
+      inputs.to.value = wordFor(column);
       by.setAttribute("aria-pressed", "false");
       draw();
       say(row.name + " → " + column.name, open + " of " + all + " pairs: " + (data.isChange ? "something changes" : "something is allowed"));
     });
   };
   const draw = () => {
-    const rows = numbered(data.rows, inputs.from.value.trim().toLowerCase());
-    const columns = numbered(data.columns, inputs.to.value.trim().toLowerCase());
+    const rows = numbered(data.rows, inputs.from.value);
+    const columns = numbered(data.columns, inputs.to.value);
     const isByBox = by.getAttribute("aria-pressed") === "true";
     const [left, top] = isByBox ? [boxesOf(rows), boxesOf(columns)] : [rows, columns];
     table.replaceChildren(head(top), body(left, top, isByBox ? ofBoxes : single));
-    if (rows.length === 0 || columns.length === 0) say("No such name", "Nothing here is called so.");
+    const first = table.querySelector("td button");
+    if (first !== null) first.tabIndex = 0;
+    if (rows.length === 0 || columns.length === 0) say("No such name", "Nothing here has this name.");
+    else why.replaceChildren(...hint);
   };
+  // The table is one stop of Tab; arrow keys go to the next cell with a button.
+  const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  table.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    const from = event.target.closest("td");
+    if (step === undefined || from === null) return;
+    event.preventDefault();
+    let [row, column] = [from.parentElement.rowIndex, from.cellIndex];
+    let next;
+    do {
+      [row, column] = [row + step[0], column + step[1]];
+      const cell = table.rows[row]?.cells[column];
+      if (cell === undefined || cell.tagName === "TH") return;
+      next = cell.querySelector("button");
+    } while (next === null);
+    for (const one of table.querySelectorAll("button[tabindex='0']")) one.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
   for (const input of Object.values(inputs)) input.addEventListener("input", draw);
   by.addEventListener("click", () => {
     by.setAttribute("aria-pressed", String(by.getAttribute("aria-pressed") !== "true"));
     draw();
   });
+  const MOST_SINGLE = 100;
+  if (Math.max(data.rows.length, data.columns.length) > MOST_SINGLE) by.setAttribute("aria-pressed", "true");
   draw();
 })();
 `;

@@ -1,5 +1,5 @@
 import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
-import { changeLines, diffGraph, type ReportedChange, type DiffReport } from "./print.ts";
+import { changeLines, type ReportedChange, type DiffReport } from "./print.ts";
 import type { ChangeType } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
 import { effectText, senderText, toText, wayLines } from "./ways/print.ts";
@@ -17,7 +17,7 @@ const PAGE_WORDS: Words = { added: "opens", removed: "closes" };
 /**
  * Returns a page about the connections that open and close.
  *
- * @param merged the changes for the list and the graph
+ * @param merged the changes for the list
  * @param single the same changes, each between two groups, for the cells of the heat map
  */
 export function changePage({ title, facts }: ChangePage, merged: DiffReport, single: DiffReport): PageContent {
@@ -37,7 +37,6 @@ export function changePage({ title, facts }: ChangePage, merged: DiffReport, sin
       ...merged.changes.map((one): PageChange => ({ state: STATES[one.change.type], ...changeLines(one, PAGE_WORDS) })),
       ...merged.ways.map((one): PageChange => ({ state: STATES[one.type], ...wayLines(one, PAGE_WORDS) })),
     ],
-    graph: diffGraph(merged),
   };
 }
 

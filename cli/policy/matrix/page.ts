@@ -5,7 +5,6 @@ import { clusterOf } from "../../cluster/cluster.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { inForce } from "../../../objects/shadow_annotation.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
 import { styleOf } from "../../style.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { ExplainContext, type WaysAsked } from "../explain/context.ts";
@@ -16,10 +15,9 @@ import type { WayInGroup } from "./way_in_end.ts";
 import { cellsOf, cellText, isPartly } from "./cell.ts";
 import type { MatrixEnd } from "./end.ts";
 import type { Asked, Matrix } from "./matrix.ts";
-import { matrixGraph } from "./print.ts";
 
-/** The most rows or columns; a larger picture is not readable. */
-const MOST_NAMES = 200;
+/** The most rows or columns of a page; of more workloads, namespaces are its rows. */
+export const MOST_NAMES = 600;
 /** The most explained cells: each takes some milliseconds and a kilobyte. */
 const MOST_EXPLAINED = 4000;
 const COLUMNS = 60;
@@ -36,20 +34,9 @@ export interface ExplainedBy {
   readonly waysIn: WaysAsked;
 }
 
-/**
- * Returns a page for a matrix: its cells as a heat map, each with the explanation of `policy explain`.
- *
- * @throws DrawbridgeError ERR_INPUT for more rows or columns than a page holds
- */
+/** Returns a page for a matrix: its cells as a heat map, each with the explanation of `policy explain`. */
 export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageContent {
   const { sources, destinations } = matrix;
-  const most = Math.max(sources.length, destinations.length);
-  if (most > MOST_NAMES) {
-    throw new DrawbridgeError(
-      "ERR_INPUT",
-      `${most} rows or columns; expected at most ${MOST_NAMES} on a page: --by namespace puts them together, --from and --to choose`,
-    );
-  }
   const { manifests, withShadow } = by;
   const evaluated = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
   const context = new ExplainContext(clusterOf(evaluated, by.options), by.settings, by.waysIn);
@@ -72,7 +59,6 @@ export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageC
     heat: { rows: sources.map(({ name }) => name), columns: destinations.map(({ name }) => name), cells },
     legend: LEGEND.filter(([state]) => present.has(state)),
     changes: [],
-    graph: matrixGraph(matrix, asked),
   };
 }
 

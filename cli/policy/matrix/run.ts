@@ -4,7 +4,7 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { ClusterObject, Pod } from "../../../objects/model.ts";
 import { inForce, isShadow } from "../../../objects/shadow_annotation.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
-import { GROUPINGS } from "../../cluster/group.ts";
+import { type Grouping, GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { serviceSettingsOf } from "../../cluster/service_world.ts";
@@ -32,7 +32,7 @@ import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
 import { matrixMarkdown } from "./markdown.ts";
 import { type NewPods, newPodsFor } from "../question_ends.ts";
-import { matrixPage } from "./page.ts";
+import { matrixPage, MOST_NAMES } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixJson } from "./print.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
@@ -77,20 +77,23 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const young = isQuestion ? newPodsFor(evaluated) : NO_NEW_PODS;
   const index = buildPolicyIndex(storeOf([...evaluated, ...young.objects]), policyOptions);
   const running = evaluated.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
-  const namespace = isQuestion ? await namespaceFor(io, input, input.cluster) : undefined;
-  const chosen = (text: string | undefined, option: string): Scope["from"] =>
-    text === undefined ? undefined : chosenEnd(running, { text, option }, namespace);
-  const scope = { from: chosen(from, "--from"), to: chosen(to, "--to") };
+  const namespace = await namespaceFor(io, input, input.cluster);
+  const scope = {
+    from: chosenEnd(running, { text: from, option: "--from" }, namespace),
+    to: chosenEnd(running, { text: to, option: "--to" }, namespace),
+  };
   const givenTo = givenControllers(ingressController, running);
   const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
   const found = waysInFor(read, wayObjects, policyOptions, givenTo);
   const isShown = shownBy(input);
-  const matrix = matrixOf(index, by, {
-    ...scope,
-    isShown: (pod) => isShown(pod.namespace, pod.labels),
-    newPods: young.names,
-    waysIn: found.ends,
-  });
+  const matrixBy = (grouping: Grouping): Matrix =>
+    matrixOf(index, grouping, {
+      ...scope,
+      isShown: (pod) => isShown(pod.namespace, pod.labels),
+      newPods: young.names,
+      waysIn: found.ends,
+    });
+  const matrix = output === "html" ? forPage(io, matrixBy, by) : matrixBy(by);
   const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
   const asked = { ports, isAllowedOnly: allowedOnly };
   if (output === "html") {
@@ -128,15 +131,24 @@ function waysInFor(
   return { ends: wayInEnds(ways, cluster, services), doubts };
 }
 
+/** Returns the matrix for a page; by namespace, which is reported, where a page does not hold it otherwise. */
+function forPage({ err }: Io, matrixBy: (by: Grouping) => Matrix, by: Grouping): Matrix {
+  const whole = matrixBy(by);
+  if (Math.max(whole.sources.length, whole.destinations.length) <= MOST_NAMES) return whole;
+  err.write(`more than ${MOST_NAMES} rows or columns: namespaces are shown; --from and --to choose others\n`);
+  return matrixBy("namespace");
+}
+
 /** Returns the pods, or the kind of ends, that a name stands for. @throws DrawbridgeError ERR_OBJECT as chosenPods */
 function chosenEnd(
   pods: readonly Pod[],
-  given: { readonly text: string; readonly option: string },
-  namespace: string | undefined,
+  { text, option }: { readonly text: string | undefined; readonly option: string },
+  namespace: string,
 ): Scope["from"] {
-  const name = endNameOf(given.text, namespace);
+  if (text === undefined) return undefined;
+  const name = endNameOf(text, namespace);
   if (name.type === "outside") return "outside";
-  return name.type === "new pods" ? "new pod" : chosenPods(pods, name, given);
+  return name.type === "new pods" ? "new pod" : chosenPods(pods, name, { text, option });
 }
 
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {

@@ -11,7 +11,7 @@ import { fixtureFiles } from "../../support/cli/golden.ts";
 import { requireProgram } from "../../support/privilege.ts";
 
 const IMAGES = "docs/images";
-const SIZE = [1280, 860] as const;
+const SIZE: readonly [number, number] = [1280, 860];
 /** File names that would run a script if they were not escaped. */
 const ATTACKS = [
   `<img src=x onerror="window.attacked=1">`,
@@ -49,10 +49,10 @@ describe("the page of -o html in Chromium", function () {
     if (directory !== undefined) rmSync(directory, { recursive: true });
   });
 
-  const open = (html: string): Promise<Page> => {
+  const open = (html: string, width = SIZE[0], height = SIZE[1]): Promise<Page> => {
     const file = path.join(directory, "page.html");
     writeFileSync(file, html);
-    return browser.open(pathToFileURL(file).href, ...SIZE);
+    return browser.open(pathToFileURL(file).href, width, height);
   };
   const run = async (args: readonly string[], files = fixtureFiles("shop")): Promise<string> => {
     const { out, err } = await runCli([...args, "-o", "html"], files);
@@ -113,6 +113,110 @@ describe("the page of -o html in Chromium", function () {
     await page.click(cell("shop", "payments"));
     assert.deepEqual(await sizes(), [4, 2], "the pairs of the two namespaces");
     assert.match(String(await textOf(page, "#why")), /shop → payments1 of 8 pairs: something is allowed/);
+  });
+
+  it("PAGE-11: of 104 workloads the page shows namespaces first, and the answer, the corner and the heads stay in view at every size", async () => {
+    const workload = (namespace: string, name: string): string =>
+      `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ${name}, namespace: ${namespace}}\nspec: {selector: {matchLabels: {app: ${name}}}, template: {metadata: {labels: {app: ${name}}}, spec: {containers: [{name: c}]}}}\n---\n`;
+    const all = Array.from({ length: 104 }, (_, i) => workload(`team-${i % 13}`, `svc-${i}`)).join("");
+    const html = await run(["policy", "matrix", "-f", "a.yaml"], memoryFiles({ "a.yaml": all }));
+    for (const [width, height] of [
+      [1300, 1000],
+      [400, 800],
+    ] as const) {
+      const page = await open(html, width, height);
+      assert.equal(await page.ask(`document.querySelectorAll("#heat tbody tr").length`), 14);
+      await page.click("#by");
+      assert.equal(await page.ask(`document.querySelectorAll("#heat tbody tr").length`), 106);
+      assert.equal(await page.ask(`document.querySelectorAll("#heat button[tabindex='0']").length`), 1);
+      assert.equal(await page.ask(`document.querySelectorAll("#heat th:not([scope])").length`), 0);
+      await page.ask(`document.querySelector(".heat").scrollTo(2000, 2000)`);
+      await page.click(cell("team-9/deployment/svc-100", "team-9/deployment/svc-87"));
+      const [top, bottom] = (await page.ask(
+        `(() => { const { top } = document.querySelector("#why h3").getBoundingClientRect(); return [top, innerHeight]; })()`,
+      )) as [number, number];
+      assert.ok(top >= 0 && top < bottom - 20, `${width}: the answer is at ${top} of ${bottom}`);
+      const corner = await page.ask(
+        `(() => { const { left, top, width, height } = document.querySelector("#heat thead th").getBoundingClientRect(); return document.elementFromPoint(left + width / 2, top + height / 2).textContent; })()`,
+      );
+      assert.equal(corner, "from \\ to");
+      assert.equal(await page.ask(`document.documentElement.scrollWidth <= innerWidth`), true);
+    }
+  });
+
+  it("PAGE-12: the heat map is one stop of Tab, and arrow keys move between cells, past those that are empty", async () => {
+    const page = await open(await run(["policy", "matrix", "-f", "shop"]));
+    const press = (key: string): Promise<unknown> =>
+      page.ask(
+        `(() => { document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: ${JSON.stringify(key)}, bubbles: true })); return document.activeElement.getAttribute("aria-label").split(":")[0]; })()`,
+      );
+    await page.ask(`document.querySelector("#heat button[tabindex='0']").focus()`);
+    assert.equal(await press("ArrowRight"), "kube-system/deployment/coredns → monitoring/daemonset/node-exporter");
+    assert.equal(await press("ArrowDown"), "monitoring/daemonset/node-exporter → monitoring/daemonset/node-exporter");
+    // A single pod says nothing of itself.
+    assert.equal(await press("ArrowRight"), "monitoring/daemonset/node-exporter → monitoring/statefulset/prometheus");
+    assert.equal(await press("ArrowDown"), "payments/deployment/api → monitoring/statefulset/prometheus");
+    assert.equal(await press("Home"), "payments/deployment/api → monitoring/statefulset/prometheus");
+    assert.equal(await page.ask(`document.querySelectorAll("#heat button[tabindex='0']").length`), 1);
+  });
+
+  it("PAGE-13: a search finds whole words before parts of words, a click on namespaces shows only these, and clearing brings the hint back", async () => {
+    const of = (namespace: string, name: string): object => ({
+      ...pod(name),
+      metadata: { name, namespace, labels: { app: name } },
+    });
+    const objects = [of("red", "web"), of("red", "api"), of("blue", "redis"), of("blue", "red-cache")].map((one) =>
+      JSON.stringify(one),
+    );
+    const page = await open(
+      await run(["policy", "matrix", "-f", "a.json"], memoryFiles({ "a.json": objects.join("\n") })),
+    );
+    const rows = (): Promise<unknown> =>
+      page.ask(`[...document.querySelectorAll("#heat tbody th")].map((one) => one.textContent).join(" ")`);
+    const search = (text: string): Promise<unknown> =>
+      page.ask(
+        `(() => { const one = document.getElementById("from"); one.value = ${JSON.stringify(text)}; one.dispatchEvent(new Event("input")); })()`,
+      );
+    await page.click("#by");
+    await page.click(cell("red", "red"));
+    assert.equal(await rows(), "red/api red/web");
+    for (const [text, expected] of [
+      ["red", "blue/red-cache red/api red/web"],
+      ["redi", "blue/redis"],
+      ["red/", "red/api red/web"],
+    ] as const) {
+      await search(text);
+      assert.equal(await rows(), expected, text);
+    }
+    await search("zzz");
+    assert.match(String(await textOf(page, "#why")), /Nothing here has this name/);
+    await search("");
+    assert.match(String(await textOf(page, "#why")), /^Choose a cell/);
+  });
+
+  it("PAGE-14: texts have a contrast of 4.5 and the edges of empty cells one of 3, light and dark", async () => {
+    const pages = [
+      await open(await run(["policy", "matrix", "-f", "shop"])),
+      await open(await run(["policy", "diff", "tenants/before", "tenants/after"], fixtureFiles("tenants"))),
+    ];
+    const contrasts = `(() => {
+      const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+      const light = (text) => rgb(text).slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+      const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+      const ground = (node) => { for (let one = node; one; one = one.parentElement) { const { backgroundColor } = getComputedStyle(one); if ((rgb(backgroundColor)[3] ?? 1) > 0) return backgroundColor; } return "rgb(255, 255, 255)"; };
+      const found = [];
+      for (const one of document.querySelectorAll("header p, .key, #why p, th, summary, summary b, li, footer, td button:not(.none)"))
+        if (ratio(getComputedStyle(one).color, ground(one)) < 4.5) found.push(one.className + " " + one.textContent.slice(0, 20));
+      for (const one of document.querySelectorAll("td button")) if (ratio(getComputedStyle(one).borderTopColor, ground(one.parentElement)) < 3) found.push("edge");
+      return [...new Set(found)];
+    })()`;
+    for (const page of pages) {
+      await page.ask(`for (const one of document.querySelectorAll("details")) one.open = true`);
+      for (const scheme of ["light", "dark"] as const) {
+        await page.prefer(scheme);
+        assert.deepEqual(await page.ask(contrasts), [], scheme);
+      }
+    }
   });
 
   it("PAGE-03: the page of a diff lists what opens and closes, and its cells show the reasons before and after", async () => {
