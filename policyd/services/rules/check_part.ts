@@ -28,7 +28,7 @@ import {
   type RuleFamily,
   words,
 } from "./frontend_kind.ts";
-import { atNoAddress, fromLocalPod, ofFamily, ofFrontend } from "./nat_part.ts";
+import { atNoAddress, fromLocalPod, ofFamily, ofFrontend, ofOtherNode } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which administrators and metrics tell their counters apart. */
 export const ServiceDropReason = {
@@ -53,7 +53,13 @@ export function checks(rules: ServiceRules): TablePart {
   return {
     sets: [],
     chains: [
-      { name: "sources", rules: FRONTEND_KINDS.map(sourceRule) },
+      {
+        name: "sources",
+        rules: [
+          ...FRONTEND_KINDS.map((kind) => sourceRule(kind, ...ofFrontend("restricted", kind), ...atNoAddress(kind))),
+          ...FAMILIES.map((family) => sourceRule({ family, space: "port" }, ...ofOtherNode("restricted", family))),
+        ],
+      },
       ...(rules.dropInvalid ? [{ name: "invalid", rules: invalidRules() }] : []),
       {
         name: "to_loopback",
@@ -87,9 +93,9 @@ export function checks(rules: ServiceRules): TablePart {
   };
 }
 
-function sourceRule(kind: (typeof FRONTEND_KINDS)[number]): Rule {
+function sourceRule(kind: FrontendKind, ...isRestricted: readonly Statement[]): Rule {
   const isAllowed = inSet(frontendKey(kind, "th", words[kind.family].source), nameOf("allowed", kind));
-  return dropping(ServiceDropReason.SOURCE, ...ofFrontend("restricted", kind), not(isAllowed), ...atNoAddress(kind));
+  return dropping(ServiceDropReason.SOURCE, ...isRestricted, not(isAllowed));
 }
 
 /**

@@ -106,16 +106,15 @@ export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
   ];
 }
 
-/**
- * Matches packets of this node's pods to node ports at other nodes' addresses. With policy Local, and where no endpoint
- * is known, the other node decides.
- */
-function ofOtherNode(family: RuleFamily): readonly Statement[] {
+/** Matches packets of this node's pods to node ports of a set at other nodes' addresses. */
+export function ofOtherNode(subject: FrontendSet, family: RuleFamily): readonly Statement[] {
+  const port: FrontendKind = { family, space: "port" };
   return [
     inSet(words[family].destination, `${ADDRESS_SETS.otherNodePorts}${family}`),
-    inSet(frontendKey({ family, space: "port" }), nameOf("masquerade", { family, space: "port" })),
+    inSet(frontendKey(port), nameOf(subject, port)),
     fromLocalPod(family),
     toUnprotected(family),
+    ...atNoAddress(port),
   ];
 }
 
@@ -140,7 +139,8 @@ function servicesChain(family: RuleFamily): Chain {
         const kind = { family, space };
         return rule(...ofFrontend("", kind), ...atNoAddress(kind), goTo(nameOf("", kind)));
       }),
-      rule(...ofOtherNode(family), ...atNoAddress(port), goTo(nameOf("", port))),
+      // With policy Local, and where no endpoint is known, the other node decides.
+      rule(...ofOtherNode("masquerade", family), goTo(nameOf("", port))),
     ],
   };
 }

@@ -1,6 +1,6 @@
 /** Services and slices in the short form in which a person writes them into a scenario. */
 export interface ManifestText {
-  /** Service specs by name; `labels` and `status` stand beside the spec's own fields. */
+  /** Service specs by name; `labels`, `annotations` and `status` stand beside the spec's own fields. */
   readonly services?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Slices of the Service `service`, by name; {@link endpointOf} reads their endpoints. */
   readonly slices?: Readonly<Record<string, SliceText>>;
@@ -42,10 +42,10 @@ export function nodeManifest({ name, zone, internal, external, pods }: NodeText)
 /** Returns Services and EndpointSlices as the API has them. */
 export function manifestsOf({ services = {}, slices = {} }: ManifestText, family: "IPv4" | "IPv6"): readonly object[] {
   return [
-    ...Object.entries(services).map(([name, { labels, status, ...spec }]) => ({
+    ...Object.entries(services).map(([name, { labels, annotations, status, ...spec }]) => ({
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name, labels },
+      metadata: { name, labels, annotations },
       spec,
       status,
     })),

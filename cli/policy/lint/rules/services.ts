@@ -23,14 +23,21 @@ export const externalIps: LintRule = {
 export const nodesReachable: LintRule = {
   id: "nodes-reachable",
   severity: "warning",
-  summary: "loadBalancerSourceRanges do not hold for NodePorts: the nodes are reached past the load balancer (LB-21).",
-  check: ({ services }) =>
+  summary:
+    "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LB-21).",
+  check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
       const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
-      if (service.loadBalancerSourceRanges === undefined || isEnforced || !hasNodePorts(service, manifest.source))
-        return [];
-      const message = "everyone who reaches a node gets past loadBalancerSourceRanges by its NodePorts";
-      const fix = `set allocateLoadBalancerNodePorts: false, or the annotation ${ENFORCE_SOURCE_RANGES}: "true"`;
+      if (service.loadBalancerSourceRanges === undefined || isEnforced) return [];
+      const hasExternalIps = service.externalIps.length > 0 && !settings.refuseExternalIps;
+      const ways = [
+        ...(hasNodePorts(service, manifest.source) ? ["NodePorts"] : []),
+        ...(hasExternalIps ? ["externalIPs"] : []),
+      ];
+      if (ways.length === 0) return [];
+      const message = `everyone who reaches a node gets past loadBalancerSourceRanges by its ${ways.join(" and ")}`;
+      const without = hasExternalIps ? "do without these" : "set allocateLoadBalancerNodePorts: false";
+      const fix = `${without}, or set the annotation ${ENFORCE_SOURCE_RANGES}: "true"`;
       return [remark(manifest, ["spec", "loadBalancerSourceRanges"], message, fix)];
     }),
 };

@@ -257,7 +257,17 @@ describe("policy lint of rules' peers and ports", () => {
     assertFindings("nodes-reachable", [
       [
         service("s", balancer),
-        'Service shop/s: everyone who reaches a node gets past loadBalancerSourceRanges by its NodePorts (set allocateLoadBalancerNodePorts: false, or the annotation drawbridge.dev/enforce-source-ranges: "true")',
+        'Service shop/s: everyone who reaches a node gets past loadBalancerSourceRanges by its NodePorts (set allocateLoadBalancerNodePorts: false, or set the annotation drawbridge.dev/enforce-source-ranges: "true")',
+      ],
+      [
+        service("s", `${balancer}, allocateLoadBalancerNodePorts: false, externalIPs: [192.0.2.1]`),
+        'Service shop/s: everyone who reaches a node gets past loadBalancerSourceRanges by its externalIPs (do without these, or set the annotation drawbridge.dev/enforce-source-ranges: "true")',
+      ],
+      [
+        service("s", balancer, ', annotations: { drawbridge.dev/enforce-source-ranges: "true" }').replace(
+          "spec: {",
+          "spec: { externalIPs: [192.0.2.1],",
+        ),
       ],
       [service("s", `${balancer}, allocateLoadBalancerNodePorts: false`)],
       [service("s", balancer, ', annotations: { drawbridge.dev/enforce-source-ranges: "true" }')],

@@ -63,7 +63,14 @@ describe(`services: the compiled rules do what the objects say (seed ${seed})`, 
   });
 
   const scenarios = readScenarios(new URL("frontends.yaml", import.meta.url));
-  for (const name of ["own_addresses_first", "node_ports", "external_ips", "load_balancer", "source_ranges"]) {
+  for (const name of [
+    "own_addresses_first",
+    "node_ports",
+    "external_ips",
+    "load_balancer",
+    "source_ranges",
+    "ranges_of_node_ports",
+  ]) {
     it(`SVC-18: the packets of the scenario ${name} have the evaluator's outcomes`, () => {
       const scenario = scenarios.get(name);
       assert.ok(scenario !== undefined);

@@ -65,6 +65,9 @@ describe("policyd/services/evaluate: frontends", () => {
   it("LB-05 LB-06: source ranges apply only to the balancer's addresses, and before everything else", () =>
     check("source_ranges"));
 
+  it("LB-06 NODE-12: enforced source ranges apply to node ports of this node and of others", () =>
+    check("ranges_of_node_ports"));
+
   it("LB-06: ranges of which none is valid let no client in", () => check("ranges_of_no_family"));
 
   it("SVC-13 SVC-14 POD-12: pods keep their source address except towards themselves, and others get the node's", () => {
