@@ -28,13 +28,15 @@ export function traceEvent(table: string, chain: string, changes: Partial<TraceE
   return { id: 1, family, table: name, chain, ...none, ...changes };
 }
 
-const dropped = (table: string, chain: string, changes: Partial<TraceEvent> = {}): Loss => ({
+/** Returns the loss of a first packet by a rule or a policy. */
+export const dropped = (table: string, chain: string, changes: Partial<TraceEvent> = {}): Loss => ({
   kind: "dropped",
   packet: "first",
   hook: "forward",
   by: traceEvent(table, chain, { isDrop: true, ...changes }),
 });
-const vanished = (changes: Partial<Extract<Loss, { readonly kind: "vanished" }>> = {}): Loss => ({
+/** Returns the loss of a first packet without a drop. */
+export const vanished = (changes: Partial<Extract<Loss, { readonly kind: "vanished" }>> = {}): Loss => ({
   kind: "vanished",
   packet: "first",
   last: undefined,
@@ -48,7 +50,8 @@ export function probedFacts(loss: Loss, flow: Partial<ProbeFlow> = {}): Partial<
   return { probed: { value: { lost: [{ flow: probeFlow(flow), loss }], failure: undefined } } };
 }
 
-const INSIDE = { family: "inet", hook: "forward", after: -99, before: 1 } as const;
+/** The place of a packet before the table filter of iptables. */
+export const INSIDE = { family: "inet", hook: "forward", after: -99, before: 1 } as const;
 const LEFT = { family: "inet", hook: "postrouting", after: 0x7fff_ffff, before: undefined } as const;
 
 /** Cases of what a probe finds: check, facts, severity and message. */

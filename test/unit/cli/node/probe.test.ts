@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
+import { probe } from "../../../../cli/node/doctor/checks/probe.ts";
+import { diagnose } from "../../../../cli/node/doctor/diagnose.ts";
 import { readCounters, risen } from "../../../../cli/node/doctor/probe/counters.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import { type ProbeFlow, probeFlows } from "../../../../cli/node/doctor/probe/flow.ts";
 import { type Loss, lossOf } from "../../../../cli/node/doctor/probe/loss.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import type { ChainOverview } from "../../../../kernel/nftables/decode/overview.ts";
 import type { TraceEvent } from "../../../../kernel/nftables/decode/trace.ts";
 import type { Route } from "../../../../kernel/route/route.ts";
 import { link, nodeFacts } from "../../../support/node/node_facts.ts";
-import { probeFlow, traceEvent } from "../../../support/node/probe_cases.ts";
+import { dropped, INSIDE, probeFlow, traceEvent, vanished } from "../../../support/node/probe_cases.ts";
 
 const SOURCE_PORT = 20_007;
 const OURS = "inet drawbridge-probe";
@@ -129,6 +132,11 @@ describe("cli/node: where a probe's packet was lost, by the kernel's trace", () 
     ];
     assert.equal(loss({ isTunnelled: true }, false, ...events)?.packet, "tunnel");
     assert.equal(loss({}, false, ...events)?.packet, "first");
+    for (const other of [header(40_000, 4789), header(40_000, 53, "udp")]) {
+      const by = traceEvent("ip filter", "INPUT", { id: 2, ...other, ...drop });
+      assert.equal(loss({ isTunnelled: true }, false, by)?.kind, "vanished");
+    }
+    assert.equal(loss({ isTunnelled: true }, true, ...events), undefined, "an answer came by another packet of it");
   });
 
   it("DOCTOR-14: a packet that vanishes was last between two chains of the probe, and the answer counts before the first packet", () => {
@@ -143,6 +151,9 @@ describe("cli/node: where a probe's packet was lost, by the kernel's trace", () 
       traceEvent(OURS, "prerouting-7", { id: 2, ...answer }),
     );
     assert.ok(back?.kind === "vanished" && back.packet === "answer" && back.last?.hook === "prerouting");
+    const sent = [traceEvent(OURS, "forward-7", { ...first, output: 4 }), traceEvent(OURS, "postrouting-0", first)];
+    const left = loss({}, false, ...sent, traceEvent(OURS, "postrouting-7"));
+    assert.ok(left?.kind === "vanished" && left.output === 4, "the last link is known");
     const nothing = loss({}, false);
     assert.ok(nothing?.kind === "vanished" && nothing.last === undefined);
   });
@@ -152,6 +163,14 @@ describe("cli/node: where a probe's packet was lost, by the kernel's trace", () 
     assert.notEqual(loss({ arrives: "at a link" }, false, traceEvent(OURS, "postrouting-6", first)), undefined);
     assert.equal(loss({ arrives: "at a socket" }, false, traceEvent(OURS, "input-7", first)), undefined);
     assert.notEqual(loss({ arrives: "at a socket" }, false, traceEvent(OURS, "forward-7", first)), undefined);
+    const bridged = traceEvent("bridge drawbridge-probe", "input-1", first);
+    assert.notEqual(loss({ arrives: "at a socket" }, false, bridged), undefined);
+    assert.notEqual(loss({ arrives: "at a link" }, false, traceEvent(OURS, "forward-7", first)), undefined);
+    const back = traceEvent(OURS, "postrouting-7", { id: 2, ...answer });
+    assert.equal(
+      loss({ arrives: "at a link" }, false, traceEvent(OURS, "postrouting-7", first), back)?.packet,
+      "answer",
+    );
     assert.notEqual(loss({ arrives: "answered" }, false, traceEvent(OURS, "postrouting-7", first)), undefined);
   });
 
@@ -163,5 +182,68 @@ describe("cli/node: where a probe's packet was lost, by the kernel's trace", () 
     const before = readCounters(text(1, 2, 3));
     assert.deepEqual(risen(before, readCounters(text(2, 2, 4))), ["TcpExt IPReversePathFilter", "Ip6InNoRoutes"]);
     assert.deepEqual(risen(before, before), []);
+  });
+});
+
+describe("cli/node: the findings of a probe", () => {
+  const chain = (family: string, table: string, name: string): ChainOverview => ({
+    family,
+    table,
+    name,
+    dropping: 0,
+    base: undefined,
+  });
+
+  function findings(lost: readonly { readonly flow: ProbeFlow; readonly loss: Loss }[]): readonly string[] {
+    const chains = [chain("ip", "filter", "DOCKER-USER"), chain("ip6", "filter", "ufw6-x"), chain("ip", "a", "ufw-x")];
+    const ruleset = { value: { tables: [], chains, markWrites: [] } };
+    const legacyTables = ["ip6 filter", "ip raw", "ip filter"];
+    const facts = nodeFacts({ ruleset, legacyTables, probed: { value: { lost, failure: undefined } } });
+    return diagnose(facts, [probe]).findings.map(({ what, why, way }) => `${what}\n${why}\n${way}`);
+  }
+
+  it("DOCTOR-13: packets lost by one rule are one finding, with the rule and the way out of the program that made it", () => {
+    const byRule = dropped("ip filter", "FORWARD", { rule: 7n });
+    const answers = { ...byRule, packet: "answer" } as const;
+    const found = findings([
+      { flow: probeFlow(), loss: byRule },
+      { flow: probeFlow({ protocol: "udp", port: 53, need: "pod to node" }), loss: answers },
+      { flow: probeFlow(), loss: dropped("ip filter", "FORWARD") },
+    ]);
+    assert.equal(found.length, 2);
+    const [one = "", other = ""] = found;
+    assert.match(
+      one,
+      /^chain ip filter FORWARD, hook forward, drops what pods need \(Docker\): pod to pod \(IPv4 TCP\); pod to node \(answers of IPv4 UDP 53\)\n/,
+    );
+    assert.match(one, /handle 7 of chain FORWARD\niptables -I DOCKER-USER -i drawbridge0 -j ACCEPT/);
+    assert.match(other, /policy of FORWARD/);
+  });
+
+  it("DOCTOR-13: packets of the tunnel that a rule drops are a finding of their own, with the tunnel's port in the way out", () => {
+    const by = dropped("inet filter", "input", { rule: 3n, ...header(40_000, 4789, "udp") });
+    const flow = probeFlow({ need: "pod to another node", isTunnelled: true });
+    const found = findings([
+      { flow, loss: { ...by, packet: "tunnel" } },
+      { flow: probeFlow(), loss: by },
+    ]);
+    assert.equal(found.length, 2);
+    assert.match(found[0] ?? "", /: pod to another node \(the tunnel of IPv4 TCP to 10\.244\.1\.8\)\n/);
+    assert.match(found[0] ?? "", /\nnft insert rule inet filter input udp dport 4789 accept$/);
+    assert.match(found[1] ?? "", /\nnft insert rule inet filter input iifname drawbridge0 accept, or/);
+  });
+
+  it("DOCTOR-15: a packet that vanishes in a table of iptables-legacy names this table of its family, and no other", () => {
+    const [legacy = "", ...more] = findings([{ flow: probeFlow(), loss: vanished({ last: INSIDE }) }]);
+    assert.deepEqual(more, []);
+    assert.match(legacy, /^iptables-legacy loses packets in hook forward, table ip filter: pod to pod \(IPv4 TCP\)\n/);
+    assert.match(legacy, /nobody sees inside.*\n.* iptables-legacy -t filter -vnL --line-numbers$/);
+    const raw = { ...INSIDE, hook: "prerouting", after: -0x7fff_ffff, before: -250 };
+    assert.match(findings([{ flow: probeFlow(), loss: vanished({ last: raw }) }])[0] ?? "", /table ip raw:/);
+    const mangle = { ...INSIDE, after: -250, before: -149 };
+    assert.match(
+      findings([{ flow: probeFlow(), loss: vanished({ last: mangle }) }])[0] ?? "",
+      /^packets are lost in hook/,
+    );
   });
 });
