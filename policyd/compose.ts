@@ -41,7 +41,7 @@ import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
-import { openTunnelGuard } from "./node/tunnel_guard.ts";
+import { openNodeAddressSets } from "./node/node_address_sets.ts";
 import { openTunnelPorts } from "./node/tunnel_ports.ts";
 import { openNodeState } from "./node_state/open.ts";
 import { NodeJudge } from "../objects/nodes/node_judge.ts";
@@ -144,8 +144,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const marks = markFiles({ stateDirectory, files }, syscalls);
   const ended = new EndedSandboxes({ ...machine, ...presence, nodeName, marks });
   const protection = openProtection(configuration, machine);
-  const tunnelGuard = openTunnelGuard(configuration, ruleset, judge);
-  const servingElsewhere = (): ReadonlySet<Address> => tunnelGuard.servingElsewhere();
+  const nodeAddressSets = openNodeAddressSets(configuration, ruleset, judge);
+  const servingElsewhere = (): ReadonlySet<Address> => nodeAddressSets.servingElsewhere();
   const serving = { ...machine, protection: protection.index, observer: metrics.services, servingElsewhere };
   const services = openServices(configuration, serving);
   const policies = openPolicies(configuration, { ...machine, mark });
@@ -229,7 +229,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ...policies.components,
     ...masquerade.components,
     portShares,
-    tunnelGuard,
+    nodeAddressSets,
     tunnelPorts,
     routes,
     nodeState.reconciler,

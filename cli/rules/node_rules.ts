@@ -12,7 +12,7 @@ import { attachedElements } from "../../policyd/node/tables/attached_addresses.t
 import { leavingPodElements } from "../../policyd/node/masquerade/cluster_masquerade.ts";
 import { openMasquerade } from "../../policyd/node/masquerade/masquerade_networks.ts";
 import { configuredTables } from "../../policyd/node/tables/configured_tables.ts";
-import { openTunnelGuard } from "../../policyd/node/tunnel_guard.ts";
+import { openNodeAddressSets } from "../../policyd/node/node_address_sets.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { OwnNetworks } from "../../policyd/policies/own_networks.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
@@ -93,7 +93,7 @@ function claimServices(
     protection,
     ...services,
     ...openMasquerade(configuration, ruleset, judge).components,
-    openTunnelGuard(configuration, ruleset, judge),
+    openNodeAddressSets(configuration, ruleset, judge),
     ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
   ];
   const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);

@@ -7,7 +7,7 @@ import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { type DesiredElement, isSameElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { portShares } from "../../../policyd/node/masquerade/share_rules.ts";
 import { tunnelNodes } from "../../../policyd/node/tables/tunnel_guard.ts";
-import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
+import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
 import { marks } from "../../../policyd/node/tables/marks.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
@@ -65,7 +65,7 @@ export function compiledClaims(world: ServiceWorld): readonly DesiredElement[] {
   const { clusterCidrs: podCidrs, nodePortAddresses } = configuration;
   const judge = new NodeJudge({ nodeName });
   judge.apply(changes);
-  new TunnelGuard({ ruleset, nodeName, podCidrs, isTunnel: false, nodePortAddresses, judge }).apply(changes);
+  new NodeAddressSets({ ruleset, nodeName, podCidrs, isTunnel: false, nodePortAddresses, judge }).apply(changes);
   const facts = index.nodeFacts();
   const context = {
     nodeName,

@@ -11,7 +11,7 @@ import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
-import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
+import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
 import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import { contentOf } from "../ruleset/content.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
@@ -86,7 +86,7 @@ export class EventNode {
     });
     const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
     const ofNodes = { nodeName: "n1", podCidrs: [], isTunnel: false, nodePortAddresses: [], judge };
-    this.#components = inTurn(judge, new TunnelGuard({ ruleset: this.#ruleset, ...ofNodes }), proxy);
+    this.#components = inTurn(judge, new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes }), proxy);
     for (const event of known) this.apply(event);
     this.#ruleset.start();
   }

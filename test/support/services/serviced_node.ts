@@ -11,7 +11,7 @@ import { FakeClock } from "../fake_clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
-import { TunnelGuard } from "../../../policyd/node/tunnel_guard.ts";
+import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
@@ -148,7 +148,7 @@ export class ServicedNode implements Disposable {
     const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
     const nodeName = this.wired.node.name;
     const ofNodes = { nodeName, podCidrs: this.#podCidrs, isTunnel: false, nodePortAddresses, judge };
-    const nodes = new TunnelGuard({ ruleset: this.#ruleset, ...ofNodes });
+    const nodes = new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes });
     const proxy = new ServiceProxy({
       nodeName,
       ruleset: this.#ruleset,

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
-import { TunnelGuard } from "../../../../policyd/node/tunnel_guard.ts";
+import { NodeAddressSets } from "../../../../policyd/node/node_address_sets.ts";
 import type { NodePortAddresses } from "../../../../policyd/services/rules/context.ts";
 import { formatClaims, readScenario } from "../../../support/services/scenario.ts";
 
@@ -19,7 +19,7 @@ function setUp(nodePortAddresses?: NodePortAddresses) {
   const claims = new Map<string, readonly DesiredElement[]>();
   const ruleset = { claim: (owner: string, of: readonly DesiredElement[]) => void claims.set(owner, of) };
   const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
-  const guard = new TunnelGuard({
+  const guard = new NodeAddressSets({
     ruleset,
     nodeName: "node1",
     podCidrs: [],

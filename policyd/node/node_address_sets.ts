@@ -13,7 +13,7 @@ import { otherNodePortElements } from "../services/elements/node_elements.ts";
 import type { NodePortAddresses } from "../services/rules/context.ts";
 import { hasTunnel, podRangeElement, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
-export interface TunnelGuardParts {
+export interface NodeAddressSetsParts {
   /** The ruleset whose tables have the part `tunnelNodes()`. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly nodeName: string;
@@ -30,8 +30,8 @@ export interface TunnelGuardParts {
  * Claims what Nodes imply, as they change: the addresses of nodes (GUARD-09, GUARD-17, GUARD-19), the networks of pods
  * (SVC-13), and the addresses at which other nodes serve node ports (NODE-12). The ruleset's owner starts and stops it.
  */
-export class TunnelGuard implements ObjectConsumer {
-  readonly #parts: TunnelGuardParts;
+export class NodeAddressSets implements ObjectConsumer {
+  readonly #parts: NodeAddressSetsParts;
   readonly #nodes = new Map<string, Node>();
   /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
   readonly #claimed = new Map<string, string>();
@@ -40,7 +40,7 @@ export class TunnelGuard implements ObjectConsumer {
   readonly #serving = new Map<string, readonly Address[]>();
   #servingElsewhere: ReadonlySet<Address> | undefined;
 
-  constructor(parts: TunnelGuardParts) {
+  constructor(parts: NodeAddressSetsParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#podNetworks.set("", parts.podCidrs);
@@ -88,15 +88,15 @@ export class TunnelGuard implements ObjectConsumer {
 }
 
 /** Returns the component that fills the sets of `tunnelNodes()`, and those of the parts that are there. */
-export function openTunnelGuard(
+export function openNodeAddressSets(
   configuration: Pick<Configuration, "encapsulation" | "nodeName" | "podCIDRs" | "services" | "nodePortAddresses">,
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge,
-): TunnelGuard {
+): NodeAddressSets {
   const { nodeName, podCIDRs: podCidrs, services, nodePortAddresses: configured } = configuration;
   const isTunnel = hasTunnel(configuration);
   const nodePortAddresses = services ? configured : undefined;
-  return new TunnelGuard({ ruleset, judge, nodeName, podCidrs, isTunnel, nodePortAddresses });
+  return new NodeAddressSets({ ruleset, judge, nodeName, podCidrs, isTunnel, nodePortAddresses });
 }
 
 function endOf(addresses: Node["addresses"], kept: readonly Address[], podCidrs: readonly Cidr[]): TunnelEnd {
