@@ -147,7 +147,6 @@ describe("objects/nodes/node_judge", () => {
           const nodesBefore = new Map(plain.nodes);
           const changes = [...distinct.values()].flatMap((drawn) => changeOf(drawn, plain));
           judged.apply(changes);
-          judged.apply(changes);
           return servicesBefore !== plain.services || !sameObjects(nodesBefore, plain.nodes);
         };
         for (const round of before) {
@@ -155,7 +154,6 @@ describe("objects/nodes/node_judge", () => {
           compare(false);
         }
         plain.judged(false);
-        judged.synced();
         judged.synced();
         compare(true);
         // A change that says the same as before leads to no new judgement, so the plain reference must not judge
