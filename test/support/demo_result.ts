@@ -72,10 +72,10 @@ const SERVICES: Readonly<Record<string, readonly [string, string, string, string
   "ClusterIP, affinity": ["one as itself", "one as itself", "one as node1", "one as node1"],
   "ClusterIP, Local": ["b as itself", "no answer", "b as node1", "b as node1"],
   "ClusterIP, no pods": ["refused", "refused", "refused", "refused"],
-  NodePort: ["b c e as node1", "b c e as node1", "b c e as node1", "b c e as node1"],
+  NodePort: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
   "NodePort, Local": ["b e as itself", "b as itself", "b e as node1", "b as itself"],
   "LoadBalancer, ranges": ["no answer", "no answer", "no answer", "b c e as node1"],
-  externalIPs: ["b c e as node1", "b c e as node2", "b c e as node1", "b c e as node1"],
+  externalIPs: ["b c e as itself", "b c e as itself", "b c e as node1", "b c e as node1"],
   headless: ["b c e as itself", "b c e as itself", "b c e as node1", "no route"],
   ExternalName: ["router as node1", "router as node2", "router as node1", "router as itself"],
 };
