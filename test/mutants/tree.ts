@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { buildPlugin } from "../setup/build.mjs";
+import { buildCli } from "../setup/build_cli.mjs";
 import { buildDaemon } from "../setup/build_daemon.mjs";
 import { applyMutant, type Mutant } from "./mutant.ts";
 import { REPORT, type TestResult } from "../run/result.ts";
@@ -49,10 +50,11 @@ export class TreeCopy implements Disposable {
     }
   }
 
-  /** Builds the executable and the daemon from the current tree. @throws SetupFailure when it does not compile */
+  /** Builds the plugin, the daemon and the command line from the current tree. @throws SetupFailure when it does not compile */
   build(): void {
     buildPlugin(this.root, this.#node);
     buildDaemon(this.root);
+    buildCli(this.root);
   }
 
   /**

@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import type { Finding } from "../../../cli/node/doctor/finding.ts";
 import { type Configuration, configurationOf, DRAWBRIDGE, LAB_BRIDGE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
+import { CLI_DIRECTORY } from "../cli/program.ts";
 
-const MAIN = fileURLToPath(new URL("../../../cli/main.ts", import.meta.url));
+const MAIN = `${CLI_DIRECTORY}/drawbridge.js`;
 
 /** A running `node doctor --probe`. */
 export interface ProbeRun {
