@@ -179,9 +179,13 @@ export class Judge {
   }
 
   #differenceProblems(row: Row): readonly string[] {
-    const byProtocol = Map.groupBy(this.#resultsOf(row), ({ shot }) => shot.transport);
-    const counts = [...byProtocol.values()].map((results) => new Set(results.map(({ seenBy }) => seenBy)).size);
-    return counts.some((count) => count > 1) ? [] : ["by every protocol all clients reached the same endpoint"];
+    const groups = Map.groupBy(
+      this.#resultsOf(row),
+      ({ shot }) => `${row.probes?.indexOf(shot.probe)} ${shot.transport}`,
+    );
+    const counts = [...groups.values()].map((results) => new Set(results.map(({ seenBy }) => seenBy)).size);
+    if (counts.some((count) => count > 1)) return [];
+    return ["in each probe and by each protocol all clients reached the same endpoint"];
   }
 
   #tableProblems(

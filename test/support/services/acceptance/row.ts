@@ -78,7 +78,7 @@ export type Further =
   | { readonly type: "untranslated"; readonly on: NodePlace; readonly from: Place; readonly to: string }
   /** Neither node has sent out a packet with this destination. */
   | { readonly type: "never sent"; readonly to: string }
-  /** Clients of the row's sticky probes do not all reach the same endpoint. */
+  /** In at least one of the row's sticky probes, by some protocol, clients do not all reach the same endpoint. */
   | { readonly type: "clients differ" }
   | { readonly type: "nothing listens"; readonly on: NodePlace; readonly port: number }
   /** The Service's name does not occur in a node's tables, and its endpoint in no map. */

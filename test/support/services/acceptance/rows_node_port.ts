@@ -215,13 +215,21 @@ const AFFINITY: readonly Row[] = [
     id: "4.5c",
     behaviours: "SA-06",
     says: "clients that endpoints see with n1's address have affinities of their own",
+    // Few clients may all get one of two endpoints by chance: a second Service makes that rare enough.
     probes: [
       {
-        from: ["n1", "C", "D"],
+        from: ["n1", "n2", "C", "D"],
         to: "n1:30004",
         protocols: ALL,
         sticky: "redis-nodeport-sa",
         reaches: BOTH_SEE_N1,
+      },
+      {
+        from: ["n1", "C", "D"],
+        to: "vote-lb-sa LB:80",
+        protocols: ALL,
+        sticky: "vote-lb-sa",
+        reaches: { "vote-1": "n1", "vote-2": "n1" },
       },
     ],
     further: [{ type: "clients differ" }],
