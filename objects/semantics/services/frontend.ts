@@ -89,6 +89,11 @@ function frontendsOf(world: ServiceWorld, service: Service, packet: Packet): rea
   return found;
 }
 
+/** Returns whether this node translates packets to node ports at an address: its own, or for pods another node's. */
+function servesNodePort(world: ServiceWorld, entry: Packet["entry"], address: Address): boolean {
+  return nodePortRefusal(world, address) === undefined || (entry === "pod" && servesElsewhere(world, address));
+}
+
 function frontendTypes(
   world: ServiceWorld,
   service: Service,
@@ -104,9 +109,7 @@ function frontendTypes(
     // The Service's own address is one frontend, however often it is named.
     if (isOwn) types.splice(1);
   }
-  const isServed = nodePortRefusal(world, destination) === undefined;
-  const isServedHere = isServed || (entry === "pod" && servesElsewhere(world, destination));
-  if (port.nodePort === destinationPort && isServedHere) types.push("NodePort");
+  if (port.nodePort === destinationPort && servesNodePort(world, entry, destination)) types.push("NodePort");
   return types.filter(
     (type) =>
       refusalOf(world, service, {
