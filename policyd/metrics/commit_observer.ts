@@ -5,10 +5,8 @@ import type { Nftables } from "../../kernel/nftables/socket.ts";
 export interface CommitObserver {
   /** Called before the kernel gets these changes. */
   before?(changes: readonly Change[]): void;
-  /** Carries out the commit in its own way. @throws what it throws */
-  around?(changes: readonly Change[], commit: () => void): void;
   /** Called after the kernel has taken them. */
-  committed?(changes: readonly Change[], seconds: number): void;
+  committed(changes: readonly Change[], seconds: number): void;
 }
 
 /** Returns the same tables, with observers of each batch. */
@@ -17,13 +15,9 @@ export function observed(kernel: Nftables, ...observers: readonly CommitObserver
     commit: (changes: readonly Change[]) => {
       for (const observer of observers) observer.before?.(changes);
       const start = performance.now();
-      const commit = observers.reduceRight<() => void>(
-        (inner, observer) => (observer.around === undefined ? inner : () => observer.around?.(changes, inner)),
-        () => kernel.commit(changes),
-      );
-      commit();
+      kernel.commit(changes);
       const seconds = (performance.now() - start) / 1000;
-      for (const observer of observers) observer.committed?.(changes, seconds);
+      for (const observer of observers) observer.committed(changes, seconds);
     },
     table: kernel.table.bind(kernel),
     head: kernel.head.bind(kernel),
