@@ -14,9 +14,7 @@ import { delegatedDirectory, isForeignIpam, networkShapeFor, type PluginInput } 
 import { type Attachment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { PluginMachine } from "./host.ts";
-
 import type { Shape } from "./json.ts";
-
 import { missingNamespace, withNamespaces } from "./namespaces.ts";
 import { waitForOtherCalls } from "./one_at_a_time.ts";
 import type { AddResult } from "./result.ts";

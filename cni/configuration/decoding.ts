@@ -8,7 +8,7 @@ export const DATA_DIRECTORY = "/var/lib/cni/networks";
 /** Real configurations have fewer than ten. */
 const MOST_LEVELS = 64;
 
-/** The typed keys of a configuration, of which every verb checks these two. */
+/** The typed keys of a configuration, with the two that are checked for every verb. */
 export type Configured<S extends Shape> = Decoded<S> & {
   readonly cniVersion: CniVersion;
   /** `[a-zA-Z0-9][a-zA-Z0-9_.-]*`: it names a directory of the address store. */
@@ -30,10 +30,11 @@ export function decodeConfiguration<const S extends Shape>(
 ): Configured<S> {
   const { value, version } = versioned(text);
   judge(version);
-  const input: unknown = decode(value, typeof shape === "function" ? shape(value) : shape);
-  const name = checkNetworkName(decode(value, { name: "string" }).name ?? "");
+  const decoded: unknown = decode(value, typeof shape === "function" ? shape(value) : shape);
+  const input = isObject(decoded) ? decoded : {};
+  const name = checkNetworkName(typeof input["name"] === "string" ? input["name"] : "");
   // oxlint-disable-next-line no-unsafe-type-assertion -- this is the gate: both keys have been checked
-  return { ...(isObject(input) ? input : {}), cniVersion: version, name } as Configured<S>;
+  return { ...input, cniVersion: version, name } as Configured<S>;
 }
 
 /** Returns the version of a configuration. @throws CniError 6 and 1, as {@link decodeConfiguration} */
