@@ -1,3 +1,6 @@
+import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
+import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
+import { storeOf } from "../cluster/policy_objects.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Labels, LabelSelector, Pod } from "../../objects/model.ts";
@@ -59,6 +62,15 @@ export function newPodsFor(objects: readonly ClusterObject[]): NewPods {
   });
   const labels = new Map([...found.keys()].map((key) => [key, names.get(key)?.labels ?? {}]));
   return { objects: kept, names: found, labels, isComplete };
+}
+
+/** Returns the policies over some objects and {@link newPodsFor} them, and these new pods. */
+export function withNewPods(
+  objects: readonly ClusterObject[],
+  options: Partial<PolicyOptions>,
+): { readonly index: PolicyIndex; readonly young: NewPods } {
+  const young = newPodsFor(objects);
+  return { index: buildPolicyIndex(storeOf([...objects, ...young.objects]), options), young };
 }
 
 /** Returns the ends of a question. @throws DrawbridgeError ERR_OBJECT for names that do not exist */

@@ -1,12 +1,11 @@
+import { type Direction, DIRECTIONS } from "../../objects/semantics/policies/flow.ts";
 import { printable } from "../../objects/printable.ts";
 import type { Io } from "../io.ts";
 import type { NetworkPolicy } from "../../objects/model.ts";
-import type { Direction } from "../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import type { DirectionProfile } from "../../objects/semantics/policies/profile.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../../policyd/policies/policy_size.ts";
 
-const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 const MOST_NAMED = 5;
 const MOST_TOLD = 20;
 

@@ -1,3 +1,4 @@
+import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import { nearestNames } from "../../nearest_names.ts";
 import { listAt, membersAt, textAt } from "../raw.ts";
@@ -36,7 +37,6 @@ const FIELDS: Readonly<Record<string, Fields>> = {
   },
 };
 
-const DIRECTIONS = ["ingress", "egress"] as const;
 const OBJECT = ["apiVersion", "kind", "metadata", "spec", "status"];
 /** ObjectMeta of meta/v1. */
 const METADATA = [

@@ -1,3 +1,4 @@
+import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { ClusterNetworkPolicy, Labels, NamespacedPods, NetworkPolicy, Pod } from "../../../objects/model.ts";
 import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { Manifest } from "../manifests.ts";
@@ -71,7 +72,7 @@ function contradictions(manifests: readonly Manifest[], cluster: SelectedPods): 
 
 /** Returns whether the policies have rules of one direction with different actions. */
 function differ(a: ClusterNetworkPolicy, b: ClusterNetworkPolicy): boolean {
-  return (["ingress", "egress"] as const).some((direction) =>
+  return DIRECTIONS.some((direction) =>
     a[direction].some(({ action }) => b[direction].some((rule) => rule.action !== action)),
   );
 }

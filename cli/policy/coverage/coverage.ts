@@ -1,11 +1,11 @@
+import type { NewPods } from "../question_ends.ts";
+import { NEW_NAMESPACE } from "../stand_ins.ts";
+import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { Pod } from "../../../objects/model.ts";
-import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import { cellsOf } from "../matrix/cell.ts";
 import type { Matrix } from "../matrix/matrix.ts";
-
-export const DIRECTIONS = ["ingress", "egress"] as const;
 
 /** The pods that policies cover, and the parts that they leave open. Pods of the host's network are left out: no policy selects them. */
 export interface Coverage {
@@ -19,8 +19,13 @@ export interface Coverage {
   readonly outside: readonly { readonly from: string; readonly to: string; readonly connections: readonly string[] }[];
 }
 
-/** @param matrix by workload, with the new pods of each namespace, all in the index */
-export function coverageOf(index: PolicyIndex, matrix: Matrix): Coverage {
+/**
+ * Returns the coverage of the pods of a matrix.
+ *
+ * @param matrix by workload, with the new pods of each namespace, all in the index
+ * @param young the new pods
+ */
+export function coverageOf(index: PolicyIndex, matrix: Matrix, young: Pick<NewPods, "labels">): Coverage {
   const groups = matrix.groups
     .filter(({ kind }) => kind === "pods")
     .map(({ name, pods }) => ({ name, pods: pods.filter(({ hostNetwork }) => !hostNetwork) }));
@@ -40,20 +45,29 @@ export function coverageOf(index: PolicyIndex, matrix: Matrix): Coverage {
     pods: pods.length,
     selected: { ingress: count("ingress"), egress: count("egress") },
     unselected: unselected.filter(({ directions }) => directions.length > 0),
-    namespaces: namespacesOf(index, matrix, new Set(pods.map(({ namespace }) => namespace))),
+    namespaces: namespacesOf(index, matrix, young, new Set(pods.map(({ namespace }) => namespace))),
     outside,
   };
 }
 
-function namespacesOf(index: PolicyIndex, matrix: Matrix, names: ReadonlySet<string>): Coverage["namespaces"] {
-  const other = matrix.sources.find(({ name }) => name === "new pod in any other namespace");
+function namespacesOf(
+  index: PolicyIndex,
+  { sources, between }: Matrix,
+  { labels }: Pick<NewPods, "labels">,
+  names: ReadonlySet<string>,
+): Coverage["namespaces"] {
+  // New pods without labels, one in each namespace, and one in a new namespace without labels.
+  const plain = sources.flatMap((end) => {
+    const pod = end.kind === "new pod" ? end.pods[0] : undefined;
+    return pod === undefined || Object.keys(labels.get(pod.key) ?? {}).length > 0 ? [] : [{ end, pod }];
+  });
+  const other = plain.find(({ pod }) => pod.namespace.startsWith(NEW_NAMESPACE))?.end;
   return [...names].sort().map((name) => {
-    const end = matrix.sources.find((one) => one.name === `new pod in ${name}`);
+    const { end, pod } = plain.find((one) => one.pod.namespace === name) ?? {};
     const isClosed = (direction: Direction): boolean => {
-      const [pod] = end?.pods ?? [];
       if (end === undefined || pod === undefined || other === undefined) return false;
       if ((index.pods.get(pod.key)?.subject?.profile[direction].isolating.length ?? 0) > 0) return true;
-      const connections = direction === "ingress" ? matrix.between(other, end) : matrix.between(end, other);
+      const connections = direction === "ingress" ? between(other, end) : between(end, other);
       return connections === undefined || isEmpty(connections.some);
     };
     return { name, ingress: isClosed("ingress"), egress: isClosed("egress") };

@@ -1,9 +1,7 @@
+import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../../objects/model.ts";
-import type { Direction } from "../../../objects/semantics/policies/flow.ts";
-import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
@@ -15,9 +13,9 @@ import { counted } from "../../output/text.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
-import { newPodsFor } from "../question_ends.ts";
+import { withNewPods } from "../question_ends.ts";
 import { COVERAGE_FORMATS } from "./command.ts";
-import { type Coverage, coverageOf, DIRECTIONS } from "./coverage.ts";
+import { type Coverage, coverageOf } from "./coverage.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -36,11 +34,10 @@ export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
   const { min, output, config, ...input } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
   const objects = (await loadManifests(io, input)).manifests.map(({ object }) => object);
-  const young = newPodsFor(objects);
-  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), policyOptions);
+  const { index, young } = withNewPods(objects, policyOptions);
   const isShown = shownBy(input);
   const scope = { newPods: young.names, isShown: (pod: Pod) => !pod.hostNetwork && isShown(pod.namespace, pod.labels) };
-  const coverage = coverageOf(index, matrixOf(index, "workload", scope));
+  const coverage = coverageOf(index, matrixOf(index, "workload", scope), young);
   if (coverage.pods === 0) throw new DrawbridgeError("ERR_INPUT", "no pod that policies may select; expected some");
   if (output === "json") io.out.write(`${JSON.stringify(coverage, null, 2)}\n`);
   else {

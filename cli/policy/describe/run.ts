@@ -1,11 +1,10 @@
+import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import type { Pod } from "../../../objects/model.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
-import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
-import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
@@ -13,11 +12,11 @@ import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { locationText } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { foldLine } from "../../output/fold.ts";
-import { DIRECTIONS, policiesOf } from "../coverage/coverage.ts";
+import { policiesOf } from "../coverage/coverage.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
-import { newPodsFor } from "../question_ends.ts";
+import { withNewPods } from "../question_ends.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
 
 const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, pods: v.string() });
@@ -31,8 +30,7 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
   const running = objects.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
   const name = endNameOf(text, await namespaceFor(io, input, input.cluster));
   const isChosen = chosenPods(running, name, { text, option: "policy describe" });
-  const young = newPodsFor(objects);
-  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), policyOptions);
+  const { index, young } = withNewPods(objects, policyOptions);
   const places = new Map(
     manifests.map(({ object, file, line }) => [`${object.kind} ${object.key}`, locationText(file, line)]),
   );

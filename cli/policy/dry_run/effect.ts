@@ -1,6 +1,6 @@
+import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
-import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
@@ -49,7 +49,7 @@ export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): r
 export function isolationEffects({ before, after }: Sides): readonly IsolationEffect[] {
   const isIsolated = (index: PolicyIndex, key: string, direction: Direction): boolean =>
     (index.pods.get(key)?.subject?.profile[direction].isolating.length ?? 0) > 0;
-  return (["ingress", "egress"] as const).flatMap((direction) =>
+  return DIRECTIONS.flatMap((direction) =>
     (["isolated", "no longer isolated"] as const).flatMap((type): readonly IsolationEffect[] => {
       const of = podNames(after, ({ pod: { key } }) => {
         if (!before.pods.has(key)) return false;

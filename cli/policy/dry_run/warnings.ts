@@ -1,8 +1,8 @@
+import { type Direction, DIRECTIONS, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { Pod } from "../../../objects/model.ts";
 import { isShadow, SHADOW_ANNOTATION } from "../../../objects/shadow_annotation.ts";
 import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
-import type { Direction, FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { selects } from "../../../objects/semantics/policies/selector.ts";
@@ -78,7 +78,7 @@ function policyWarnings(
   }
   const all = policy.kind === "NetworkPolicy" ? index.networkPolicies : index.clusterPolicies;
   const rules = all.find((one) => one.policy.key === policy.key)?.rules;
-  return (["ingress", "egress"] as const).flatMap((direction) =>
+  return DIRECTIONS.flatMap((direction) =>
     (rules?.[direction] ?? []).flatMap((rule): readonly Warning[] => {
       const destinations = direction === "ingress" ? subjects : destinationsOf(index, rule);
       return ruleProblems(rule, direction, destinations, policy.kind).map(({ id, field, text }) => ({

@@ -1,3 +1,4 @@
+import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type {
   ClusterNetworkPolicy,
   ClusterObject,
@@ -15,7 +16,6 @@ import { nameOf } from "../../../objects/gate/gate.ts";
 import { nameLabel } from "../../../objects/name.ts";
 import type { ClusterStore } from "../../../objects/store.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
-import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type {
   IndexedClusterPolicy,
   IndexedNetworkPolicy,
@@ -36,8 +36,6 @@ import type { Place, Remark } from "./finding.ts";
 import { labelDomainsOf } from "./operator_selectors.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { membersAt } from "../../input/raw.ts";
-
-export const DIRECTIONS: readonly Direction[] = ["ingress", "egress"];
 
 /** A policy with its manifest and the pods that it selects. */
 export interface LintedPolicy<T extends NetworkPolicy | ClusterNetworkPolicy = NetworkPolicy | ClusterNetworkPolicy> {

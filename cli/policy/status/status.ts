@@ -1,3 +1,4 @@
+import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import { isShadow } from "../../../objects/shadow_annotation.ts";
 import type { ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
 import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
@@ -67,7 +68,7 @@ export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: read
 
 /** Returns all rules of the policy's own lists, with zero packets where no node has counted any. */
 function ruleCounts(policy: AnyPolicy, counted: readonly RuleCount[]): readonly RuleCount[] {
-  return (["ingress", "egress"] as const).flatMap((direction) =>
+  return DIRECTIONS.flatMap((direction) =>
     policy[direction].map(({ index: rule }) => ({
       direction,
       rule,

@@ -1,3 +1,4 @@
+import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import { Document, isNode } from "yaml";
 import { printable } from "../../../objects/printable.ts";
 import type { Suggestion } from "./suggest.ts";
@@ -8,7 +9,7 @@ const PEERS = { ingress: "from", egress: "to" } as const;
 export function policiesText({ policies, comments }: Pick<Suggestion, "policies" | "comments">): string {
   const documents = policies.map((policy) => {
     const document = new Document(policy, { aliasDuplicateObjects: false });
-    for (const direction of ["ingress", "egress"] as const) {
+    for (const direction of DIRECTIONS) {
       for (const [i, rule] of (policy.spec[direction] ?? []).entries()) {
         for (const [j, peer] of (rule[PEERS[direction]] ?? []).entries()) {
           const node = document.getIn(["spec", direction, i, PEERS[direction], j], true);

@@ -1,7 +1,7 @@
+import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { Labels, Pod } from "../../../objects/model.ts";
 import { NAMESPACE_NAME } from "../../../objects/name.ts";
 import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
-import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { Connection } from "../live/connection.ts";
@@ -45,7 +45,6 @@ export interface SuggestedRule {
 
 /** The most addresses in a rule; nobody can check more. */
 const MOST_ADDRESSES = 50;
-const DIRECTIONS = ["ingress", "egress"] as const;
 const DNS = { namespace: "kube-system", label: "k8s-app", value: "kube-dns" } as const;
 const DNS_PORTS = [
   { protocol: "UDP", port: DNS_PORT },

@@ -1,7 +1,7 @@
+import { type Direction, DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
 import type { NetworkPolicy } from "../../../../objects/model.ts";
-import type { Direction } from "../../../../objects/semantics/policies/flow.ts";
 import type { PortPattern } from "../../../../objects/semantics/policies/indexed_policy.ts";
-import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark, type RuleSite } from "../context.ts";
+import { isolates, type LintContext, type LintedPolicy, remark, type RuleSite } from "../context.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOfOperator } from "../operator_selectors.ts";
 import { suggestionText } from "../nearest_label.ts";

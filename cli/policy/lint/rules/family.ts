@@ -1,7 +1,8 @@
+import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
 import { type Family, familyOf } from "../../../../kernel/ip/address.ts";
 import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
 import type { Pod } from "../../../../objects/model.ts";
-import { DIRECTIONS, isolates, type LintContext, remark } from "../context.ts";
+import { isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 
 export const familyForgotten: LintRule = {

@@ -1,8 +1,9 @@
+import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
 import { type Cidr, cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { NetworkPolicy } from "../../../../objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
-import { DIRECTIONS, type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
+import { type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";

@@ -1,4 +1,5 @@
-import { DIRECTIONS, isolates, remark } from "../context.ts";
+import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
+import { isolates, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { at } from "../../../input/raw.ts";
 

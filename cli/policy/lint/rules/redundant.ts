@@ -1,7 +1,8 @@
+import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../../objects/model.ts";
 import { isShadow } from "../../../../objects/shadow_annotation.ts";
 import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
-import { DIRECTIONS, isolates, type LintContext, type LintedPolicy, remark } from "../context.ts";
+import { isolates, type LintContext, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded } from "../namespace_name.ts";
