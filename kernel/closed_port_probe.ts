@@ -5,10 +5,10 @@ import { type Address, addressToBytes, familyOf } from "./ip/address.ts";
 
 const AF_INET = 2;
 const AF_INET6 = 10;
-const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
-const SO_SNDTIMEO = 21;
+/** The type of a socket, and its option for the longest wait: SO_SNDTIMEO bounds a connect, SO_RCVTIMEO a read (socket(7)). */
+const KINDS = { tcp: { type: 1, timeout: 21 }, udp: { type: 2, timeout: 20 } } as const;
 /** A port on which nothing listens on a node (RFC 863). */
 const DISCARD_PORT = 9;
 
@@ -19,7 +19,7 @@ const DISCARD_PORT = 9;
  * A refusal is a TCP reset. A datagram would be answered with an ICMP error, and Linux sends a destination only one of
  * them a second (icmp(7), icmp_ratelimit), so the next probe would get no answer.
  *
- * @param milliseconds how long to wait for an answer (SO_SNDTIMEO bounds a connect, socket(7))
+ * @param milliseconds how long to wait for an answer
  * @returns false without an answer, which may have been lost, dropped or never sent
  * @throws SyscallError when the kernel refuses the socket or the source address
  */
@@ -30,11 +30,8 @@ export function isReached(
   milliseconds: number,
   { source, destination }: ProbePorts = { source: 0, destination: DISCARD_PORT },
 ): boolean {
-  const domain = familyOf(from) === 4 ? AF_INET : AF_INET6;
-  const fd = check(syscalls.socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket for a probe");
+  const fd = openProbeSocket(syscalls, "tcp", { address: from, port: source }, milliseconds);
   try {
-    check(syscalls.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, timeval(milliseconds)), "timeout of a probe");
-    check(syscalls.bind(fd, socketAddressOf(from, source)), "source of a probe");
     const result = syscalls.connect(fd, socketAddressOf(to, destination));
     return result >= 0 || result === -Errno.ECONNREFUSED;
   } finally {
@@ -46,6 +43,31 @@ export function isReached(
 export interface ProbePorts {
   readonly source: number;
   readonly destination: number;
+}
+
+/**
+ * Opens a socket at an address. A TCP connect, or a UDP read, ends after some milliseconds.
+ *
+ * @returns the file descriptor
+ * @throws SyscallError when the kernel refuses the socket or the address
+ */
+export function openProbeSocket(
+  syscalls: Syscalls,
+  protocol: "tcp" | "udp",
+  { address, port }: { readonly address: Address; readonly port: number },
+  milliseconds: number,
+): number {
+  const { type, timeout } = KINDS[protocol];
+  const domain = familyOf(address) === 4 ? AF_INET : AF_INET6;
+  const fd = check(syscalls.socket(domain, type | SOCK_CLOEXEC, 0), "socket for a probe");
+  try {
+    check(syscalls.setsockopt(fd, SOL_SOCKET, timeout, timeval(milliseconds)), "timeout of a probe");
+    check(syscalls.bind(fd, socketAddressOf(address, port)), "source of a probe");
+    return fd;
+  } catch (error) {
+    syscalls.close(fd);
+    throw error;
+  }
 }
 
 /** Returns struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7)). */

@@ -114,8 +114,8 @@ class NotificationThread implements KernelNotifications {
   };
 
   /**
-   * Passes a report on. The report counts as lost for a listener that finds no descriptor or no memory, which learns that
-   * later. One that throws anything else has a bug, which ends the process unless caught, not this read.
+   * Passes a report on. If a listener finds no descriptor or no memory, the report counts as lost, and the listener is
+   * notified of the loss later. One that throws anything else has a bug, which ends the process unless caught, not this read.
    */
   #take(report: Report): void {
     const subscriber = this.#subscribers.get(report.id);

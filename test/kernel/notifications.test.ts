@@ -132,7 +132,7 @@ describe("kernel/notifications", () => {
     assert.equal(links.reported.length, reported);
   });
 
-  it("DP-21: the kernel reports no commit for whose time a subscription is deaf, and those after it", async () => {
+  it("DP-21: a subscription is not notified of a commit while it is deaf, and is notified of later ones", async () => {
     const rules = new EventRecorder();
     const subscription = await startIn(pair.near).subscribe({ kind: "nftables" }, rules);
     const add = (name: string): string => pair.near.exec("nft", ["add", "table", "inet", name]);

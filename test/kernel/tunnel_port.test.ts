@@ -10,7 +10,7 @@ describe("ports of tunnels in the kernel", () => {
     requireKernel(this);
   });
 
-  it("GUARD-17: the port of a VXLAN link is read, and none of other links", () => {
+  it("GUARD-17: the port of a VXLAN link is read, and other links have none", () => {
     using lab = createLab("tunnel-port");
     const node = lab.namespace("node");
     node.exec("ip", ["link", "add", "vx", "type", "vxlan", "id", "1", "dstport", "6784"]);

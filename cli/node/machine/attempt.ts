@@ -22,10 +22,7 @@ export async function attemptLater<T>(see: () => Promise<T>): Promise<Seen<T>> {
 function unseenFor(error: unknown): { readonly unseen: string; readonly needsRoot?: boolean } {
   const isRefusal = error instanceof DrawbridgeError || (error instanceof Error && "code" in error);
   if (!isRefusal) throw error;
-  return unseenBy(error.message);
-}
-
-function unseenBy(reason: string): { readonly unseen: string; readonly needsRoot?: boolean } {
+  const reason = error.message;
   const needsRoot = /EPERM|EACCES/.test(reason) && process.geteuid?.() !== 0;
   return needsRoot ? { unseen: `${reason}; run as root`, needsRoot } : { unseen: reason };
 }

@@ -7,8 +7,8 @@ const LONGEST_ANSWER = 64 * 1024;
 const versionSchema = v.object({ cniVersion: v.string(), supportedVersions: v.array(v.string()) });
 
 /**
- * Asks a plugin for its CNI versions, as a runtime does (CNI specification, VERSION). A plugin is
- * the only program that the doctor starts, and it runs as root for each pod of this node anyway.
+ * Asks a plugin for its CNI versions, as a runtime does (CNI specification, VERSION). The doctor starts no other program
+ * than a plugin, which runs as root for each pod of this node anyway.
  */
 export function askVersion(path: string): { readonly answer: string } | { readonly failure: string } {
   const { status, signal, stdout, error } = spawnSync(path, {

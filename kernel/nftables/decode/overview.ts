@@ -5,6 +5,7 @@ import { littleEndian } from "../../byte_order.ts";
 import { TableFlag } from "../encode/change.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";
 import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "../encode/message.ts";
+import { verdictCodes } from "../encode/lowering.ts";
 import { VERDICT_REGISTER } from "../encode/register.ts";
 import { commentOf } from "../encode/userdata.ts";
 
@@ -135,8 +136,6 @@ function chainOf(body: Uint8Array, dormant: ReadonlySet<string>): Omit<ChainOver
 /** NFT_TABLE_F_DORMANT: no chain of the table sees packets. */
 const DORMANT = 1;
 const NETDEV = 5;
-/** NF_DROP */
-const DROP = 0;
 const REFUSING_TARGETS: readonly (string | undefined)[] = ["REJECT", "DROP", "NFQUEUE"];
 
 /** Returns whether a rule's verdict may be to drop, reject or queue a packet, whatever packets it matches. */
@@ -144,7 +143,7 @@ function canDrop(rule: readonly Instruction[]): boolean {
   return rule.some(({ name, data }) => {
     switch (name) {
       case "immediate":
-        return decodeAttributes(instructions.immediate, data).data?.verdict?.code === DROP;
+        return decodeAttributes(instructions.immediate, data).data?.verdict?.code === verdictCodes.drop;
       case "lookup":
         return decodeAttributes(instructions.lookup, data).target === VERDICT_REGISTER;
       case "target":

@@ -3,14 +3,13 @@ import { type AttributeTable, be32, be64, bytes, nested, string } from "../../ne
 import { type BodyLayout, decodeBody, type ReceivedMessage } from "../../netlink/message.ts";
 import { type IpHeader, parseIpHeader } from "../../nflog/ip_header.ts";
 import { verdictAttributes } from "../encode/instruction.ts";
+import { verdictCodes } from "../encode/lowering.ts";
 import { familyName } from "./overview.ts";
 
 /** NFT_MSG_TRACE */
 const TRACE = 17;
 /** NFT_TRACETYPE_POLICY */
 const POLICY = 1;
-/** NF_DROP, also of a rule that rejects. */
-const DROP = 0;
 
 /** NFTA_TRACE_* (include/uapi/linux/netfilter/nf_tables.h). */
 const traceAttributes = {
@@ -36,8 +35,9 @@ export interface TraceEvent {
   readonly chain: string;
   /** The rule by its number in `nft -a list`; undefined for a policy. */
   readonly rule: bigint | undefined;
+  /** Also of a rule that rejects. */
   readonly isDrop: boolean;
-  /** The packet's headers, which the kernel tells once for each base chain. */
+  /** The packet's headers, which the kernel reports once for each base chain. */
   readonly header: IpHeader | undefined;
   /** The index of the link by which it leaves; undefined in hooks that do not know it. */
   readonly output: number | undefined;
@@ -59,7 +59,7 @@ export function parseTrace({ type, body }: Pick<ReceivedMessage, "type" | "body"
     table,
     chain,
     rule,
-    isDrop: code === DROP,
+    isDrop: code === verdictCodes.drop,
     header: headerOf(attributes.networkHeader, attributes.transportHeader),
     output,
   };

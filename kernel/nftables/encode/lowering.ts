@@ -12,7 +12,7 @@ import { lowerRewrite } from "./rewrite_code.ts";
 import type { RateLimit, Rule, Statement, Verdict } from "../model/statement.ts";
 
 /** NF_* and NFT_*: the codes of verdicts (include/uapi/linux/netfilter.h, nf_tables.h). */
-const verdictCodes = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4, return: -5 } as const;
+export const verdictCodes = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4, return: -5 } as const;
 
 const unitSeconds = { second: 1n, minute: 60n, hour: 3600n, day: 86_400n } as const;
 const LIMIT_PACKETS = 0;

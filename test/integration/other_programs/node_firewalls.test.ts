@@ -1,3 +1,4 @@
+import { counted } from "../../../cli/output/text.ts";
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
@@ -258,7 +259,7 @@ describe("cli/node doctor --probe and what loses pods' packets", function () {
   }
 
   function probes({ id, name, load, unload = [], finds, overrides, isNamed = true }: Obstacle): void {
-    it(`${id}: with ${name} the probe finds ${finds.length} places where packets are lost, and leaves nothing`, async () => {
+    it(`${id}: with ${name} the probe finds ${counted(finds.length, "place")} where packets are lost, and leaves nothing`, async () => {
       run(load);
       try {
         const { code, findings, unseen, errors } = await start(overrides).outcome;

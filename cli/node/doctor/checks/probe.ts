@@ -34,7 +34,7 @@ function attachRemark(failure: string): Remark {
     severity: "error",
     what: `a probe pod cannot be attached: ${failure}`,
     why: "other pods cannot be attached either",
-    way: "look what the error names, and at the findings of cni-plugin, cni-configuration and daemon",
+    way: "look at what the error names, and at the findings of cni-plugin, cni-configuration and daemon",
   };
 }
 

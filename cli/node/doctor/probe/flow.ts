@@ -1,6 +1,8 @@
-import { type Address, addressPlus, type Family, familyOf, tryParseAddress } from "../../../../kernel/ip/address.ts";
-import { networkAddress } from "../../../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
+import { cidrContains } from "../../../../kernel/ip/cidr.ts";
+import { LINK_LOCAL } from "../../../../kernel/ip/special.ts";
 import { MAIN_TABLE, type Route } from "../../../../kernel/route/route.ts";
+import { bridgeAddress } from "../../../../objects/nodes/node_addresses.ts";
 import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
 import { seen } from "../diagnose.ts";
@@ -47,7 +49,7 @@ const NODE_PORTS = [
   ["tcp", 6443],
 ] as const;
 /** Documentation addresses (RFC 5737, RFC 3849), which nobody has. */
-const OUTSIDE = { 4: tryParseAddress("203.0.113.7"), 6: tryParseAddress("2001:db8:ffff::7") } as const;
+const OUTSIDE = { 4: parseAddress("203.0.113.7"), 6: parseAddress("2001:db8:ffff::7") } as const;
 /** The most other nodes that are tried in one family. */
 const MOST_NODES = 4;
 const SHORT = 64;
@@ -104,9 +106,13 @@ function flowsOf(
   if (service !== undefined) {
     flows.push({ ...tcp, need: "pod to a Service", destination: service.address, port: service.port });
   }
-  const outside = OUTSIDE[family];
-  if (uplink !== undefined && outside !== undefined) {
-    const toOutside = { need: "pod to outside", destination: outside, arrives: "at a link", length: SHORT } as const;
+  if (uplink !== undefined) {
+    const toOutside = {
+      need: "pod to outside",
+      destination: OUTSIDE[family],
+      arrives: "at a link",
+      length: SHORT,
+    } as const;
     flows.push({ ...tcp, ...toOutside, port: 443 }, { ...udp, ...toOutside, port: 53 });
   }
   return flows;
@@ -127,17 +133,17 @@ function addressOn({ addresses }: NodeFacts, link: string, family: Family): Addr
   return (seen(addresses) ?? [])
     .filter((one) => one.link === link && familyOf(one.address.address) === family)
     .map(({ address }) => address.address)
-    .find((address) => typeof address === "number" || address >> 118n !== 0x3fan);
+    .find((address) => !cidrContains(LINK_LOCAL[6], address));
 }
 
-/** Returns other nodes' addresses on their bridges, to which our routes lead; by the tunnel and directly in turn. */
+/** Returns the addresses of other nodes' bridges to which our routes lead: at most half of them by the tunnel. */
 function otherNodes(
   facts: NodeFacts,
   routes: readonly Route[],
 ): readonly { readonly destination: Address; readonly isTunnelled: boolean }[] {
   const found = routes.flatMap((route) => {
     if (!isOurs(route) || route.destination === undefined || route.gateway === undefined) return [];
-    const destination = addressPlus(networkAddress(route.destination), 1n);
+    const destination = bridgeAddress(route.destination);
     return destination === undefined ? [] : [{ destination, isTunnelled: nameOf(facts, route) === TUNNEL.name }];
   });
   const [tunnelled, direct] = [true, false].map((is) => found.filter(({ isTunnelled }) => isTunnelled === is));

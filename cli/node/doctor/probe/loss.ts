@@ -33,7 +33,7 @@ type Packet = "first" | "answer" | "tunnel";
  * answers as a closed port does, so its drop counts also where there was an answer.
  */
 export function lossOf(flow: ProbeFlow, { sourcePort, isAnswered, events, counted }: Attempt): Loss | undefined {
-  const last: { -readonly [P in Packet]?: Seen } = {};
+  const last: { -readonly [P in Packet]?: Sight } = {};
   for (const { event, packet } of ownEvents(flow, sourcePort, events)) {
     const passage = passageOf(event);
     if (event.isDrop && (packet === "first" || !isAnswered))
@@ -47,7 +47,8 @@ export function lossOf(flow: ProbeFlow, { sourcePort, isAnswered, events, counte
   return { kind: "vanished", packet, last: passage, output, counted };
 }
 
-interface Seen {
+/** The last known place of one packet. */
+interface Sight {
   readonly passage: Passage;
   readonly output: number | undefined;
 }

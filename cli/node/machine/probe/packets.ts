@@ -1,17 +1,10 @@
-import { isReached, socketAddressOf } from "../../../../kernel/closed_port_probe.ts";
+import { isReached, openProbeSocket, socketAddressOf } from "../../../../kernel/closed_port_probe.ts";
 import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import { insideNamespace, type NetworkNamespace } from "../../../../kernel/network_namespace.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
-import { check, type Syscalls } from "../../../../kernel/syscall/syscalls.ts";
-import { timeval } from "../../../../kernel/unix_stream.ts";
+import type { Syscalls } from "../../../../kernel/syscall/syscalls.ts";
 import type { ProbeFlow } from "../../doctor/probe/flow.ts";
 
-const AF_INET = 2;
-const AF_INET6 = 10;
-const SOCK_DGRAM = 2;
-const SOCK_CLOEXEC = 0o2000000;
-const SOL_SOCKET = 1;
-const SO_RCVTIMEO = 20;
 /** The headers before UDP's payload: IP and 8 bytes. */
 const HEADERS = { 4: 28, 6: 48 } as const;
 
@@ -44,11 +37,8 @@ export function send(
   const fds: number[] = [];
   const open = (namespace: NetworkNamespace, address: Address, number: number): number =>
     insideNamespace(calls, home, namespace, () => {
-      const domain = familyOf(address) === 4 ? AF_INET : AF_INET6;
-      const fd = check(calls.socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket for a probe");
+      const fd = openProbeSocket(calls, "udp", { address, port: number }, milliseconds);
       fds.push(fd);
-      check(calls.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, timeval(milliseconds)), "timeout of a probe");
-      check(calls.bind(fd, socketAddressOf(address, number)), "address of a probe");
       return fd;
     });
   try {

@@ -45,7 +45,7 @@ export class Tracer {
       const reading = this.#notifications.read();
       if (reading.kind === "nothing") return found;
       if (reading.kind !== "datagram") continue;
-      for (const message of decodeMessages(reading.datagram)) found.push(...[parseTrace(message) ?? []].flat());
+      found.push(...[...decodeMessages(reading.datagram)].flatMap((message) => parseTrace(message) ?? []));
     }
   }
 

@@ -73,7 +73,7 @@ describe("cli/node: the packets of a probe", () => {
     ],
   };
 
-  it("DOCTOR-13: without a default route and other nodes they go to the second pod and to Services only", () => {
+  it("DOCTOR-13: without a default route and other nodes the probe's packets go only to the second pod and to Services", () => {
     assert.deepEqual(texts({ links, addresses, routes: { value: [] } }), [
       "pod to pod: tcp 1450 10.244.1.7 10.244.1.8:8080 answered",
       "pod to pod: udp 1450 10.244.1.7 10.244.1.8:8080 received",
@@ -84,7 +84,7 @@ describe("cli/node: the packets of a probe", () => {
     assert.deepEqual(texts({ links, addresses }, ["10.244.1.7", "fd00::8"]), [], "no family has two pods");
   });
 
-  it("DOCTOR-13: they go to the node's own ports that listen, to two nodes by the tunnel and two without, and outside", () => {
+  it("DOCTOR-13: the probe's packets go to the node's ports that listen, to two nodes by the tunnel and two without, and outside", () => {
     const routes = {
       value: [ROUTE, ...[2, 3, 4].map((one) => toNode(one, 5)), ...[5, 6, 7].map((one) => toNode(one, 2))],
     };
