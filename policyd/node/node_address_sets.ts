@@ -13,6 +13,9 @@ import { otherNodePortElements } from "../services/elements/node_elements.ts";
 import type { NodePortAddresses } from "../services/rules/context.ts";
 import { hasTunnel, podRangeElement, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
 
+/** The text of a Node that claims nothing. */
+const NOTHING = textOf({ internal: [], external: [] }, []);
+
 export interface NodeAddressSetsParts {
   /** The ruleset whose tables have the part `tunnelNodes()`. */
   readonly ruleset: Pick<Ruleset, "claim">;
@@ -47,7 +50,7 @@ export class NodeAddressSets implements ObjectConsumer {
     this.apply([]);
   }
 
-  /** Claims as urgent: until then packets of a new node are dropped, and its pods see nodes instead of pods. */
+  /** Claims as urgent: until then packets of a new node are dropped, and its pods see the address of a node as a client's. */
   apply(changes: readonly ObjectChange[]): void {
     const { ruleset } = this.#parts;
     const names = new Set(this.#readVerdict());
@@ -73,8 +76,8 @@ export class NodeAddressSets implements ObjectConsumer {
     const podCidrs = judge.judged.nodes.get(name)?.podCidrs ?? [];
     const end = endOf(this.#nodes.get(name)?.addresses ?? [], judge.keptOf(name), podCidrs);
     const text = textOf(end, podCidrs);
-    if ((this.#claimed.get(name) ?? "||") === text) return;
-    if (text === "||") this.#claimed.delete(name);
+    if ((this.#claimed.get(name) ?? NOTHING) === text) return;
+    if (text === NOTHING) this.#claimed.delete(name);
     else this.#claimed.set(name, text);
     this.#podNetworks.set(name, podCidrs);
     const isOther = name !== nodeName && nodePortAddresses !== undefined;
@@ -87,7 +90,7 @@ export class NodeAddressSets implements ObjectConsumer {
   }
 }
 
-/** Returns the component that fills the sets of `tunnelNodes()`, and those of the parts that are there. */
+/** Returns the component that fills the sets of `tunnelNodes()`, of `tunnelGuard()` and of Services, as configured. */
 export function openNodeAddressSets(
   configuration: Pick<Configuration, "encapsulation" | "nodeName" | "podCIDRs" | "services" | "nodePortAddresses">,
   ruleset: Pick<Ruleset, "claim">,
@@ -106,7 +109,7 @@ function endOf(addresses: Node["addresses"], kept: readonly Address[], podCidrs:
   return { internal: [...of("InternalIP"), ...kept], external: of("ExternalIP"), implied };
 }
 
-function textOf({ internal, external }: TunnelEnd, podCidrs: readonly Cidr[]): string {
+function textOf({ internal, external }: Omit<TunnelEnd, "implied">, podCidrs: readonly Cidr[]): string {
   return [...[internal, external].map((addresses) => addresses.map(formatAddress)), podCidrs.map(formatCidr)]
     .map((texts) => texts.join())
     .join("|");

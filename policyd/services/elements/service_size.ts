@@ -44,7 +44,7 @@ export function servedPart(service: Service, context: CompileContext): ServedPar
 /**
  * Returns the same for a Service with its endpoints, whose frontends and endpoints may form at most
  * {@link MOST_DESTINATIONS} pairs. Of a Service with more pairs than its namespace has room for, some endpoints are
- * used, at least one of each port: it goes on if it grows a little where others have used up the pool.
+ * used, at least one of each port. So a Service that grows a little is still served after others have used up the pool.
  *
  * @param slices those of the Service; others are ignored
  * @returns also the ports of its slices

@@ -8,7 +8,7 @@ const weight = (lines: readonly string[], promises: number): Weight => ({
 });
 
 describe("lint: what the project weighs", () => {
-  it("the table has the product without its tests, each folder also when it is new or gone, and the change", () => {
+  it("the table of --weight has the lines of the product and of each folder, also a new or removed one, and the change", () => {
     const before = weight(["cni/a.ts:5", "cni/b/c.ts:10", "test/a.ts:3", "former/a.ts:1"], 4);
     const now = weight(["cni/a.ts:6", "test/a.ts:2", "ipam/store.ts:20"], 5);
     assert.deepEqual(weightTable(before, now).split("\n").slice(2), [

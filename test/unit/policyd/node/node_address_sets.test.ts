@@ -73,7 +73,7 @@ describe("policyd/node: what Nodes imply", () => {
     assert.deepEqual(serving(["primary"]), ["192.0.2.2"]);
   });
 
-  it("NODE-12: where another program serves Services there are no such addresses", () => {
+  it("NODE-12: where another program serves Services, no address of other nodes counts as serving node ports", () => {
     const { guard, apply } = setUp(undefined);
     apply(node("node2", "10.244.2.0/24", "192.0.2.2"));
     assert.deepEqual([...guard.servingElsewhere()], []);
