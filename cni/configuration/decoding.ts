@@ -30,11 +30,11 @@ export function decodeConfiguration<const S extends Shape>(
 ): Configured<S> {
   const { value, version } = versioned(text);
   judge(version);
-  const decoded: unknown = decode(value, typeof shape === "function" ? shape(value) : shape);
-  const input = isObject(decoded) ? decoded : {};
-  const name = checkNetworkName(typeof input["name"] === "string" ? input["name"] : "");
+  const input: unknown = decode(value, typeof shape === "function" ? shape(value) : shape);
+  // A shape need not have the name: that of a reader of one key has not.
+  const name = checkNetworkName(decode(value, { name: "string" }).name ?? "");
   // oxlint-disable-next-line no-unsafe-type-assertion -- this is the gate: both keys have been checked
-  return { ...input, cniVersion: version, name } as Configured<S>;
+  return { ...(isObject(input) ? input : {}), cniVersion: version, name } as Configured<S>;
 }
 
 /** Returns the version of a configuration. @throws CniError 6 and 1, as {@link decodeConfiguration} */

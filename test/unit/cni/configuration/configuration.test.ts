@@ -151,6 +151,11 @@ describe("cni/configuration accepts", () => {
     for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
   });
 
+  it("for a reader whose shape does not have the name, with the name", () => {
+    const { name, ipam } = decodeConfiguration(JSON.stringify(networkInput()), { ipam: { type: "any" } });
+    assert.deepEqual([name, ipam?.type], ["pods", "host-local"]);
+  });
+
   it("as an IPAM plugin, fields that only an interface plugin would refuse", () => {
     const input = { ...ipamInput({ subnet: "10.2.0.0/24", gateway: "10.3.0.1" }), isGateway: false, mtu: 7 };
     networkConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), noArguments);
