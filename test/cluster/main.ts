@@ -139,12 +139,14 @@ program
   .option("--single-stack", "only the first family")
   .addOption(containerd)
   .option("--step <expression>", "only the steps whose names match")
-  .action(async ({ step, ...options }: UpOptions & { step?: string }) => {
+  .option("--revision <revision>", "upgrade to this revision of the repository, not to this one with another schema")
+  .action(async ({ step, revision, ...options }: UpOptions & { step?: string; revision?: string }) => {
     removeWhenInterrupted();
     await removeCluster();
     rememberMachine();
     const settings = settingsOf(options);
-    const isSound = await runDailyLife({ settings, ...(step === undefined ? {} : { step }) }, say);
+    const chosen = { ...(step === undefined ? {} : { step }), ...(revision === undefined ? {} : { revision }) };
+    const isSound = await runDailyLife({ settings, ...chosen }, say);
     process.exitCode = checkMachine(say) && isSound ? 0 : 1;
   });
 

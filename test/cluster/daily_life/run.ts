@@ -20,7 +20,6 @@ import { buildLoad } from "../programs.ts";
 import { ProgramError, until } from "../run.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningNode } from "../state.ts";
-import { buildAnother } from "./another_build.ts";
 import {
   generatorArguments,
   LEAVING,
@@ -41,6 +40,7 @@ import {
   type StepCount,
   type StepWindow,
 } from "./records.ts";
+import { makeOtherBuild } from "./other_build.ts";
 import { type Step, STEPS } from "./steps.ts";
 import { inNamespace, sleep, waitForServers, type World } from "./world.ts";
 
@@ -52,6 +52,8 @@ const SETTLE = LEAVING + 2;
 export interface DailyLifeOptions {
   /** Only the steps whose names match this expression. */
   readonly step?: string;
+  /** The revision that the add-on is upgraded to, and back from; this project with another schema without one. */
+  readonly revision?: string;
   readonly settings: Settings;
 }
 
@@ -62,7 +64,7 @@ export interface DailyLifeOptions {
  * @returns whether the only failed connections are those that the API could not know about
  */
 export async function runDailyLife(
-  { step, settings }: DailyLifeOptions,
+  { step, revision, settings }: DailyLifeOptions,
   say: (line: string) => void,
 ): Promise<boolean> {
   rmSync(RESULTS, { recursive: true, force: true });
@@ -70,12 +72,12 @@ export async function runDailyLife(
   const materials = makeMaterials(say);
   const program = buildLoad(say);
   const image = writeLoadImage(program);
-  const another = buildAnother();
+  const other = makeOtherBuild(revision);
   await removeCluster();
   try {
     const cluster = await makeCluster(settings, { ...materials, images: [...materials.images, image] }, say);
     installAddOn(cluster, materials, say);
-    const world = await startLoad({ cluster, materials, another }, program, image);
+    const world = await startLoad({ cluster, materials, other }, program, image);
     say("connections are made on every node");
     const chosen = STEPS.filter(({ name }) => new RegExp(step ?? "").test(name));
     const windows: StepWindow[] = [];
@@ -122,7 +124,7 @@ function writeLoadImage(program: string): string {
 }
 
 async function startLoad(
-  { cluster, materials, another }: Pick<World, "cluster" | "another"> & { readonly materials: Materials },
+  { cluster, materials, other }: Pick<World, "cluster" | "other"> & { readonly materials: Materials },
   program: string,
   image: string,
 ): Promise<World> {
@@ -142,7 +144,7 @@ async function startLoad(
   const world: World = {
     cluster,
     materials: { ...materials, images: [...materials.images, image] },
-    another,
+    other,
     startGenerator,
   };
   waitForServers(world);

@@ -6,7 +6,6 @@ import { startContainerd, startKubelet } from "../nodes.ts";
 import { until } from "../run.ts";
 import type { RunningNode } from "../state.ts";
 import { uninstall } from "../uninstall/steps.ts";
-import { OTHER_VERSION } from "./another_build.ts";
 import { NAMESPACE, PORT } from "./objects.ts";
 import type { StepWindow } from "./records.ts";
 import {
@@ -63,8 +62,14 @@ export const STEPS: readonly Step[] = [
       waitForAddOn(world.materials);
     },
   },
-  { name: "upgrade to a build with another schema", do: (world) => upgrade(world, OTHER_VERSION) },
-  { name: "back to this build", do: (world) => upgrade(world, undefined) },
+  {
+    name: "upgrade to the other build",
+    do: async (world) => {
+      importImage(world.cluster, world.materials, world.other.archive);
+      upgrade(world, world.other.manifest);
+    },
+  },
+  { name: "back to this build", do: async (world) => upgrade(world, readFileSync(INSTALL, "utf8")) },
   {
     // After an upgrade the daemons' pods are new: the kubelet restarts a container at once the first time, and after 10
     // s the next.
@@ -233,16 +238,14 @@ async function loseNode(world: World): Promise<Excuse> {
   return { unknown: { from, to }, killed: { from, to } };
 }
 
-/** Applies the manifest with the image of the other version, or unchanged. */
-async function upgrade(world: World, version: string | undefined): Promise<void> {
+/** Applies a build's manifest, and replaces each pod that the former build has attached by one that this build attaches. */
+function upgrade(world: World, manifest: string): void {
   const before = schemas(world);
-  if (version !== undefined) importImage(world.cluster, world.materials, world.another);
-  const text = readFileSync(INSTALL, "utf8");
-  const image = /image: localhost\/drawbridge:\S+/.exec(text)?.[0] ?? "";
-  const other = version === undefined ? text : text.replace(image, `image: localhost/drawbridge:${version}`);
-  kubectl(world.materials, ["apply", "-f", "-"], other);
+  kubectl(world.materials, ["apply", "-f", "-"], manifest);
   waitForAddOn(world.materials);
   if (schemas(world) === before) throw new Error("the tables of the other build have the same versions");
+  inNamespace(world, "rollout", "restart", "deployment/web");
+  waitForServers(world);
 }
 
 /** Returns the versions of the tables on the last node, which gets a new daemon like the others. */

@@ -5,13 +5,14 @@ import { enter } from "../node/processes.ts";
 import { until } from "../run.ts";
 import type { RunningCluster, RunningNode } from "../state.ts";
 import { NAMESPACE } from "./objects.ts";
+import type { OtherBuild } from "./other_build.ts";
 
 /** The cluster of a run; a step that adds a node replaces it. */
 export interface World {
   cluster: RunningCluster;
   readonly materials: Materials;
-  /** The archive of the build with another schema. */
-  readonly another: string;
+  /** The build to which the add-on is upgraded. */
+  readonly other: OtherBuild;
   /** Starts a generator on a node. */
   readonly startGenerator: (node: RunningNode) => void;
 }

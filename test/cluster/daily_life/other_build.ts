@@ -18,7 +18,35 @@ const SCHEMA = "policyd/ruleset/schema.ts";
 const SIGNATURE = 'export function withVersion(table: Omit<Table, "comment">): Table {';
 
 /** The version of the other build. */
-export const OTHER_VERSION = "0.1.1";
+const OTHER_VERSION = "0.1.1";
+
+/** A build beside this project's: the archive of its image, and the text of the manifest that installs that image. */
+export interface OtherBuild {
+  readonly archive: string;
+  readonly manifest: string;
+}
+
+/**
+ * Makes the image of the build to which the add-on is upgraded.
+ *
+ * @param revision a revision of this repository; without one, the build is this project with another schema
+ */
+export function makeOtherBuild(revision: string | undefined): OtherBuild {
+  const directory = revision === undefined ? copySources() : checkOut(revision);
+  const description = path.join(directory, "package.json");
+  writeFileSync(
+    description,
+    JSON.stringify({ ...JSON.parse(readFileSync(description, "utf8")), version: OTHER_VERSION }),
+  );
+  run(process.execPath, ["test/setup/run.mjs", "image"], { cwd: directory });
+  return {
+    archive: path.join(directory, "dist/drawbridge-image.tar"),
+    manifest: readFileSync(path.join(directory, "manifests/install.yaml"), "utf8").replace(
+      /(image: localhost\/drawbridge:)\S+/,
+      `$1${OTHER_VERSION}`,
+    ),
+  };
+}
 
 /**
  * Returns the source of the schema's versions with one more chain and, in each base chain, a rule that jumps to it: every
@@ -26,7 +54,7 @@ export const OTHER_VERSION = "0.1.1";
  *
  * @throws Error when the source has changed so that this no longer fits
  */
-export function anotherSchema(source: string): string {
+function anotherSchema(source: string): string {
   if (!source.includes(SIGNATURE)) throw new Error(`${SCHEMA} has no line ${SIGNATURE}`);
   return source.replace(
     SIGNATURE,
@@ -42,9 +70,8 @@ export function anotherSchema(source: string): string {
   );
 }
 
-/** Makes the image of a build whose tables have another schema, and returns its archive. */
-export function buildAnother(): string {
-  const directory = path.join(CACHE, "another-build");
+function copySources(): string {
+  const directory = path.join(CACHE, "other-schema");
   for (const name of SOURCES) {
     rmSync(path.join(directory, name), { recursive: true, force: true });
     mkdirSync(path.dirname(path.join(directory, name)), { recursive: true });
@@ -54,11 +81,16 @@ export function buildAnother(): string {
   symlinkSync(path.join(PROJECT, "node_modules"), path.join(directory, "node_modules"));
   const schema = path.join(directory, SCHEMA);
   writeFileSync(schema, anotherSchema(readFileSync(schema, "utf8")));
-  const description = path.join(directory, "package.json");
-  writeFileSync(
-    description,
-    JSON.stringify({ ...JSON.parse(readFileSync(description, "utf8")), version: OTHER_VERSION }),
-  );
-  run(process.execPath, ["test/setup/run.mjs", "image"], { cwd: directory });
-  return path.join(directory, "dist/drawbridge-image.tar");
+  return directory;
+}
+
+/** Checks out a revision, whose own set-up then installs its packages and builds, unless an earlier run did. */
+function checkOut(revision: string): string {
+  const directory = path.join(CACHE, "other-revision");
+  const commit = run("git", ["-C", PROJECT, "rev-parse", `${revision}^{commit}`]).trim();
+  mkdirSync(directory, { recursive: true });
+  run("git", ["-C", directory, "init", "--quiet"]);
+  run("git", ["-C", directory, "fetch", "--quiet", PROJECT, commit]);
+  run("git", ["-C", directory, "checkout", "--quiet", "--force", "--detach", commit]);
+  return directory;
 }
