@@ -101,7 +101,11 @@ async function runFile({ file, grep, forbidOnly }: Assignment): Promise<FileResu
 
 function runLoaded(mocha: Mocha, tests: TestResult[]): Promise<void> {
   return new Promise((resolve) => {
-    const runner = mocha.run(() => resolve());
+    const runner = mocha.run(() => {
+      // Otherwise its listeners for exceptions stay, and it takes those of later files for its own.
+      runner.dispose();
+      resolve();
+    });
     extendLimits(runner);
     const note = (test: Mocha.Runnable, outcome: TestResult["outcome"], error?: unknown): void => {
       const isHook = test instanceof Mocha.Hook ? { isHook: true as const } : {};
