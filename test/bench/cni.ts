@@ -19,6 +19,7 @@ import type { Progress, Subject, Subjects } from "./subjects.ts";
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   version,
   attach,
+  first: parallel(1, 1.5),
   checks,
   garbage,
   "parallel-30": parallel(30),
