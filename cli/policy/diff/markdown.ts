@@ -1,11 +1,11 @@
 import { markdownGraph } from "../../output/graph.ts";
 import { markdownCode, markdownTable } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
+import { EFFECTS } from "./pair_change.ts";
 import { changeLines, diffGraph, type ReportedChange, type DiffReport } from "./print.ts";
 import type { WayChange } from "./ways/change.ts";
 import { effectText, toText, wayLines } from "./ways/print.ts";
 import { shortList } from "../../../objects/printable.ts";
-import type { Words } from "./words.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;
@@ -18,19 +18,19 @@ const MOST_ROWS = 50;
  *
  * @param above lines of Markdown that come first
  */
-export function changeMarkdown(diff: DiffReport, words: Words, above: readonly string[] = []): string {
+export function changeMarkdown(diff: DiffReport, above: readonly string[] = []): string {
   const head = [`**${summaryOf(diff)}**`, ...above].join("\n\n");
   const [changes, ways] = [diff.changes.slice(0, MOST_ROWS), diff.ways.slice(0, MOST_ROWS)];
   const tables = [
-    ...(changes.length === 0 ? [] : [changeTable(changes, words) + moreText(diff.changes)]),
-    ...(ways.length === 0 ? [] : [wayTable(ways, words) + moreText(diff.ways)]),
+    ...(changes.length === 0 ? [] : [changeTable(changes) + moreText(diff.changes)]),
+    ...(ways.length === 0 ? [] : [wayTable(ways) + moreText(diff.ways)]),
   ];
   if (tables.length === 0) return `${head}\n`;
   const graph = markdownGraph(diffGraph(diff));
   const picture = graph.length < MOST_PICTURE ? graph : "";
   let text = `${head}\n\n${tables.join("\n")}${picture}\n<details><summary>Why</summary>\n\n`;
   const end = "\n</details>\n";
-  const reasons = [...changes.map((one) => changeLines(one, words)), ...ways.map((way) => wayLines(way, words))];
+  const reasons = [...changes.map(changeLines), ...ways.map(wayLines)];
   for (const reason of reasons.map(reasonText)) {
     if (text.length + reason.length + end.length > MOST_CHARACTERS) break;
     text += reason;
@@ -40,11 +40,11 @@ export function changeMarkdown(diff: DiffReport, words: Words, above: readonly s
     : text + end;
 }
 
-function changeTable(changes: readonly ReportedChange[], words: Words): string {
+function changeTable(changes: readonly ReportedChange[]): string {
   return markdownTable(
     ["", "from", "to", "connections", "pairs"],
     changes.map(({ from, to, change, pairs, of }) => [
-      words[change.type],
+      EFFECTS[change.type],
       codes(from),
       codes(to),
       codes(change.text.split(",")) + (change.family === undefined ? "" : ` (IPv${change.family})`),
@@ -53,11 +53,11 @@ function changeTable(changes: readonly ReportedChange[], words: Words): string {
   );
 }
 
-function wayTable(ways: readonly WayChange[], words: Words): string {
+function wayTable(ways: readonly WayChange[]): string {
   return markdownTable(
     ["", "way in", "requests", "through", "to", "connections"],
     ways.map((way) => [
-      words[way.type],
+      wayLines(way).word,
       markdownCode(way.name),
       codes(way.requests),
       codes(way.through === undefined ? [] : [way.through, ...way.controllers]),

@@ -1,18 +1,14 @@
 import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
 import { changeLines, type ReportedChange, type DiffReport } from "./print.ts";
-import type { ChangeType } from "./pair_change.ts";
+import { type ChangeType, EFFECTS } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
 import { effectText, senderText, toText, wayLines } from "./ways/print.ts";
-import type { Words } from "./words.ts";
 
 /** The texts of a page besides its changes. */
 export interface ChangePage {
   readonly title: string;
   readonly facts: readonly string[];
 }
-
-/** The words for changes on a page. */
-const PAGE_WORDS: Words = { added: "opens", removed: "closes" };
 
 /**
  * Returns a page about the connections that open and close.
@@ -34,13 +30,11 @@ export function changePage({ title, facts }: ChangePage, merged: DiffReport, sin
     heat: { rows, columns, cells: heat },
     legend: LEGEND.filter(([state]) => present.has(state)),
     changes: [
-      ...merged.changes.map((one): PageChange => ({ state: STATES[one.change.type], ...changeLines(one, PAGE_WORDS) })),
-      ...merged.ways.map((one): PageChange => ({ state: STATES[one.type], ...wayLines(one, PAGE_WORDS) })),
+      ...merged.changes.map((one): PageChange => ({ state: EFFECTS[one.change.type], ...changeLines(one) })),
+      ...merged.ways.map((one): PageChange => ({ state: EFFECTS[one.type], ...wayLines(one) })),
     ],
   };
 }
-
-const STATES = { added: "opens", removed: "closes" } as const;
 
 /** A cell with the names of its row and column. */
 type NamedCell = Omit<HeatCell, "row" | "column"> & { readonly from: string; readonly to: string };
@@ -53,8 +47,8 @@ function pairCells(single: readonly ReportedChange[]): readonly NamedCell[] {
       from: first?.from[0] ?? "",
       to: first?.to[0] ?? "",
       state: stateOf(changes.map(({ change }) => change.type)),
-      text: changes.map(({ change }) => `${PAGE_WORDS[change.type]} ${change.text}`).join("; "),
-      why: changes.map((one) => whyText(changeLines(one, PAGE_WORDS))).join("\n\n"),
+      text: changes.map(({ change }) => `${EFFECTS[change.type]} ${change.text}`).join("; "),
+      why: changes.map((one) => whyText(changeLines(one))).join("\n\n"),
     };
   });
 }
@@ -70,8 +64,8 @@ function wayCells(ways: readonly WayChange[]): readonly NamedCell[] {
         from: first.from,
         to: first.to,
         state: stateOf(some.map(({ way }) => way.type)),
-        text: some.map(({ way }) => `${wayLines(way, PAGE_WORDS).word} ${effectText(way)}`).join("; "),
-        why: some.map(({ way }) => whyText(wayLines(way, PAGE_WORDS))).join("\n\n"),
+        text: some.map(({ way }) => `${wayLines(way).word} ${effectText(way)}`).join("; "),
+        why: some.map(({ way }) => whyText(wayLines(way))).join("\n\n"),
       },
     ];
   });
@@ -117,7 +111,7 @@ function waysSummary(ways: readonly WayChange[]): string {
 
 function stateOf(types: readonly ChangeType[]): CellState {
   const [first, ...others] = new Set(types);
-  return others.length > 0 ? "both" : STATES[first ?? "added"];
+  return others.length > 0 ? "both" : EFFECTS[first ?? "added"];
 }
 
 function namesOf(names: readonly string[]): readonly string[] {

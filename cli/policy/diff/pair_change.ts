@@ -8,6 +8,9 @@ import type { End, Sides } from "./end_class.ts";
 
 export type ChangeType = "added" | "removed";
 
+/** The words for a change of each type, in every form for people. */
+export const EFFECTS = { added: "opens", removed: "closes" } as const;
+
 /** Why connections exist on one side only: policies or ends differ, or an end is on that side only. */
 export type Cause = "difference" | "appeared" | "gone";
 

@@ -4,12 +4,11 @@ import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
 import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
-import type { PairChange } from "./pair_change.ts";
+import { EFFECTS, type PairChange } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
 import { wayEdges, wayObject, waysText } from "./ways/print.ts";
 import type { Witness } from "./witness.ts";
 import { exampleText, reasonLines, witnessObject } from "./witness_text.ts";
-import type { Words } from "./words.ts";
 
 /** A change with its witness, either merged or between two groups. */
 export interface ReportedChange {
@@ -38,19 +37,18 @@ const MOST_NAMES = 8;
 /** Yields the diff for people, each change with its witness. */
 export function* diffText(
   { changes, ways, appeared, gone }: DiffReport,
-  words: Words,
   style: Style,
   columns: number,
 ): Generator<string> {
   if (changes.length + ways.length === 0) yield NO_DIFFERENCE;
   for (const one of changes) {
     const { change, witness } = one;
-    const word = (change.type === "added" ? style.good : style.bad)(words[change.type]);
+    const word = (change.type === "added" ? style.good : style.bad)(EFFECTS[change.type]);
     yield foldLine(`${word}${causeText(change)} ${printable(headText(one))}`, columns, 0, 2);
     yield foldLine(printable(pairsText(one)), columns, 2, 4);
     for (const line of reasonLines(witness)) yield foldLine(printable(line), columns, 4, 6);
   }
-  yield* waysText(ways, words, style, columns);
+  yield* waysText(ways, style, columns);
   for (const { what, side } of [
     { what: "new", side: appeared },
     { what: "gone", side: gone },
@@ -66,13 +64,14 @@ export function* diffText(
 }
 
 /** Returns a change in words, without colour and unfolded: what changes, and its witness with the reasons. */
-export function changeLines(
-  one: ReportedChange,
-  words: Words,
-): { readonly word: string; readonly head: string; readonly lines: readonly string[] } {
+export function changeLines(one: ReportedChange): {
+  readonly word: string;
+  readonly head: string;
+  readonly lines: readonly string[];
+} {
   const { change, witness } = one;
   return {
-    word: `${words[change.type]}${causeText(change)}`,
+    word: `${EFFECTS[change.type]}${causeText(change)}`,
     head: headText(one),
     lines: [pairsText(one), ...reasonLines(witness)],
   };

@@ -23,7 +23,6 @@ import { diffReport } from "./diff_report.ts";
 import { wayChanges } from "./ways/change.ts";
 import { givenOnSides, waySideOf } from "./ways/side.ts";
 import { locator } from "./witness.ts";
-import { DIFF_WORDS } from "./words.ts";
 
 const optionsSchema = v.object({
   old: v.string(),
@@ -102,10 +101,10 @@ function printed(
 ): Iterable<string> {
   switch (format) {
     case "table":
-      return diffText(report, DIFF_WORDS, styleOf(out), out.columns);
+      return diffText(report, styleOf(out), out.columns);
     case "json":
       return [`${JSON.stringify(diffObject(report), null, 2)}\n`];
     case "md":
-      return [changeMarkdown(report, DIFF_WORDS)];
+      return [changeMarkdown(report)];
   }
 }

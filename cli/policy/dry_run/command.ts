@@ -16,13 +16,13 @@ interface DryRunGiven {
   readonly output?: unknown;
 }
 
-/** Returns the command `policy dry-run`, which shows what a change would cut and open. */
+/** Returns the command `policy dry-run`, which shows what a change would open and close. */
 export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
   const read = withAccess(withReading(withPrograms(command)), "--against cluster", isCluster);
   withControllers(withConfiguration(read))
-    .description("what would be cut and opened if these objects were applied or deleted")
+    .description("what would open and close if these objects were applied or deleted")
     .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
     .requiredOption(
       "--against <path...>",
@@ -39,7 +39,7 @@ export function dryRunCommand(run: Run): Command {
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DRY_RUN_FORMATS).default("table"))
     .addHelpText(
       "after",
-      "\nExit code 0 when nothing is cut or opened, 1 when something is; with --live, --conntrack or --ledger\n" +
+      "\nExit code 0 when nothing opens or closes, 1 when something is; with --live, --conntrack or --ledger\n" +
         "1 when a connection that exists or was seen would be cut.\n\nExamples:\n" +
         "  drawbridge policy dry-run -f change.yaml --against manifests/ -R\n" +
         "  drawbridge policy dry-run --delete networkpolicy/shop/web --against cluster\n" +

@@ -11,12 +11,11 @@ import type { ObjectChange } from "./apply.ts";
 import type { WayObjectChange } from "./apply_ways.ts";
 import type { IsolationEffect, PodNames, PolicyEffect } from "./effect.ts";
 import type { Warning } from "./warnings.ts";
-import type { Words } from "../diff/words.ts";
 
 /** The effects of a change. */
 export interface DryRun {
   readonly policies: readonly PolicyEffect[];
-  /** The changes of other objects. Their effect on policies shows in the connections that are cut and opened. */
+  /** The changes of other objects. Their effect on policies shows in the connections that open and close. */
   readonly others: readonly ObjectChange[];
   /** The changes of Ingresses, routes and the objects that belong to them. */
   readonly wayObjects: readonly WayObjectChange[];
@@ -27,8 +26,6 @@ export interface DryRun {
   readonly live: LiveReport | undefined;
 }
 
-export const DRY_RUN_WORDS: Words = { added: "opened", removed: "cut" };
-
 /** Yields the report for people. */
 export function* dryRunText(
   { policies, others, wayObjects, isolation, diff, warnings, live }: DryRun,
@@ -38,7 +35,7 @@ export function* dryRunText(
   for (const fact of effects({ policies, others, wayObjects, isolation }))
     yield foldLine(printable(fact), columns, 0, 2);
   if (live !== undefined) yield* liveText(live, style, columns);
-  yield* diffText(diff, DRY_RUN_WORDS, style, columns);
+  yield* diffText(diff, style, columns);
   for (const { text, file, line } of warnings) {
     const words = foldLine(
       `${style.bad("warning:")} ${printable(placeText({ name: text, file, line }))}`,

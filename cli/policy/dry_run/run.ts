@@ -37,7 +37,7 @@ import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./appl
 import { DRY_RUN_FORMATS } from "./command.ts";
 import { isolationEffects, policyEffects } from "./effect.ts";
 import { objectName } from "./object_name.ts";
-import { DRY_RUN_WORDS, type DryRun, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
+import { type DryRun, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
 import { warningsOf } from "./warnings.ts";
 
 const optionsSchema = v.object({
@@ -221,7 +221,6 @@ function printed(
       return [
         changeMarkdown(
           result.diff,
-          DRY_RUN_WORDS,
           dryRunFacts(result).map((fact) => `* ${markdownCode(fact)}`),
         ),
       ];

@@ -131,7 +131,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
   it("CI-04: the action's diff compares with the base commit, writes Markdown for the summary, and fails only on request", () => {
     const shown = action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD" });
     assert.equal(shown.status, 0, shown.err);
-    assert.match(shown.out, /\| removed \| .*`shop\/db` \| `all` \|/);
+    assert.match(shown.out, /\| closes \| .*`shop\/db` \| `all` \|/);
     assert.equal(readFileSync(path.join(directory, "summary"), "utf8"), shown.out);
     assert.equal(action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD", INPUT_FAIL_ON_CHANGE: "true" }).status, 1);
     git("add", "k8s");

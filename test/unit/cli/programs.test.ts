@@ -61,7 +61,7 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
     const programs = new ScriptedPrograms((words) => texts[words.join(" ")]);
     const { code, out } = await run(["policy", "diff", "--kustomize", "old", "--kustomize", "new"], programs);
     assert.equal(code, 1);
-    assert.match(out, /^removed .*default\/web: all/m);
+    assert.match(out, /^closes .*default\/web: all/m);
   });
 
   it("CLI-31: a program that is missing, fails or exceeds a limit is one clear message, and exit code 3", async () => {

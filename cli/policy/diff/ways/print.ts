@@ -4,16 +4,16 @@ import type { Edge } from "../../../output/graph.ts";
 import type { Style } from "../../../style.ts";
 import { placeText } from "../witness.ts";
 import { exampleText, reasonLines, witnessObject } from "../witness_text.ts";
-import { DIFF_WORDS, type Words } from "../words.ts";
+import { EFFECTS } from "../pair_change.ts";
 import type { WayChange } from "./change.ts";
 
 /** The most names of a list that are shown to people. */
 const MOST_NAMES = 8;
 
 /** Yields the ways for people, each with its witness. */
-export function* waysText(ways: readonly WayChange[], words: Words, style: Style, columns: number): Generator<string> {
+export function* waysText(ways: readonly WayChange[], style: Style, columns: number): Generator<string> {
   for (const way of ways) {
-    const { word, head, lines } = wayLines(way, words);
+    const { word, head, lines } = wayLines(way);
     const [first = "", ...more] = lines.map(printable);
     const coloured = (way.type === "added" ? style.good : style.bad)(word);
     yield foldLine(`${coloured} ${printable(head)}`, columns, 0, 2);
@@ -23,16 +23,17 @@ export function* waysText(ways: readonly WayChange[], words: Words, style: Style
 }
 
 /** Returns a way in words, without colour and unfolded: what changes, by which pods, and its witness. */
-export function wayLines(
-  way: WayChange,
-  words: Words,
-): { readonly word: string; readonly head: string; readonly lines: readonly string[] } {
+export function wayLines(way: WayChange): {
+  readonly word: string;
+  readonly head: string;
+  readonly lines: readonly string[];
+} {
   const { name, file, line, requests, through, controllers, witness } = way;
   const by = placeText({ name, file, line });
   const pods = controllers.length === 0 ? "" : ` (${names(controllers)})`;
   const example = witness === undefined ? "" : `, such as ${exampleText(witness)}`;
   return {
-    word: wordOf(way, words),
+    word: wordOf(way),
     head: `way in by ${by} for ${names(requests)} -> ${names(toText(way))}: ${effectText(way)}`,
     lines: [
       `through ${through ?? "its class or Gateway"}${pods} to ${serviceText(way)}${example}`,
@@ -49,8 +50,8 @@ export function effectText({ connections, isPartly, why }: WayChange): string {
 }
 
 /** Returns the word for a change: nothing is opened or closed by a way that lets nothing in. */
-function wordOf({ type, connections }: WayChange, words: Words): string {
-  return (connections === "" ? DIFF_WORDS : words)[type];
+function wordOf({ type, connections }: WayChange): string {
+  return connections === "" ? type : EFFECTS[type];
 }
 
 /** Returns the pods that requests reach, or the Service where they are not known. */

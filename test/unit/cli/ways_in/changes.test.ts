@@ -218,9 +218,9 @@ describe("ways in: changes", () => {
   it("INGRESS-15: every output format of policy diff and dry-run has the ways that differ", async () => {
     const patterns: Readonly<Record<(typeof DIFF_FORMATS)[number], RegExp>> = {
       table:
-        /^(removed|cut) way in by Ingress shop\/web \(\w+\.yaml:\d+\) for shop\.example\/cart -> shop\/web: 8080\/TCP\n {2}through IngressClass nginx \(edge\/nginx\) to Service shop\/web port http, such as edge\/nginx -> shop\/web 8080\/TCP\n {4}before: ingress allowed: .*\n {4}after: {2}ingress denied: /m,
+        /^closes way in by Ingress shop\/web \(\w+\.yaml:\d+\) for shop\.example\/cart -> shop\/web: 8080\/TCP\n {2}through IngressClass nginx \(edge\/nginx\) to Service shop\/web port http, such as edge\/nginx -> shop\/web 8080\/TCP\n {4}before: ingress allowed: .*\n {4}after: {2}ingress denied: /m,
       json: /"waysIn": \[\n {4}\{\n {6}"change": "removed"/,
-      md: /^\| (removed|cut) \| `Ingress shop\/web` \| `shop\.example\/cart` \| `IngressClass nginx`, `edge\/nginx` \| `shop\/web` \| `8080\/TCP` \|$/m,
+      md: /^\| closes \| `Ingress shop\/web` \| `shop\.example\/cart` \| `IngressClass nginx`, `edge\/nginx` \| `shop\/web` \| `8080\/TCP` \|$/m,
       html: /<b>closes<\/b> way in by Ingress shop\/web/,
     };
     for (const format of DIFF_FORMATS) {
@@ -240,7 +240,7 @@ describe("ways in: changes", () => {
     assert.match(added.out, /^added Ingress shop\/web$/m);
     assert.match(
       added.out,
-      /^opened way in by Ingress shop\/web \(change\.yaml:1\) for shop\.example\/cart -> shop\/web/m,
+      /^opens way in by Ingress shop\/web \(change\.yaml:1\) for shop\.example\/cart -> shop\/web/m,
     );
     const closed = await dryRun(OBJECTS + CLOSED, INGRESS);
     assert.match(closed.out, /^added way in by Ingress shop\/web .*: closed by policies$/m);
@@ -258,7 +258,7 @@ describe("ways in: changes", () => {
     ] as const) {
       const { code, out } = await dryRun(against, change, ...args);
       assert.equal(code, 1, out);
-      assert.match(out, /^cut way in by Ingress shop\/web \(a\.yaml:\d+\) for shop\.example\/cart -> shop\/web/m);
+      assert.match(out, /^closes way in by Ingress shop\/web \(a\.yaml:\d+\) for shop\.example\/cart -> shop\/web/m);
     }
     const missing = await dryRun(BASE, "", "--delete", "ingress/shop/wed");
     assert.deepEqual([missing.code, missing.err.includes("did you mean Ingress shop/web?")], [3, true]);
@@ -279,7 +279,7 @@ describe("ways in: changes", () => {
       const { code, out } = await dryRun(BASE + slice, `${change}---\n`);
       assert.equal(code, 1, out);
       assert.match(out, /^changed /m);
-      assert.match(out, /^cut way in by Ingress shop\/web/m);
+      assert.match(out, /^closes way in by Ingress shop\/web/m);
       assert.match(out, /^ +after: +the Service shop\/web has no endpoint among the pods that were read$/m);
     }
     const still = await dryRun(BASE + slice, object("v1", "ConfigMap", "name: c, namespace: shop") + INGRESS);

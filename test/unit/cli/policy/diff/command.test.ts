@@ -54,10 +54,10 @@ describe("cli/policy/diff", () => {
     });
   }
 
-  it("DIFF-04: on a terminal no line is wider than the terminal, and removed connections are coloured", async () => {
+  it("DIFF-04: on a terminal no line is wider than the terminal, and the word for what closes is coloured", async () => {
     const terminal = { columns: 80, hasColour: true };
     const { out } = await runCli(["policy", "diff", "tenants/before", "tenants/after"], TENANTS, terminal);
-    assert.ok(out.includes(styleOf(terminal).bad("removed")), out);
+    assert.ok(out.includes(styleOf(terminal).bad("closes")), out);
     const lines = stripVTControlCharacters(out).split("\n");
     assert.deepEqual(
       lines.filter((line) => line.length > 80 && line.trim().includes(" ")),
@@ -109,7 +109,7 @@ describe("cli/policy/diff", () => {
     const files = { "a.yaml": PODS + database, "b.yaml": PODS + database + pod("new", "10.244.0.9") + closed };
     assert.deepEqual(await diff(files), {
       code: 1,
-      out: `added (new workload) shop/new -> shop/db: 5432/TCP
+      out: `opens (new workload) shop/new -> shop/db: 5432/TCP
   1 of 1 pair, such as shop/new -> shop/db 5432/TCP
     before: shop/new is not there
     after:  egress allowed: NetworkPolicy shop/new egress[0] (b.yaml:33)
@@ -120,7 +120,7 @@ new: shop/new (1 pod)
     });
     const back = await diff({ "a.yaml": files["b.yaml"], "b.yaml": files["a.yaml"] });
     assert.equal(back.code, 1);
-    assert.match(back.out, /^removed \(removed workload\) shop\/new -> shop\/db: 5432\/TCP$/m);
+    assert.match(back.out, /^closes \(removed workload\) shop\/new -> shop\/db: 5432\/TCP$/m);
     assert.match(back.out, /^gone: shop\/new \(1 pod\)$/m);
     const json = JSON.parse((await diff(files, "-o", "json")).out) as {
       changes: { workload?: string }[];
@@ -173,7 +173,7 @@ new: shop/new (1 pod)
     assert.equal(cut.code, 1);
     assert.match(
       cut.out,
-      /^removed new pod in any other namespace, outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}5 of 5 pairs/,
+      /^closes new pod in any other namespace, outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}5 of 5 pairs/,
     );
     const self = closed.replaceAll("db", "web").replace("app: web } } }]", "app: x } } }]");
     const apart = await diff({ "a.yaml": one + two, "b.yaml": young + self }, "-o", "json");
@@ -228,7 +228,7 @@ new: shop/new (1 pod)
       "b.yaml": inNode(PODS + policy(" [{ from: [{ podSelector: {} }] }]")) + node,
     };
     const { out } = await diff(files);
-    assert.match(out, /^removed new pod in any other namespace, node\/web, outside IPv4 -> node\/db: all$/m);
+    assert.match(out, /^closes new pod in any other namespace, node\/web, outside IPv4 -> node\/db: all$/m);
     assert.match(out, / 4 of 4 pairs, /);
   });
 

@@ -43,7 +43,7 @@ async function diff(old: string, young: string): Promise<readonly (string | numb
   const { code, out } = await runCli(["policy", "diff", "a.yaml", "b.yaml"], files);
   const dryRun = await runCli(["policy", "dry-run", "-f", "b.yaml", "--against", "a.yaml"], files);
   assert.equal(dryRun.code, code, dryRun.out);
-  return [code, ...out.split("\n").filter((line) => /^(added|removed|no )/.test(line))];
+  return [code, ...out.split("\n").filter((line) => /^(opens|closes|no )/.test(line))];
 }
 
 describe("cli/policy/diff: what is in no file", () => {
@@ -55,50 +55,50 @@ describe("cli/policy/diff: what is in no file", () => {
       "all namespaces are admitted",
       DB + own,
       DB + ingress("{ namespaceSelector: {} }"),
-      "added new pod in any other namespace -> shop/deployment/db: 5432/TCP",
+      "opens new pod in any other namespace -> shop/deployment/db: 5432/TCP",
     ],
     [
       "a namespace in no file is cut",
       DB + ingress(`{ podSelector: {} }, ${named("monitoring")}`),
       DB + own,
-      "removed new pod in a namespace with kubernetes.io/metadata.name=monitoring -> shop/deployment/db: 5432/TCP",
+      "closes new pod in a namespace with kubernetes.io/metadata.name=monitoring -> shop/deployment/db: 5432/TCP",
     ],
     [
       "DNS in no file is cut",
       DB + egress(`{ podSelector: {} }, ${dns}`),
       DB + egress("{ podSelector: {} }"),
-      "removed shop/deployment/db -> new pod in any other namespace with k8s-app=kube-dns: all",
+      "closes shop/deployment/db -> new pod in any other namespace with k8s-app=kube-dns: all",
     ],
     [
       "pods of the namespace with a label are admitted",
       DB + nobody,
       DB + ingress("{ podSelector: { matchLabels: { role: client } } }"),
-      "added new pod in shop with role=client -> shop/deployment/db: 5432/TCP",
-      "removed new pod in shop with role=none -> shop/deployment/db: 5432/TCP",
+      "opens new pod in shop with role=client -> shop/deployment/db: 5432/TCP",
+      "closes new pod in shop with role=none -> shop/deployment/db: 5432/TCP",
     ],
     [
       "a port's name is admitted that no pod has",
       DB + own,
       DB + ingress("{ podSelector: {} }", "[{ port: 5432 }, { port: sql }]"),
-      "added new pod in shop, shop/deployment/db -> new pod in shop with app=db: 60001/TCP",
+      "opens new pod in shop, shop/deployment/db -> new pod in shop with app=db: 60001/TCP",
     ],
     [
       "there are policies and no workloads",
       own,
       nobody,
-      "removed new pod in shop -> new pod in shop with app=db: 5432/TCP",
+      "closes new pod in shop -> new pod in shop with app=db: 5432/TCP",
     ],
     [
       "nodes in no file are denied",
       DB + clusterPolicy("egress: []"),
       DB + clusterPolicy("egress: [{ action: Deny, to: [{ nodes: { matchLabels: { a: b } } }] }]"),
-      "removed new pod in any other namespace, shop/deployment/db -> new node with a=b, outside 224.0.0.0/4, outside 255.255.255.255/32, outside fe80::/10, outside ff00::/8: all",
+      "closes new pod in any other namespace, shop/deployment/db -> new node with a=b, outside 224.0.0.0/4, outside 255.255.255.255/32, outside fe80::/10, outside ff00::/8: all",
     ],
     [
       "pods of a labelled namespace are admitted before a second policy",
       DB + own + clusterPolicy("ingress: []"),
       DB + own + clusterPolicy(`ingress: [{ action: Accept, from: [{ namespaces: { matchLabels: { team: x } } }] }]`),
-      "added new pod in a namespace with team=x -> shop/deployment/db: all",
+      "opens new pod in a namespace with team=x -> shop/deployment/db: all",
     ],
   ] as const) {
     it(`DIFF-11: ${what}: diff and dry-run name the change of new pods, with exit code 1`, async () => {

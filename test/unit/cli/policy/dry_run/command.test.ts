@@ -131,12 +131,12 @@ describe("cli/policy/dry_run", () => {
     });
     const applied = await runCli(["policy", "dry-run", "-f", "new.yaml", "--against", "there.yaml"], files);
     assert.equal(applied.code, 1);
-    const opened = "opened (new workload) shop/deployment/new -> shop/deployment/db: 80/TCP\n  1 of 1 pair, ";
+    const opened = "opens (new workload) shop/deployment/new -> shop/deployment/db: 80/TCP\n  1 of 1 pair, ";
     assert.ok(applied.out.includes(opened), applied.out);
     const deleted = ["policy", "dry-run", "--delete", "pod/shop/newer", "--against", "all.yaml"];
     const { code, out } = await runCli(deleted, files);
     assert.equal(code, 1);
-    assert.match(out, /^cut \(removed workload\) shop\/deployment\/new -> shop\/deployment\/db: 80\/TCP$/m);
+    assert.match(out, /^closes \(removed workload\) shop\/deployment\/new -> shop\/deployment\/db: 80\/TCP$/m);
   });
 
   it("DRYRUN-03: --delete removes the objects of -f, or those that it names", async () => {
