@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { printable } from "../../../objects/printable.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import { markupText } from "../markup.ts";
+import { timeText } from "../text.ts";
 import { PAGE_SCRIPT } from "./script.ts";
 import { PAGE_STYLE } from "./style.ts";
 
@@ -51,8 +52,10 @@ export interface PageChange {
  *
  * Every text from objects and file names is escaped or, for the script, data in JSON, which the script shows only as
  * text. The page's policy allows that one script, by its hash, and loads nothing.
+ *
+ * @param sources the files, or the word `cluster`, that the objects are from; the foot has them and the time of now
  */
-export function* formatPage(content: PageContent): Generator<string> {
+export function* formatPage(content: PageContent, sources: readonly string[]): Generator<string> {
   const { title, facts, legend, changes } = content;
   const policy = [
     "default-src 'none'",
@@ -89,7 +92,7 @@ ${legend.map(([state, text]) => `<span class="key"><i class="${state}"></i>${mar
 <aside id="why" aria-live="polite"><p>Choose a cell to see why: click it, or move to it with the arrow keys and press Enter.</p></aside></div>
 </section>
 `;
-  yield `<footer>Drawbridge ${markupText(VERSION)}. This page loads nothing and sends nothing.</footer>
+  yield `<footer>Read from ${markupText(sources.join(", "))} at ${timeText(Date.now())} UTC by Drawbridge ${markupText(VERSION)}. This page loads nothing and sends nothing.</footer>
 <noscript><p>The table is drawn by the page's own script, which is switched off.</p></noscript>
 <script type="application/json" id="data">${dataText(content)}</script>
 <script>${PAGE_SCRIPT}</script>

@@ -87,7 +87,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   const report = tell(true);
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
-    writeAll(io.out, formatPage(changePage({ title, facts: [] }, report, tell(false))));
+    writeAll(io.out, formatPage(changePage({ title, facts: [] }, report, tell(false)), [oldPath, ...newPaths]));
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");

@@ -105,7 +105,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const result = { ...tryAs(true), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
-    writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff)));
+    writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff), [...filename, ...against]));
   } else for (const text of printed(result, output, io)) io.out.write(text);
   const { changes, ways: changedWays } = result.diff;
   if (live !== undefined && live.judged + live.openings.length === 0 && ledger.length > 0) {

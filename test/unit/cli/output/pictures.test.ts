@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { VERSION } from "../../../../policyd/version.ts";
 import { markdownCode, markdownTable, markupText } from "../../../../cli/output/markup.ts";
 import { formatPage } from "../../../../cli/output/page/page.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
@@ -14,9 +15,9 @@ describe("cli/output: pictures, pages and Markdown", () => {
       cells: [{ row: 0, column: 0, state: "all", text: EVIL, why: EVIL }],
     } as const;
     const change = { state: "opens", word: EVIL, head: EVIL, lines: [EVIL] } as const;
-    const page = [...formatPage({ title: EVIL, facts: [EVIL], heat, legend: [["all", EVIL]], changes: [change] })].join(
-      "",
-    );
+    const page = [
+      ...formatPage({ title: EVIL, facts: [EVIL], heat, legend: [["all", EVIL]], changes: [change] }, [EVIL]),
+    ].join("");
     for (const text of [page]) {
       assert.ok(!text.includes('<b>"'), text);
       assert.ok(!text.includes("\u202e") && text.includes("&#60;b&#62;&#34;x&#39;&#38;&#96;|\\u{a}\\u{202e}"), text);
@@ -26,13 +27,16 @@ describe("cli/output: pictures, pages and Markdown", () => {
 
   it("PAGE-08: the page's content policy allows only its own script by the hash, and loads nothing", () => {
     const page = [
-      ...formatPage({
-        title: "t",
-        facts: [],
-        heat: { rows: [], columns: [], cells: [] },
-        legend: [],
-        changes: [],
-      }),
+      ...formatPage(
+        {
+          title: "t",
+          facts: [],
+          heat: { rows: [], columns: [], cells: [] },
+          legend: [],
+          changes: [],
+        },
+        [],
+      ),
     ].join("");
     const [, policy = ""] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];
     const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(([, text = ""]) => text);
@@ -44,6 +48,24 @@ describe("cli/output: pictures, pages and Markdown", () => {
       policy,
       `default-src 'none'; script-src 'sha256-${hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'`,
     );
+  });
+
+  it("PAGE-15: the foot of each command's page says what was read, when, and the version", async () => {
+    const files = memoryFiles({
+      "a.yaml": "kind: Pod\napiVersion: v1\nmetadata: { name: a, namespace: x }\n",
+      "b.yaml": "",
+    });
+    for (const [args, sources] of [
+      [["matrix", "-f", "a.yaml"], "a.yaml"],
+      [["diff", "a.yaml", "b.yaml"], "a.yaml, b.yaml"],
+      [["dry-run", "-f", "b.yaml", "--against", "a.yaml"], "b.yaml, a.yaml"],
+    ] as const) {
+      const { out, err } = await runCli(["policy", ...args, "-o", "html"], files);
+      const [, read, time = "", version] =
+        /<footer>Read from (.*) at (.*) UTC by Drawbridge (.*?)\. This/.exec(out) ?? [];
+      assert.deepEqual([read, version], [sources, VERSION], err);
+      assert.ok(Math.abs(Date.now() - Date.parse(`${time}Z`)) < 60_000, time);
+    }
   });
 
   it("PAGE-09: in Markdown names are code with any backticks and bars, and cells stay cells", () => {
