@@ -6,3 +6,11 @@ export function locationText(file: string, line = 1): string {
   if (file === CLUSTER) return file;
   return `${file === "-" ? "standard input" : file}:${line}`;
 }
+
+/** Returns what a command reads, for people: its files, or the word `cluster`. */
+export function sourcesOf(input: {
+  readonly cluster: boolean;
+  readonly filename: readonly string[];
+}): readonly string[] {
+  return input.cluster ? [CLUSTER] : input.filename;
+}

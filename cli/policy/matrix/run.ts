@@ -11,7 +11,7 @@ import { serviceSettingsOf } from "../../cluster/service_world.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests, namespaceFor } from "../../input/load.ts";
-import { CLUSTER } from "../../input/place.ts";
+import { sourcesOf } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
 import type { Manifest } from "../../input/manifests.ts";
@@ -105,7 +105,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
       settings: serviceSettingsOf(configuration),
       waysIn: { objects: wayObjects, given: givenTo },
     };
-    writeAll(io.out, formatPage(matrixPage(shown, asked, explained), input.cluster ? [CLUSTER] : input.filename));
+    writeAll(io.out, formatPage(matrixPage(shown, asked, explained), sourcesOf(input)));
   } else if (output === "table") {
     const first = from === undefined && to !== undefined ? "to" : "from";
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
