@@ -1,5 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Condition } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
@@ -41,16 +42,19 @@ export class TakeOver {
   #problem: string | undefined;
   #isGranted = false;
   #isAsked = false;
-  #cancel: Cancel = () => {};
-  #isStopped = false;
+  readonly #granted = Promise.withResolvers<void>();
+  readonly #loop: ControlLoop;
 
   constructor(parts: TakeOverParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#pass() });
   }
 
   /** Resolves when rules may be written; never after {@link stop}. */
   granted(): Promise<void> {
-    return new Promise((settle) => this.#ask(settle));
+    this.#isAsked = true;
+    this.#loop.run();
+    return this.#granted.promise;
   }
 
   /** Why no rule is written; undefined when rules may be written. */
@@ -80,37 +84,23 @@ export class TakeOver {
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#loop.stop();
   }
 
-  #ask(settle: () => void): void {
-    const { clock, logger } = this.#parts;
-    if (this.#isStopped) return;
-    this.#isAsked = true;
+  #pass(): number {
+    const { bridge, logger } = this.#parts;
     const sight = this.#look();
-    if (sight === undefined || !mayBeTaken(sight)) {
-      if (sight !== undefined) this.#report(refusalOf(this.#parts.bridge, sight.foreignPorts));
-      this.#cancel = clock.after(REFUSED_PERIOD, () => this.#ask(settle));
-      return;
+    if (!this.#isGranted && (sight === undefined || !mayBeTaken(sight))) {
+      if (sight !== undefined) this.#report(refusalOf(bridge, sight.foreignPorts));
+      return REFUSED_PERIOD;
     }
-    const wasRefused = this.#problem !== undefined;
+    const wasRefused = !this.#isGranted && this.#problem !== undefined;
     this.#isGranted = true;
-    this.#tellOfPorts(sight.foreignPorts);
+    if (sight?.foreignPorts.length === 0) this.#problem = undefined;
+    else if (sight !== undefined) this.#report(reportOf(bridge, sight.foreignPorts));
     if (wasRefused) logger.info("the bridge is taken over: no port of others is left on it");
-    this.#cancel = clock.after(REPORT_PERIOD, () => this.#lookAgain());
-    settle();
-  }
-
-  #lookAgain(): void {
-    const sight = this.#look();
-    if (sight !== undefined) this.#tellOfPorts(sight.foreignPorts);
-    this.#cancel = this.#parts.clock.after(REPORT_PERIOD, () => this.#lookAgain());
-  }
-
-  #tellOfPorts(ports: readonly string[]): void {
-    if (ports.length === 0) this.#problem = undefined;
-    else this.#report(reportOf(this.#parts.bridge, ports));
+    this.#granted.resolve();
+    return REPORT_PERIOD;
   }
 
   /** @returns undefined when the kernel does not answer: the state is unknown then, and nothing is taken over */
