@@ -10,7 +10,6 @@ import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
 import { type NetworkParts, ownPart } from "./network_configuration.ts";
-import { Contest } from "./contest.ts";
 import { ListFile } from "./list_file.ts";
 import type { JsonObject } from "./list_text.ts";
 import type { OwnPart } from "./merged_list.ts";
@@ -51,7 +50,6 @@ export interface InstallationParts {
 export class Installation implements ObjectConsumer {
   readonly #parts: InstallationParts;
   readonly #installer: Installer;
-  readonly #contest: Contest;
   readonly #list: ListFile;
   readonly #primary: Primary;
   readonly #nodes = new Map<string, Node>();
@@ -74,8 +72,7 @@ export class Installation implements ObjectConsumer {
     this.#parts = parts;
     const { files, clock, places } = parts;
     this.#installer = new Installer(files, places);
-    this.#contest = new Contest(clock);
-    this.#list = new ListFile(files, places.configurations, clock, this.#contest);
+    this.#list = new ListFile(files, places.configurations, clock);
     this.#primary = new Primary(files, places.configurations, parts.primary);
     this.#loop = new ControlLoop({ clock, pass: () => this.#pass(), pause: () => PAUSE });
   }
@@ -205,7 +202,7 @@ export class Installation implements ObjectConsumer {
           "remove one of the two",
       );
     }
-    if (this.#contest.isContested) {
+    if (this.#list.contest.isContested) {
       problems.push(
         `another program keeps changing our entry, or the name or version of the list, in ${path}: it is rewritten less and less ` +
           "often; stop that program, or have it change only entries of its own",
@@ -264,7 +261,7 @@ export class Installation implements ObjectConsumer {
   /** Logs a write, as a repair where a later pass finds the file missing or changed. */
   #tell(message: string, fields: Readonly<Record<string, string>>): void {
     const { logger } = this.#parts;
-    if (this.#isInstalled || this.#contest.isContested)
+    if (this.#isInstalled || this.#list.contest.isContested)
       logger.warn(`${message} again: another program had removed or changed it`, fields);
     else logger.info(message, fields);
   }
