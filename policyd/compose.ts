@@ -137,8 +137,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const unheard = new UnheardCommits(kernel);
   const commit: Nftables["commit"] = (changes) => unheard.around(changes, () => counted.commit(changes));
   const ruleset = new Ruleset({ kernel: { ...counted, commit }, clock, logger, tables, minSyncPeriod, syncPeriod });
-  ruleset.follow(() => metrics.counters.rulesInForce());
-  ruleset.follow(() => metrics.firstSync.rulesInForce());
+  ruleset.committed.subscribe(() => metrics.counters.rulesInForce());
+  ruleset.committed.subscribe(() => metrics.firstSync.rulesInForce());
   const machine = { syscalls, files, kernel, clock, logger, originals, clusterEvents, attachments, judge, ruleset };
 
   // These program the kernel.

@@ -12,7 +12,7 @@ export interface InstallationMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
-  readonly ruleset: Pick<Ruleset, "follow">;
+  readonly ruleset: Pick<Ruleset, "committed">;
   readonly routes: Pick<RouteReconciler, "podMtu" | "followPodMtu">;
 }
 
@@ -46,7 +46,7 @@ export function openInstallation(
     mtu: () => routes.podMtu,
     syncPeriod,
   });
-  ruleset.follow(() => installation.rulesInForce());
+  ruleset.committed.subscribe(() => installation.rulesInForce());
   routes.followPodMtu(() => installation.mtuChanged());
   return installation;
 }
