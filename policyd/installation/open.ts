@@ -13,7 +13,7 @@ export interface InstallationMachine {
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
   readonly ruleset: Pick<Ruleset, "committed">;
-  readonly routes: Pick<RouteReconciler, "podMtu" | "followPodMtu">;
+  readonly routes: Pick<RouteReconciler, "podMtu" | "podMtuChanged">;
 }
 
 /** Returns the part that keeps the plugin installed, where configured; it does nothing before it is started. */
@@ -47,6 +47,6 @@ export function openInstallation(
     syncPeriod,
   });
   ruleset.committed.subscribe(() => installation.rulesInForce());
-  routes.followPodMtu(() => installation.mtuChanged());
+  routes.podMtuChanged.subscribe(() => installation.mtuChanged());
   return installation;
 }
