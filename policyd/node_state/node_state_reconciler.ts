@@ -15,7 +15,6 @@ import type { KernelNotifications } from "../../kernel/notifications/notificatio
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { Notification } from "../../kernel/route/notification.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
-import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
@@ -54,6 +53,14 @@ const GROUPS = [
   "ipv6-settings",
 ] as const;
 
+/** Learns from the kernel's messages what has become of links. */
+export interface LinkFollower {
+  /** Receives RTM_NEWLINK and RTM_DELLINK messages. @throws DrawbridgeError when one cannot be parsed */
+  take(messages: readonly ReceivedMessage[]): void;
+  /** Reads what the links are now: messages may have been lost. */
+  lookAgain(): void;
+}
+
 export interface NodeStateParts {
   readonly kernel: NodeStateKernel;
   readonly sysctl: Pick<Sysctl, "read">;
@@ -66,8 +73,7 @@ export interface NodeStateParts {
   readonly isForbidden?: (bridge: string) => boolean;
   /** Milliseconds between two complete checks. */
   readonly syncPeriod: number;
-  /** Receives the messages about links too, and is called when notifications were lost. */
-  readonly links?: Pick<EndedSandboxes, "take" | "lookAgain">;
+  readonly links: readonly LinkFollower[];
 }
 
 /** A bridge with pods, as of the last check. */
@@ -210,7 +216,7 @@ export class NodeStateReconciler implements PodGate {
 
   /** Checks everything after notifications may have been lost. */
   #afterLoss(): void {
-    this.#parts.links?.lookAgain();
+    for (const follower of this.#parts.links) follower.lookAgain();
     this.#isLost = true;
     this.#complete.run();
   }
@@ -230,12 +236,15 @@ export class NodeStateReconciler implements PodGate {
   }
 
   #passOn(messages: readonly ReceivedMessage[]): void {
-    const { links } = this.#parts;
-    try {
-      for (const message of messages) links?.take(message);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      links?.lookAgain();
+    const ofLinks = messages.filter(({ type }) => type === Notification.NEWLINK || type === Notification.DELLINK);
+    if (ofLinks.length === 0) return;
+    for (const follower of this.#parts.links) {
+      try {
+        follower.take(ofLinks);
+      } catch (error) {
+        if (!(error instanceof DrawbridgeError)) throw error;
+        follower.lookAgain();
+      }
     }
   }
 
