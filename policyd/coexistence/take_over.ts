@@ -1,7 +1,8 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
-import { nodeNamed, type NoticeSink } from "../events/notice.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import { NodeProblems } from "../events/node_problems.ts";
 import type { Condition } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
 import { portWords } from "./foreign_ports.ts";
@@ -39,7 +40,7 @@ export interface TakeOverParts {
  */
 export class TakeOver {
   readonly #parts: TakeOverParts;
-  #problem: string | undefined;
+  readonly #problems: NodeProblems;
   #isGranted = false;
   #isAsked = false;
   readonly #granted = Promise.withResolvers<void>();
@@ -47,6 +48,7 @@ export class TakeOver {
 
   constructor(parts: TakeOverParts) {
     this.#parts = parts;
+    this.#problems = new NodeProblems(parts, "InstallationProblem", "ports of others on the bridge");
     this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#pass() });
   }
 
@@ -59,7 +61,7 @@ export class TakeOver {
 
   /** Why no rule is written; undefined when rules may be written. */
   get refusal(): string | undefined {
-    return this.#isGranted ? undefined : this.#problem;
+    return this.#isGranted ? undefined : this.#problems.present[0];
   }
 
   /**
@@ -68,7 +70,7 @@ export class TakeOver {
    */
   get isForbidden(): boolean {
     if (this.#isGranted) return false;
-    if (this.#isAsked) return this.#problem !== undefined;
+    if (this.#isAsked) return this.#problems.present.length > 0;
     const sight = this.#look();
     return sight === undefined || !mayBeTaken(sight);
   }
@@ -80,7 +82,7 @@ export class TakeOver {
 
   /** Returns the current problem, for the status. */
   problems(): readonly string[] {
-    return this.#problem === undefined ? [] : [this.#problem];
+    return this.#problems.present;
   }
 
   stop(): void {
@@ -91,13 +93,13 @@ export class TakeOver {
     const { bridge, logger } = this.#parts;
     const sight = this.#look();
     if (!this.#isGranted && (sight === undefined || !mayBeTaken(sight))) {
-      if (sight !== undefined) this.#report(refusalOf(bridge, sight.foreignPorts));
+      if (sight !== undefined) this.#problems.set([refusalOf(bridge, sight.foreignPorts)]);
       return REFUSED_PERIOD;
     }
-    const wasRefused = !this.#isGranted && this.#problem !== undefined;
+    const wasRefused = !this.#isGranted && this.#problems.present.length > 0;
     this.#isGranted = true;
-    if (sight?.foreignPorts.length === 0) this.#problem = undefined;
-    else if (sight !== undefined) this.#report(reportOf(bridge, sight.foreignPorts));
+    const ports = sight?.foreignPorts;
+    if (ports !== undefined) this.#problems.set(ports.length === 0 ? [] : [reportOf(bridge, ports)]);
     if (wasRefused) logger.info("the bridge is taken over: no port of others is left on it");
     this.#granted.resolve();
     return REPORT_PERIOD;
@@ -109,17 +111,9 @@ export class TakeOver {
       return this.#parts.look();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      if (!this.#isGranted) this.#report(`${SUBJECT}its ports cannot be read: ${error.message}`);
+      if (!this.#isGranted) this.#problems.set([`${SUBJECT}its ports cannot be read: ${error.message}`]);
       return undefined;
     }
-  }
-
-  #report(problem: string): void {
-    if (problem === this.#problem) return;
-    const { logger, events, nodeName } = this.#parts;
-    this.#problem = problem;
-    logger.warn("ports of others on the bridge", { reason: problem });
-    events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
   }
 }
 

@@ -5,6 +5,7 @@ import { ControlLoop } from "../lib/control_loop.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { Condition, ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
+import { NodeProblems } from "../events/node_problems.ts";
 import type { Logger } from "../log/logger.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
@@ -65,12 +66,13 @@ export class Installation implements ObjectConsumer {
   #wait: number | undefined;
   #yielded = "";
   #isInstalled = false;
-  #problems: readonly string[] = [];
+  readonly #problems: NodeProblems;
   #retry = FIRST_RETRY;
 
   constructor(parts: InstallationParts) {
     this.#parts = parts;
     const { files, clock, places } = parts;
+    this.#problems = new NodeProblems(parts, "InstallationProblem", "installation of the plugin");
     this.#installer = new Installer(files, places);
     this.#list = new ListFile(files, places.configurations, clock);
     this.#primary = new Primary(files, places.configurations, parts.primary);
@@ -89,7 +91,7 @@ export class Installation implements ObjectConsumer {
 
   /** Part of the daemon's readiness: without it, no pod can be attached. */
   get condition(): Condition {
-    const reason = (): string => this.#problems[0] ?? "the plugin is not installed yet";
+    const reason = (): string => this.#problems.present[0] ?? "the plugin is not installed yet";
     return { name: "installation", missing: () => (this.#isInstalled ? undefined : reason()) };
   }
 
@@ -120,7 +122,7 @@ export class Installation implements ObjectConsumer {
   }
 
   problems(): readonly string[] {
-    return this.#problems;
+    return this.#problems.present;
   }
 
   async stop(): Promise<void> {
@@ -139,7 +141,6 @@ export class Installation implements ObjectConsumer {
   }
 
   async #pass(): Promise<number> {
-    const { logger, events, nodeName } = this.#parts;
     const problems: string[] = [];
     this.#wait = undefined;
     try {
@@ -150,13 +151,7 @@ export class Installation implements ObjectConsumer {
       if (!(error instanceof DrawbridgeError)) throw error;
       problems.push(`plugin not installed: ${error.message}`);
     }
-    const earlier = this.#problems;
-    this.#problems = problems;
-    for (const reason of problems) {
-      if (earlier.includes(reason)) continue;
-      logger.warn("installation of the plugin", { reason });
-      events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: reason });
-    }
+    this.#problems.set(problems);
     return this.#nextPass();
   }
 

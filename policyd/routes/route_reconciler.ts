@@ -7,6 +7,7 @@ import type { Cancel, Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../component.ts";
+import { NodeProblems } from "../events/node_problems.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { Signal } from "../lib/signal.ts";
@@ -20,7 +21,6 @@ import { astray, withOutward } from "./lookups.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";
-import { RouteReport } from "./route_report.ts";
 import type { RouteOptions } from "./surroundings.ts";
 import { isReason, standingProblems, type View, viewOf } from "./view.ts";
 
@@ -70,7 +70,7 @@ export class RouteReconciler implements ObjectConsumer {
   readonly #parts: RouteReconcilerParts;
   readonly #readVerdict: VerdictReader;
   readonly #pace: PassSchedule;
-  readonly #report: RouteReport;
+  readonly #problems: NodeProblems;
   readonly #subscription: RenewedSubscription;
   /** Names of the nodes whose routes do not follow the last verdict yet. */
   readonly #changed = new Set<string>();
@@ -96,7 +96,7 @@ export class RouteReconciler implements ObjectConsumer {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#pace = new PassSchedule(parts.clock);
-    this.#report = new RouteReport(parts, this.#pace);
+    this.#problems = new NodeProblems(parts, "RoutesProblem", "routes are not all in the desired state");
     this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#slice(), pause: () => this.#pace.pause });
     this.#subscription = new RenewedSubscription({
       clock: parts.clock,
@@ -156,7 +156,7 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   problems(): readonly string[] {
-    return this.#report.problems.map((problem) => `routes: ${problem}`);
+    return this.#problems.present.map((problem) => `routes: ${problem}`);
   }
 
   async stop(): Promise<void> {
@@ -206,7 +206,7 @@ export class RouteReconciler implements ObjectConsumer {
       if (!(error instanceof DrawbridgeError)) throw error;
       refused.add(error.message);
     }
-    this.#report.done(steps);
+    this.#logSteps(steps);
     this.#tell(refused);
     this.#tellOnLink();
     if (refused.size > 0) this.#loop.within(this.#ended(0, true));
@@ -264,7 +264,7 @@ export class RouteReconciler implements ObjectConsumer {
       const plan = yield* planRoutes(peers, options, state);
       if ("unknown" in plan) {
         this.#view = viewOf(state, undefined);
-        this.#report.tell([`${plan.unknown}: routes stay as they are`]);
+        this.#problems.set([`${plan.unknown}: routes stay as they are`]);
         return false;
       }
       const frame = frameOf(plan, judge.serviceCidrs);
@@ -288,12 +288,12 @@ export class RouteReconciler implements ObjectConsumer {
       this.#carryOut(removal, refused);
       if (removal.length > 0) this.#view = viewOf(yield* kernel.read(), made);
       this.#astray = astray(plan, peers.others, state, kernel);
-      this.#report.done([...done, ...entries, ...removal]);
+      this.#logSteps([...done, ...entries, ...removal]);
       this.#tell(refused);
       return refused.size > 0;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#report.tell([error.message]);
+      this.#problems.set([error.message]);
       return true;
     }
   }
@@ -309,6 +309,16 @@ export class RouteReconciler implements ObjectConsumer {
     for (const { message } of this.#parts.kernel.apply(steps)) refused.add(message);
   }
 
+  #logSteps(steps: readonly Step[]): void {
+    const { logger } = this.#parts;
+    if (steps.length === 0) return;
+    const isOften = this.#pace.changed();
+    const removed = steps.filter(({ type }) => type.startsWith("delete")).length;
+    const fields = { set: steps.length - removed, removed };
+    if (isOften) logger.debug("routes changed", fields);
+    else logger.info("routes changed", fields);
+  }
+
   /** Sets the pods' MTU. An unknown one keeps the last: pods are still created while an interface is down. */
   #setPodMtu(mtu: number | undefined): void {
     if (mtu === undefined || mtu === this.#podMtu) return;
@@ -317,6 +327,6 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   #tell(refused: ReadonlySet<string>): void {
-    this.#report.tell([...standingProblems(this.#parts.judge.judged, this.#view), ...this.#astray, ...refused]);
+    this.#problems.set([...standingProblems(this.#parts.judge.judged, this.#view), ...this.#astray, ...refused]);
   }
 }
