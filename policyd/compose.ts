@@ -137,8 +137,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const unheard = new UnheardCommits(kernel);
   const commit: Nftables["commit"] = (changes) => unheard.around(changes, () => counted.commit(changes));
   const ruleset = new Ruleset({ kernel: { ...counted, commit }, clock, logger, tables, minSyncPeriod, syncPeriod });
-  ruleset.follow(() => metrics.counters.rulesInForce());
-  ruleset.follow(() => metrics.firstSync.rulesInForce());
+  ruleset.committed.subscribe(() => metrics.counters.rulesInForce());
+  ruleset.committed.subscribe(() => metrics.firstSync.rulesInForce());
   const machine = { syscalls, files, kernel, clock, logger, originals, clusterEvents, attachments, judge, ruleset };
 
   // These program the kernel.
@@ -164,7 +164,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const { beside, takeOver } = openCoexistence(configuration, { ...machine, wasEnforced }, tables);
   const uplinks = (): readonly string[] => routes.uplinks();
   const isForbidden = (name: string): boolean => name === bridge && takeOver?.isForbidden === true;
-  const nodeState = openNodeState(configuration, { ...machine, uplinks, isForbidden, links: ended });
+  const around = { uplinks, isForbidden, links: [ended, tunnelPorts] };
+  const nodeState = openNodeState(configuration, { ...machine, ...around });
   openConntrackSettings(configuration, machine, ruleset);
   const health = openHealth(configuration, machine);
   const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
@@ -200,7 +201,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     watch,
     startEvents: () => {
       const events = startNotificationThread({ calls: syscalls });
-      for (const part of [routes, nodeState.reconciler, beside, tunnelPorts]) void part.start(events);
+      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
       health.watch(events);
       return events;
     },

@@ -2,6 +2,8 @@ import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
 import type { ClusterObject, Pod } from "../../objects/model.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
+import { Signal } from "../../policyd/lib/signal.ts";
+import type { Commit } from "../../policyd/ruleset/commit.ts";
 import { type DesiredElement, tableKey } from "../../policyd/ruleset/desired/desired_element.ts";
 import { elementOf } from "../../policyd/ruleset/desired/packed_element.ts";
 import { DesiredElements } from "../../policyd/ruleset/desired/desired_elements.ts";
@@ -80,7 +82,7 @@ function claimServices(
   wanted: Pick<Ruleset, "claim" | "provide">,
 ): readonly string[] {
   const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
-  const ruleset = { ...wanted, follow: () => {}, isReconciled: false };
+  const ruleset = { ...wanted, committed: new Signal<Commit>(), isReconciled: false };
   // Nothing changes later.
   const clock = { after: () => () => {} };
   const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });

@@ -70,9 +70,9 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     this.lookAgain();
   }
 
-  /** Handles a notification of the kernel. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed */
-  take(message: ReceivedMessage): void {
-    this.#sightings.take(message);
+  /** Handles notifications of the kernel. @throws DrawbridgeError ERR_NETLINK_MALFORMED when one cannot be parsed */
+  take(messages: readonly ReceivedMessage[]): void {
+    for (const message of messages) this.#sightings.take(message);
   }
 
   /** Checks whether each link exists: at the start, and after notifications were lost. */

@@ -4,7 +4,8 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import type { PodGate } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
@@ -19,7 +20,6 @@ import {
 
 /** Milliseconds from a notification to the check: a bridge gets its addresses one after the other. */
 const SETTLE_MILLISECONDS = 50;
-const SUBSCRIPTION_RETRY = 5000;
 /** Sync periods between two checks while notifications arrive and nothing is left to do: a check lists all links. */
 const QUIET_PERIODS = 10;
 const NOTHING: BesideEntries = { routes: [], proxies: [] };
@@ -48,28 +48,21 @@ export class NeighbouringPods implements PodGate {
   /** Our entries in the kernel as we made them; they are read from the kernel where some may exist. */
   #present: BesideEntries = NOTHING;
   #problems: readonly string[] = [];
-  #soon: Cancel | undefined;
-  #later: Cancel = () => {};
-  #isOpen = false;
-  #isStopped = false;
+  readonly #loop: ControlLoop;
 
   constructor(parts: NeighbouringPodsParts) {
     this.#parts = parts;
-    const lookSoon = (): void => this.#lookSoon();
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look(), pause: () => SETTLE_MILLISECONDS });
+    const lookSoon = (): void => this.#loop.enqueue();
     this.#subscription = new RenewedSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: ["ipv4-address", "ipv6-address"] },
       listener: { onMessages: lookSoon, onOverrun: lookSoon },
-      retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (error) => {
-        this.#isOpen = false;
         parts.logger.error("the kernel does not report changes of addresses; policyd retries", { error });
         lookSoon();
       },
-      onOpen: () => {
-        this.#isOpen = true;
-        lookSoon();
-      },
+      onOpen: lookSoon,
     });
   }
 
@@ -79,7 +72,7 @@ export class NeighbouringPods implements PodGate {
   }
 
   begin(): void {
-    this.#look();
+    this.#loop.run();
   }
 
   async register(attachment: AttachmentRecord): Promise<void> {
@@ -99,23 +92,13 @@ export class NeighbouringPods implements PodGate {
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#soon?.();
-    this.#later();
     this.#subscription.stop();
+    await this.#loop.stop();
     this.#parts.kernel.close();
   }
 
-  #lookSoon(): void {
-    if (this.#isStopped) return;
-    this.#soon ??= this.#parts.clock.after(SETTLE_MILLISECONDS, () => this.#look());
-  }
-
-  #look(): void {
-    const { kernel, clock, syncPeriod, logger } = this.#parts;
-    this.#soon?.();
-    this.#soon = undefined;
-    this.#later();
+  #look(): number {
+    const { kernel, syncPeriod, logger } = this.#parts;
     this.#attempt(() => {
       this.#bridges = kernel.bridges();
       const desired = this.#desired();
@@ -125,8 +108,8 @@ export class NeighbouringPods implements PodGate {
       this.#present = kernel.read();
       this.#change(desired);
     });
-    const isQuiet = this.#isOpen && this.#problems.length === 0 && isNothing(this.#present);
-    this.#later = clock.after(isQuiet ? QUIET_PERIODS * syncPeriod : syncPeriod, () => this.#look());
+    const isQuiet = this.#subscription.refusal === undefined && this.#problems.length === 0 && isNothing(this.#present);
+    return isQuiet ? QUIET_PERIODS * syncPeriod : syncPeriod;
   }
 
   /** @param leaving an attachment that is still in the registry but is being removed */

@@ -1,6 +1,8 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
-import { nodeNamed, type NoticeSink } from "../events/notice.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
+import type { NoticeSink } from "../events/notice.ts";
+import { NodeProblems } from "../events/node_problems.ts";
 import type { Condition } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
 import { portWords } from "./foreign_ports.ts";
@@ -38,24 +40,28 @@ export interface TakeOverParts {
  */
 export class TakeOver {
   readonly #parts: TakeOverParts;
-  #problem: string | undefined;
+  readonly #problems: NodeProblems;
   #isGranted = false;
   #isAsked = false;
-  #cancel: Cancel = () => {};
-  #isStopped = false;
+  readonly #granted = Promise.withResolvers<void>();
+  readonly #loop: ControlLoop;
 
   constructor(parts: TakeOverParts) {
     this.#parts = parts;
+    this.#problems = new NodeProblems(parts, "InstallationProblem", "ports of others on the bridge");
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#pass() });
   }
 
   /** Resolves when rules may be written; never after {@link stop}. */
   granted(): Promise<void> {
-    return new Promise((settle) => this.#ask(settle));
+    this.#isAsked = true;
+    this.#loop.run();
+    return this.#granted.promise;
   }
 
   /** Why no rule is written; undefined when rules may be written. */
   get refusal(): string | undefined {
-    return this.#isGranted ? undefined : this.#problem;
+    return this.#isGranted ? undefined : this.#problems.present[0];
   }
 
   /**
@@ -64,7 +70,7 @@ export class TakeOver {
    */
   get isForbidden(): boolean {
     if (this.#isGranted) return false;
-    if (this.#isAsked) return this.#problem !== undefined;
+    if (this.#isAsked) return this.#problems.present.length > 0;
     const sight = this.#look();
     return sight === undefined || !mayBeTaken(sight);
   }
@@ -76,41 +82,27 @@ export class TakeOver {
 
   /** Returns the current problem, for the status. */
   problems(): readonly string[] {
-    return this.#problem === undefined ? [] : [this.#problem];
+    return this.#problems.present;
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#loop.stop();
   }
 
-  #ask(settle: () => void): void {
-    const { clock, logger } = this.#parts;
-    if (this.#isStopped) return;
-    this.#isAsked = true;
+  #pass(): number {
+    const { bridge, logger } = this.#parts;
     const sight = this.#look();
-    if (sight === undefined || !mayBeTaken(sight)) {
-      if (sight !== undefined) this.#report(refusalOf(this.#parts.bridge, sight.foreignPorts));
-      this.#cancel = clock.after(REFUSED_PERIOD, () => this.#ask(settle));
-      return;
+    if (!this.#isGranted && (sight === undefined || !mayBeTaken(sight))) {
+      if (sight !== undefined) this.#problems.set([refusalOf(bridge, sight.foreignPorts)]);
+      return REFUSED_PERIOD;
     }
-    const wasRefused = this.#problem !== undefined;
+    const wasRefused = !this.#isGranted && this.#problems.present.length > 0;
     this.#isGranted = true;
-    this.#tellOfPorts(sight.foreignPorts);
+    const ports = sight?.foreignPorts;
+    if (ports !== undefined) this.#problems.set(ports.length === 0 ? [] : [reportOf(bridge, ports)]);
     if (wasRefused) logger.info("the bridge is taken over: no port of others is left on it");
-    this.#cancel = clock.after(REPORT_PERIOD, () => this.#lookAgain());
-    settle();
-  }
-
-  #lookAgain(): void {
-    const sight = this.#look();
-    if (sight !== undefined) this.#tellOfPorts(sight.foreignPorts);
-    this.#cancel = this.#parts.clock.after(REPORT_PERIOD, () => this.#lookAgain());
-  }
-
-  #tellOfPorts(ports: readonly string[]): void {
-    if (ports.length === 0) this.#problem = undefined;
-    else this.#report(reportOf(this.#parts.bridge, ports));
+    this.#granted.resolve();
+    return REPORT_PERIOD;
   }
 
   /** @returns undefined when the kernel does not answer: the state is unknown then, and nothing is taken over */
@@ -119,17 +111,9 @@ export class TakeOver {
       return this.#parts.look();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      if (!this.#isGranted) this.#report(`${SUBJECT}its ports cannot be read: ${error.message}`);
+      if (!this.#isGranted) this.#problems.set([`${SUBJECT}its ports cannot be read: ${error.message}`]);
       return undefined;
     }
-  }
-
-  #report(problem: string): void {
-    if (problem === this.#problem) return;
-    const { logger, events, nodeName } = this.#parts;
-    this.#problem = problem;
-    logger.warn("ports of others on the bridge", { reason: problem });
-    events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
   }
 }
 

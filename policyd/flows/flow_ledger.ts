@@ -6,7 +6,8 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import type { Lifecycle } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../../objects/printable.ts";
@@ -71,13 +72,13 @@ export class FlowLedger implements Lifecycle {
   #changedRows = 0;
   #needsAll = false;
   #writing: Promise<void> | undefined;
-  #timer: Cancel | undefined;
+  readonly #loop: ControlLoop;
   #failure: string | undefined;
-  #isStopped = false;
 
   constructor(parts: FlowLedgerParts) {
     this.#parts = parts;
     const { clock, logger } = parts;
+    this.#loop = new ControlLoop({ clock, pass: () => this.#interval() });
     this.#subscription = new RenewedSubscription({
       clock,
       source: { kind: "conntrack", events: ["new", "destroy"], receiveBufferBytes: RECEIVE_BUFFER_BYTES },
@@ -91,16 +92,15 @@ export class FlowLedger implements Lifecycle {
   /** Reads the files of an earlier daemon, and then starts to count. */
   async start(events: KernelNotifications): Promise<void> {
     await this.#load();
-    this.#plan();
+    this.#loop.within(INTERVAL_MILLISECONDS);
     await this.#subscription.start(events);
   }
 
   /** Writes the last changes and stops counting. */
   async stop(): Promise<void> {
-    this.#timer?.();
     this.#subscription.stop();
+    await this.#loop.stop();
     await this.#attempt();
-    this.#isStopped = true;
   }
 
   /** Counts a logged packet. @param reason undefined where it is unknown */
@@ -194,13 +194,9 @@ export class FlowLedger implements Lifecycle {
     }
   }
 
-  #plan(): void {
-    this.#timer = this.#parts.clock.after(INTERVAL_MILLISECONDS, () => void this.#interval());
-  }
-
-  async #interval(): Promise<void> {
+  async #interval(): Promise<number> {
     await this.#attempt();
-    if (!this.#isStopped) this.#plan();
+    return INTERVAL_MILLISECONDS;
   }
 
   async #attempt(): Promise<void> {

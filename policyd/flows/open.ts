@@ -30,7 +30,7 @@ export function openFlowLedger(
   { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
   holderOf: (address: Address) => AddressHolder | undefined,
   machine: FlowLedgerMachine,
-  ruleset: Pick<Ruleset, "follow">,
+  ruleset: Pick<Ruleset, "committed">,
 ): FlowLedger | undefined {
   setAccounting(flowLedger, machine, ruleset);
   if (!flowLedger) return undefined;
@@ -51,7 +51,7 @@ export function openFlowLedger(
 }
 
 /** Sets accounting once rules are in force, as nf_conntrack is loaded then; if off, undoes an earlier daemon's. */
-function setAccounting(isOn: boolean, machine: FlowLedgerMachine, ruleset: Pick<Ruleset, "follow">): void {
+function setAccounting(isOn: boolean, machine: FlowLedgerMachine, ruleset: Pick<Ruleset, "committed">): void {
   const { syscalls, clock, logger, originals } = machine;
   const sysctl = procSysctl(syscalls);
   const set = (): void => {
@@ -64,7 +64,7 @@ function setAccounting(isOn: boolean, machine: FlowLedgerMachine, ruleset: Pick<
     }
   };
   let isDone = false;
-  ruleset.follow(() => {
+  ruleset.committed.subscribe(() => {
     if (!isDone) clock.after(0, set);
     isDone = true;
   });

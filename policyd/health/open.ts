@@ -14,7 +14,7 @@ import { askEventThread, Liveness } from "./liveness.ts";
 import { NodeEligibility } from "./node_eligibility.ts";
 
 export interface HealthMachine {
-  readonly ruleset: Pick<Ruleset, "status" | "follow">;
+  readonly ruleset: Pick<Ruleset, "status" | "committed">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -45,7 +45,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   let servers: HealthServers | undefined;
   let ready: readonly Condition[] | undefined;
   const eligibility = new NodeEligibility(nodeName, () => servers?.problems() ?? []);
-  ruleset.follow(() => {
+  ruleset.committed.subscribe(() => {
     lastUpdated = clock.time();
   });
   const isHealthy = (): boolean =>

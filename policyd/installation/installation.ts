@@ -1,15 +1,16 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { Condition, ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
+import { NodeProblems } from "../events/node_problems.ts";
 import type { Logger } from "../log/logger.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
 import { type NetworkParts, ownPart } from "./network_configuration.ts";
-import { Contest } from "./contest.ts";
 import { ListFile } from "./list_file.ts";
 import type { JsonObject } from "./list_text.ts";
 import type { OwnPart } from "./merged_list.ts";
@@ -50,12 +51,13 @@ export interface InstallationParts {
 export class Installation implements ObjectConsumer {
   readonly #parts: InstallationParts;
   readonly #installer: Installer;
-  readonly #contest: Contest;
   readonly #list: ListFile;
   readonly #primary: Primary;
   readonly #nodes = new Map<string, Node>();
   readonly #watches = new Map<string, { readonly identity: string; close(): void }>();
-  #phase: "new" | "clean" | "stopped" = "new";
+  readonly #loop: ControlLoop;
+  /** Whether what killed daemons have left is removed. */
+  #isClean = false;
   #isSynced = false;
   #areRulesInForce = false;
   /** The ranges in the configuration, from when this daemon first writes it. */
@@ -64,25 +66,22 @@ export class Installation implements ObjectConsumer {
   #wait: number | undefined;
   #yielded = "";
   #isInstalled = false;
-  #problems: readonly string[] = [];
+  readonly #problems: NodeProblems;
   #retry = FIRST_RETRY;
-  #cancel: Cancel = () => {};
-  #running: Promise<void> | undefined;
-  #isAskedAgain = false;
-  #isSoon = false;
 
   constructor(parts: InstallationParts) {
     this.#parts = parts;
     const { files, clock, places } = parts;
+    this.#problems = new NodeProblems(parts, "InstallationProblem", "installation of the plugin");
     this.#installer = new Installer(files, places);
-    this.#contest = new Contest(clock);
-    this.#list = new ListFile(files, places.configurations, clock, this.#contest);
+    this.#list = new ListFile(files, places.configurations, clock);
     this.#primary = new Primary(files, places.configurations, parts.primary);
+    this.#loop = new ControlLoop({ clock, pass: () => this.#pass(), pause: () => PAUSE });
   }
 
   /** Starts with the executable. The daemon's socket must listen already. */
   start(): void {
-    this.#check();
+    this.#loop.run();
   }
 
   /** Whether runtimes have everything they need to call the plugin. */
@@ -92,7 +91,7 @@ export class Installation implements ObjectConsumer {
 
   /** Part of the daemon's readiness: without it, no pod can be attached. */
   get condition(): Condition {
-    const reason = (): string => this.#problems[0] ?? "the plugin is not installed yet";
+    const reason = (): string => this.#problems.present[0] ?? "the plugin is not installed yet";
     return { name: "installation", missing: () => (this.#isInstalled ? undefined : reason()) };
   }
 
@@ -102,72 +101,46 @@ export class Installation implements ObjectConsumer {
       if (change.type === "set" && change.object.kind === "Node") this.#nodes.set(change.key, change.object);
       else this.#nodes.delete(change.key);
     }
-    if (this.#isSynced && changes.some(({ kind }) => kind === "Node")) this.#check();
+    if (this.#isSynced && changes.some(({ kind }) => kind === "Node")) this.#loop.run();
   }
 
   synced(): void {
     this.#isSynced = true;
-    this.#check();
+    this.#loop.run();
   }
 
   /** Called when the kernel has the desired state; only the first call matters, and starts no work in this turn. */
   rulesInForce(): void {
     if (this.#areRulesInForce) return;
     this.#areRulesInForce = true;
-    if (this.#running === undefined) this.#later(0);
-    else this.#isAskedAgain = true;
+    this.#loop.within(0);
   }
 
   /** Applies a new MTU to pods that are attached from then on; the others keep theirs. */
   mtuChanged(): void {
-    if (this.#isSynced) this.#check();
+    if (this.#isSynced) this.#loop.run();
   }
 
   problems(): readonly string[] {
-    return this.#problems;
+    return this.#problems.present;
   }
 
   async stop(): Promise<void> {
-    this.#phase = "stopped";
-    this.#cancel();
+    const end = this.#loop.stop();
     for (const watch of this.#watches.values()) watch.close();
     this.#watches.clear();
-    await this.#running;
+    await end;
   }
 
-  #check(): void {
-    if (this.#phase === "stopped") return;
-    if (this.#running !== undefined) {
-      this.#isAskedAgain = true;
-      return;
-    }
-    this.#cancel();
-    this.#isAskedAgain = false;
-    this.#isSoon = false;
-    this.#running = this.#pass().finally(() => {
-      this.#running = undefined;
-      this.#later(this.#isAskedAgain ? PAUSE : (this.#wait ?? this.#period));
-    });
-  }
-
-  #later(milliseconds: number): void {
-    if (this.#phase === "stopped") return;
-    this.#cancel();
-    this.#cancel = this.#parts.clock.after(milliseconds, () => this.#check());
-  }
-
-  get #period(): number {
-    return this.#isInstalled ? this.#parts.syncPeriod : this.#nextRetry();
-  }
-
-  #nextRetry(): number {
+  #nextPass(): number {
+    if (this.#wait !== undefined) return this.#wait;
+    if (this.#isInstalled) return this.#parts.syncPeriod;
     const wait = Math.min(this.#retry, this.#parts.syncPeriod);
     this.#retry = wait * 2;
     return wait;
   }
 
-  async #pass(): Promise<void> {
-    const { logger, events, nodeName } = this.#parts;
+  async #pass(): Promise<number> {
     const problems: string[] = [];
     this.#wait = undefined;
     try {
@@ -178,28 +151,21 @@ export class Installation implements ObjectConsumer {
       if (!(error instanceof DrawbridgeError)) throw error;
       problems.push(`plugin not installed: ${error.message}`);
     }
-    const earlier = this.#problems;
-    this.#problems = problems;
-    for (const reason of problems) {
-      if (earlier.includes(reason)) continue;
-      logger.warn("installation of the plugin", { reason });
-      events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: reason });
-    }
+    this.#problems.set(problems);
+    return this.#nextPass();
   }
 
   /** @returns whether everything is in place */
   async #install(problems: string[]): Promise<boolean> {
     const { places } = this.#parts;
     for (const directory of [places.binaries, places.configurations]) await this.#follow(directory, problems);
-    if (this.#phase === "new") {
-      await this.#installer.removeLeftovers();
-      if (this.#isStopped()) return false;
-      this.#phase = "clean";
-    }
+    if (!this.#isClean) await this.#installer.removeLeftovers();
+    if (this.#loop.isStopped) return false;
+    this.#isClean = true;
     const names = await this.#installer.installExecutable();
     if (names.length > 0) this.#tell("plugin installed", { directory: places.binaries, names: names.join(", ") });
     const own = this.#configuration(problems);
-    const isInPlace = own !== undefined && !this.#isStopped() && (await this.#reconcileList(own, problems));
+    const isInPlace = own !== undefined && !this.#loop.isStopped && (await this.#reconcileList(own, problems));
     if (isInPlace) await this.#installer.removeDetachList();
     const first = await this.#primary.problem();
     if (first === "perhaps unfinished") this.#wait ??= PAUSE;
@@ -231,7 +197,7 @@ export class Installation implements ObjectConsumer {
           "remove one of the two",
       );
     }
-    if (this.#contest.isContested) {
+    if (this.#list.contest.isContested) {
       problems.push(
         `another program keeps changing our entry, or the name or version of the list, in ${path}: it is rewritten less and less ` +
           "often; stop that program, or have it change only entries of its own",
@@ -272,14 +238,14 @@ export class Installation implements ObjectConsumer {
     const { files, syncPeriod } = this.#parts;
     await files.makeDirectory(directory);
     const identity = (await files.look(directory))?.identity ?? "";
-    if (this.#watches.get(directory)?.identity === identity || this.#isStopped()) return;
+    if (this.#watches.get(directory)?.identity === identity || this.#loop.isStopped) return;
     const forget = (): void => {
       this.#watches.get(directory)?.close();
       this.#watches.delete(directory);
     };
     forget();
     try {
-      const watch = files.watch(directory, () => this.#soon(), forget);
+      const watch = files.watch(directory, () => this.#loop.enqueue(), forget);
       this.#watches.set(directory, { identity, close: () => watch.close() });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
@@ -287,23 +253,11 @@ export class Installation implements ObjectConsumer {
     }
   }
 
-  #soon(): void {
-    if (this.#running !== undefined) this.#isAskedAgain = true;
-    else if (!this.#isSoon) {
-      this.#isSoon = true;
-      this.#later(PAUSE);
-    }
-  }
-
   /** Logs a write, as a repair where a later pass finds the file missing or changed. */
   #tell(message: string, fields: Readonly<Record<string, string>>): void {
     const { logger } = this.#parts;
-    if (this.#isInstalled || this.#contest.isContested)
+    if (this.#isInstalled || this.#list.contest.isContested)
       logger.warn(`${message} again: another program had removed or changed it`, fields);
     else logger.info(message, fields);
-  }
-
-  #isStopped(): boolean {
-    return this.#phase === "stopped";
   }
 }

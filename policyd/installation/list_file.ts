@@ -3,7 +3,7 @@ import process from "node:process";
 import { isDeepStrictEqual } from "node:util";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { Contest } from "./contest.ts";
+import { Contest, type ContestLimits } from "../lib/contest.ts";
 import type { HostFiles, SmallFile } from "./host_files.ts";
 import { bytesOf, type NetworkList, readList } from "./list_text.ts";
 import { type MergedList, mergeList, type OwnPart } from "./merged_list.ts";
@@ -18,6 +18,8 @@ const GRACE = 2000;
 const GRACE_STEP = 250;
 /** Attempts in a pass when another program changes the file between read and rename; the next pass continues. */
 const ATTEMPTS = 5;
+/** How our part is restored while another program keeps changing it (CHAIN-03). */
+const CONTEST: ContestLimits = { free: 3, firstPause: 1000, longestPause: 60_000, calm: 10_000 };
 /** Limits the copies of unusable files, so that nobody can fill the disk with them. */
 const MOST_SAVED = 8;
 
@@ -50,17 +52,18 @@ export class ListFile {
   readonly #files: HostFiles;
   readonly #directory: string;
   readonly #clock: Pick<Clock, "now">;
-  readonly #contest: Contest;
+  /** The contest over our part, which the caller may read. */
+  readonly contest: Contest;
   /** The time since when the file cannot be read as a list. */
   #unfinishedSince: number | undefined;
   /** Our part as last seen or written. */
   #lastInPlace: MergedList["desired"] | undefined;
 
-  constructor(files: HostFiles, directory: string, clock: Pick<Clock, "now">, contest: Contest) {
+  constructor(files: HostFiles, directory: string, clock: Pick<Clock, "now">) {
     this.#files = files;
     this.#directory = directory;
     this.#clock = clock;
-    this.#contest = contest;
+    this.contest = new Contest(clock, CONTEST);
   }
 
   /** Puts our part in place. @throws DrawbridgeError ERR_STORE */
@@ -87,15 +90,15 @@ export class ListFile {
       const merged = mergeList(list, own);
       if (merged.isInPlace) {
         this.#lastInPlace = merged.desired;
-        this.#contest.held();
+        this.contest.held();
         return outcome("in place", undefined, merged);
       }
       if (this.#lastInPlace !== undefined && isTakenAway(this.#lastInPlace, merged)) {
         this.#lastInPlace = undefined;
         isPutBack = true;
-        this.#contest.lost();
+        this.contest.lost();
       }
-      const wait = this.#contest.wait;
+      const wait = this.contest.wait;
       if (wait > 0) return outcome("waiting", wait, merged);
       const reason = reasonToSave(judged);
       if (reason !== undefined && present.kind !== "missing" && !saved.has(contentOf(present))) {
@@ -105,7 +108,7 @@ export class ListFile {
       }
       if (!(await this.#write(merged.text, present))) continue;
       this.#lastInPlace = merged.desired;
-      this.#contest.written();
+      this.contest.written();
       return outcome("written", undefined, merged);
     }
     return outcome("waiting", GRACE_STEP);

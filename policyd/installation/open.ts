@@ -12,8 +12,8 @@ export interface InstallationMachine {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly clusterEvents: NoticeSink;
-  readonly ruleset: Pick<Ruleset, "follow">;
-  readonly routes: Pick<RouteReconciler, "podMtu" | "followPodMtu">;
+  readonly ruleset: Pick<Ruleset, "committed">;
+  readonly routes: Pick<RouteReconciler, "podMtu" | "podMtuChanged">;
 }
 
 /** Returns the part that keeps the plugin installed, where configured; it does nothing before it is started. */
@@ -46,7 +46,7 @@ export function openInstallation(
     mtu: () => routes.podMtu,
     syncPeriod,
   });
-  ruleset.follow(() => installation.rulesInForce());
-  routes.followPodMtu(() => installation.mtuChanged());
+  ruleset.committed.subscribe(() => installation.rulesInForce());
+  routes.podMtuChanged.subscribe(() => installation.mtuChanged());
   return installation;
 }

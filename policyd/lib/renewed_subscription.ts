@@ -6,13 +6,15 @@ import type {
 import type { NotificationSource } from "../../kernel/notifications/source.ts";
 import type { Cancel, Clock } from "./clock.ts";
 
+/** Milliseconds until a refused or ended subscription is retried, where its owner gives no other time. */
+const RETRY_MILLISECONDS = 5000;
+
 /** The parts that {@link RenewedSubscription} needs. */
 export interface RenewedSubscriptionParts {
   readonly clock: Clock;
   readonly source: NotificationSource;
   readonly listener: Pick<NotificationListener, "onMessages" | "onOverrun">;
-  /** Milliseconds until a refused or ended subscription is retried. */
-  readonly retryMilliseconds: number;
+  readonly retryMilliseconds?: number;
   /** Called once per series of refusals, until the subscription is open again. */
   readonly onRefused: (reason: string) => void;
   readonly onOpen: (wasRefused: boolean) => void;
@@ -64,7 +66,7 @@ export class RenewedSubscription {
   }
 
   #refused(events: KernelNotifications, reason: string): void {
-    const { clock, retryMilliseconds, onRefused } = this.#parts;
+    const { clock, retryMilliseconds = RETRY_MILLISECONDS, onRefused } = this.#parts;
     if (this.#isStopped) return;
     if (this.#refusal === undefined) onRefused(reason);
     this.#refusal = reason;

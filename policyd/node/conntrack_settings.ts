@@ -88,7 +88,7 @@ export function fragmentSettings(mebibytes: number): readonly BoundedSetting[] {
 export function openConntrackSettings(
   configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory">,
   machine: ConntrackMachine,
-  ruleset: Pick<Ruleset, "follow">,
+  ruleset: Pick<Ruleset, "committed">,
 ): void {
   const { syscalls, clock, logger, originals } = machine;
   const sysctl = rememberingSysctl(procSysctl(syscalls), originals);
@@ -97,7 +97,7 @@ export function openConntrackSettings(
     ...fragmentSettings(affordableFragmentMemory(configuration.fragmentMemory, totalmem())),
   ];
   let isDone = false;
-  ruleset.follow(() => {
+  ruleset.committed.subscribe(() => {
     if (!isDone) clock.after(0, () => raiseSettings(settings, sysctl, logger));
     isDone = true;
   });

@@ -1,5 +1,6 @@
 import type { RemainingFlows } from "../attachments/follower.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 
@@ -7,7 +8,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 const LATER_MILLISECONDS = 500;
 
 export interface LateFlowDeletionParts {
-  readonly clock: Pick<Clock, "after">;
+  readonly clock: Clock;
   /** Resolves to whether the rules of deleted pods are gone: until then those rules let flows through. */
   readonly areRulesGone: () => Promise<boolean>;
   /** Forgets the flows from and to addresses. @throws DrawbridgeError (rejects) when the kernel refuses */
@@ -26,17 +27,17 @@ export class LateFlowDeletion {
   #old = new Set<Address>();
   /** The addresses whose flows are being forgotten now. */
   #ending: { readonly addresses: ReadonlySet<Address>; readonly end: Promise<void> } | undefined;
-  #timer: Cancel | undefined;
-  #isStopped = false;
+  readonly #loop: ControlLoop;
 
   constructor(parts: LateFlowDeletionParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#turn(), pause: () => LATER_MILLISECONDS });
   }
 
   /** Adds the addresses of a pod whose rules are being removed. */
   add(addresses: readonly Address[]): void {
     for (const address of addresses) this.#young.add(address);
-    this.#schedule();
+    this.#loop.enqueue();
   }
 
   /** Resolves when the flows of these addresses are not being forgotten, so that a new pod's own flows are not lost. */
@@ -52,19 +53,10 @@ export class LateFlowDeletion {
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#timer?.();
+    void this.#loop.stop();
   }
 
-  #schedule(): void {
-    if (this.#isStopped || this.#ending !== undefined) return;
-    this.#timer ??= this.#parts.clock.after(LATER_MILLISECONDS, () => {
-      this.#timer = undefined;
-      void this.#turn();
-    });
-  }
-
-  async #turn(): Promise<void> {
+  async #turn(): Promise<number | undefined> {
     const addresses = this.#old;
     this.#old = this.#young;
     this.#young = new Set();
@@ -73,7 +65,7 @@ export class LateFlowDeletion {
       await this.#ending.end;
       this.#ending = undefined;
     }
-    if (this.#old.size + this.#young.size > 0) this.#schedule();
+    return this.#old.size + this.#young.size > 0 ? LATER_MILLISECONDS : undefined;
   }
 
   async #forget(addresses: ReadonlySet<Address>): Promise<void> {

@@ -1,64 +1,40 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { dumpLinks } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { tunnelPortOf } from "../../kernel/route/tunnel_port.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Lifecycle } from "../component.ts";
-import type { Clock } from "../lib/clock.ts";
-import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { tunnelPortElements } from "./tables/other_tunnels.ts";
 
-const SUBSCRIPTION_RETRY = 5000;
-
 export interface TunnelPortsParts {
   readonly ruleset: Pick<Ruleset, "claim">;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** Returns RTM_NEWLINK messages about all links. @throws DrawbridgeError when the kernel refuses */
   readonly links: () => readonly ReceivedMessage[];
 }
 
-/** Claims the UDP ports of the node's tunnels as links come and go (GUARD-17). The ruleset's owner starts and stops it. */
+/** Claims the UDP ports of the node's tunnels as links come and go (GUARD-17). */
 export class TunnelPorts implements Lifecycle {
   readonly #parts: TunnelPortsParts;
-  readonly #subscription: RenewedSubscription;
 
   constructor(parts: TunnelPortsParts) {
     this.#parts = parts;
-    const { clock, logger } = parts;
-    this.#subscription = new RenewedSubscription({
-      clock,
-      source: { kind: "route", groups: ["link"] },
-      listener: {
-        onMessages: (messages) => {
-          if (messages.some((message) => tunnelPortOf(message) !== undefined)) this.#look();
-        },
-        onOverrun: () => this.#look(),
-      },
-      retryMilliseconds: SUBSCRIPTION_RETRY,
-      onRefused: (error) => logger.error("the kernel does not report changes of links; policyd retries", { error }),
-      onOpen: () => this.#look(),
-    });
   }
 
   begin(): void {
-    this.#look();
+    this.lookAgain();
   }
 
-  /** Subscribes to changes of links. */
-  async start(events: KernelNotifications): Promise<void> {
-    await this.#subscription.start(events);
+  /** Looks again where one of the messages about links is about a tunnel. @throws DrawbridgeError as {@link tunnelPortOf} */
+  take(messages: readonly ReceivedMessage[]): void {
+    if (messages.some((message) => tunnelPortOf(message) !== undefined)) this.lookAgain();
   }
 
-  async stop(): Promise<void> {
-    this.#subscription.stop();
-  }
-
-  #look(): void {
+  /** Claims the ports of the present tunnels: at the start, and after notifications were lost. */
+  lookAgain(): void {
     const { ruleset, logger, links } = this.#parts;
     try {
       const ports = links().flatMap((message) => tunnelPortOf(message) ?? []);
@@ -71,10 +47,7 @@ export class TunnelPorts implements Lifecycle {
 }
 
 /** Returns the component for the links of this thread's network namespace. */
-export function openTunnelPorts(
-  syscalls: Syscalls,
-  parts: Pick<TunnelPortsParts, "ruleset" | "clock" | "logger">,
-): TunnelPorts {
+export function openTunnelPorts(syscalls: Syscalls, parts: Pick<TunnelPortsParts, "ruleset" | "logger">): TunnelPorts {
   const links = (): readonly ReceivedMessage[] => {
     const socket = openRouteSocket(syscalls);
     try {

@@ -1,7 +1,8 @@
 import type { Part, Scope } from "../../cni/node_state/observed.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
-import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
+import { Contest } from "../lib/contest.ts";
+import { REPAIR_CONTEST, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import type { Doubt } from "./relevance.ts";
 
 /**
@@ -18,10 +19,7 @@ export class Doubts {
   readonly #clock: Clock;
   readonly #due = new Map<string, { readonly at: number; readonly scope: Scope }>();
   /** By subject and part: changes to different parts of one bridge are not a contest. */
-  readonly #paces = new Map<
-    string,
-    { readonly subject: string; readonly pace: PassSchedule; changedAt: number; isOften: boolean }
-  >();
+  readonly #contests = new Map<string, { readonly subject: string; readonly contest: Contest; changedAt: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -56,37 +54,32 @@ export class Doubts {
 
   /** Whether repairs of a subject pause, because another program has undone them repeatedly. */
   isHeld(subject: string): boolean {
-    const now = this.#clock.now();
-    return this.#of(subject).some(({ pace, changedAt, isOften }) => isOften && now < changedAt + pace.pause);
+    return this.#of(subject).some(({ wait }) => wait > 0);
   }
 
   /** Records a repair of a subject's part. */
   repaired(subject: string, part: Part): void {
     const key = `${subject} ${part}`;
-    const entry = this.#paces.get(key) ?? {
-      subject,
-      pace: new PassSchedule(this.#clock),
-      changedAt: 0,
-      isOften: false,
-    };
-    entry.isOften = entry.pace.changed();
-    entry.changedAt = this.#clock.now();
-    this.#paces.set(key, entry);
+    const contest = this.#contests.get(key)?.contest ?? new Contest(this.#clock, REPAIR_CONTEST);
+    contest.reverted();
+    this.#contests.set(key, { subject, contest, changedAt: this.#clock.now() });
   }
 
   /** Returns the subjects that another program keeps changing. */
   contested(): ReadonlySet<string> {
     const now = this.#clock.now();
-    for (const [key, { changedAt }] of this.#paces) if (now - changedAt > CALM) this.#paces.delete(key);
-    return new Set([...this.#paces.values()].flatMap(({ subject, isOften }) => (isOften ? [subject] : [])));
+    for (const [key, { changedAt }] of this.#contests) if (now - changedAt > CALM) this.#contests.delete(key);
+    return new Set(
+      [...this.#contests.values()].flatMap(({ subject, contest }) => (contest.isContested ? subject : [])),
+    );
   }
 
   #pauseOf(subject: string): number {
-    return Math.max(SETTLE_MILLISECONDS, ...this.#of(subject).map(({ pace }) => pace.pause));
+    return Math.max(SETTLE_MILLISECONDS, ...this.#of(subject).map(({ pause }) => pause));
   }
 
-  #of(subject: string) {
-    return [...this.#paces.values()].filter((one) => one.subject === subject);
+  #of(subject: string): readonly Contest[] {
+    return [...this.#contests.values()].flatMap((one) => (one.subject === subject ? one.contest : []));
   }
 }
 

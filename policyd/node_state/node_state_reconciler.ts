@@ -15,9 +15,9 @@ import type { KernelNotifications } from "../../kernel/notifications/notificatio
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { Notification } from "../../kernel/route/notification.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
-import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { Condition, PodGate } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
@@ -34,8 +34,6 @@ const READINGS_BETWEEN = 10;
  * bridge itself is checked in each period, and the ports as well while something remains to be repaired.
  */
 const QUIET_PERIODS = 10;
-/** Milliseconds until a refused subscription is retried. */
-const SUBSCRIPTION_RETRY = 5000;
 
 /** Excludes filters, which take one request for each port; the kernel notifies of all their changes. */
 const BY_LISTS: Scope = { ...EVERYTHING, hasFilters: false };
@@ -55,6 +53,14 @@ const GROUPS = [
   "ipv6-settings",
 ] as const;
 
+/** Learns from the kernel's messages what has become of links. */
+export interface LinkFollower {
+  /** Receives RTM_NEWLINK and RTM_DELLINK messages. @throws DrawbridgeError when one cannot be parsed */
+  take(messages: readonly ReceivedMessage[]): void;
+  /** Reads what the links are now: messages may have been lost. */
+  lookAgain(): void;
+}
+
 export interface NodeStateParts {
   readonly kernel: NodeStateKernel;
   readonly sysctl: Pick<Sysctl, "read">;
@@ -67,8 +73,7 @@ export interface NodeStateParts {
   readonly isForbidden?: (bridge: string) => boolean;
   /** Milliseconds between two complete checks. */
   readonly syncPeriod: number;
-  /** Receives the messages about links too, and is called when notifications were lost. */
-  readonly links?: Pick<EndedSandboxes, "take" | "lookAgain">;
+  readonly links: readonly LinkFollower[];
 }
 
 /** A bridge with pods, as of the last check. */
@@ -97,32 +102,36 @@ export class NodeStateReconciler implements PodGate {
   readonly #leaving = new Set<string>();
   #isChanged = true;
   #isLookedAt = false;
-  #timer: Cancel = () => {};
-  #periodic: Cancel = () => {};
-  #settings: Cancel = () => {};
-  #isStopped = false;
+  /** Whether changes may have been missed since the last complete check. */
+  #isLost = true;
+  /** Checks what is dirty. */
+  readonly #dirty: ControlLoop;
+  /** Checks everything. */
+  readonly #complete: ControlLoop;
+  /** Reads the settings for which the kernel sends no notifications. */
+  readonly #settings: ControlLoop;
   /** Checks of only the bridges since the last complete one. */
   #quietLooks = 0;
-  #isDeaf = true;
   /** Reads of settings since the administrator's were last read. */
   #readings = 0;
 
   constructor(parts: NodeStateParts) {
     this.#parts = parts;
+    const { clock } = parts;
+    this.#dirty = new ControlLoop({ clock, pass: () => this.#lookAtDoubts() });
+    this.#complete = new ControlLoop({ clock, pass: () => this.#lookAtAll() });
+    this.#settings = new ControlLoop({ clock, pass: () => this.#readSettings() });
     this.#subscription = new RenewedSubscription({
-      clock: parts.clock,
+      clock,
       source: { kind: "route", groups: GROUPS },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#afterLoss() },
-      retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (reason) => {
         const text = `the kernel does not report changes of links and addresses (${reason}): they are found after syncPeriod; policyd retries`;
         parts.report.tell("notifications", [{ text, isCut: false }]);
-        this.#isDeaf = true;
-        if (!this.#isLookedAt) this.#lookAtAll(EVERYTHING);
+        if (!this.#isLookedAt) this.#complete.run();
       },
       onOpen: () => {
         parts.report.tell("notifications", []);
-        this.#isDeaf = false;
         this.#afterLoss();
       },
     });
@@ -131,7 +140,7 @@ export class NodeStateReconciler implements PodGate {
   /** Subscribes to notifications, checks everything, and starts to read the settings. */
   async start(events: KernelNotifications): Promise<void> {
     await this.#subscription.start(events);
-    this.#watchSettings();
+    this.#settings.within(SETTINGS_PERIOD);
   }
 
   /** Marks the pod's port as dirty: the kernel may have reported its link before the plugin's registration was read. */
@@ -165,11 +174,8 @@ export class NodeStateReconciler implements PodGate {
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#timer();
-    this.#periodic();
-    this.#settings();
     this.#subscription.stop();
+    for (const loop of [this.#dirty, this.#complete, this.#settings]) await loop.stop();
   }
 
   /** Reports the subjects that another program keeps changing, as long as it does. */
@@ -210,8 +216,9 @@ export class NodeStateReconciler implements PodGate {
 
   /** Checks everything after notifications may have been lost. */
   #afterLoss(): void {
-    this.#parts.links?.lookAgain();
-    this.#lookAtAll(EVERYTHING);
+    for (const follower of this.#parts.links) follower.lookAgain();
+    this.#isLost = true;
+    this.#complete.run();
   }
 
   #take(messages: readonly ReceivedMessage[]): void {
@@ -229,12 +236,15 @@ export class NodeStateReconciler implements PodGate {
   }
 
   #passOn(messages: readonly ReceivedMessage[]): void {
-    const { links } = this.#parts;
-    try {
-      for (const message of messages) links?.take(message);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      links?.lookAgain();
+    const ofLinks = messages.filter(({ type }) => type === Notification.NEWLINK || type === Notification.DELLINK);
+    if (ofLinks.length === 0) return;
+    for (const follower of this.#parts.links) {
+      try {
+        follower.take(ofLinks);
+      } catch (error) {
+        if (!(error instanceof DrawbridgeError)) throw error;
+        follower.lookAgain();
+      }
     }
   }
 
@@ -248,13 +258,10 @@ export class NodeStateReconciler implements PodGate {
   }
 
   #schedule(): void {
-    this.#timer();
-    const waits = [...this.#watched.values()].flatMap(({ doubts }) => doubts.wait ?? []);
-    if (waits.length === 0 || this.#isStopped) return;
-    this.#timer = this.#parts.clock.after(Math.min(...waits), () => this.#lookAtDoubts());
+    for (const { doubts } of this.#watched.values()) if (doubts.wait !== undefined) this.#dirty.within(doubts.wait);
   }
 
-  #lookAtDoubts(): void {
+  #lookAtDoubts(): NextPass {
     this.#isChanged = true;
     this.#follow();
     for (const watched of this.#watched.values()) {
@@ -262,31 +269,25 @@ export class NodeStateReconciler implements PodGate {
       if (scope !== undefined) this.#look(watched, scope);
     }
     this.#schedule();
+    return undefined;
   }
 
-  #lookAtAll(scope: Scope): void {
-    this.#periodic();
-    if (this.#isStopped) return;
+  #lookAtAll(): NextPass {
+    const areAllDue = this.#isDeaf || ++this.#quietLooks >= QUIET_PERIODS;
+    const scopeOf = ({ isRight }: Watched): Scope => (isRight && !areAllDue ? ONLY_BRIDGE : BY_LISTS);
     this.#isChanged = true;
     this.#follow();
-    for (const watched of this.#watched.values()) this.#look(watched, scope);
+    for (const watched of this.#watched.values()) this.#look(watched, this.#isLost ? EVERYTHING : scopeOf(watched));
+    if (this.#isLost || areAllDue) this.#quietLooks = 0;
+    this.#isLost = false;
     this.#isLookedAt = true;
-    this.#quietLooks = 0;
     this.#lookAround();
-    this.#lookLater();
     this.#schedule();
+    return this.#parts.syncPeriod;
   }
 
-  #lookLater(): void {
-    this.#periodic = this.#parts.clock.after(this.#parts.syncPeriod, () => {
-      if (this.#isDeaf || ++this.#quietLooks >= QUIET_PERIODS) return this.#lookAtAll(BY_LISTS);
-      this.#isChanged = true;
-      this.#follow();
-      for (const watched of this.#watched.values()) this.#look(watched, watched.isRight ? ONLY_BRIDGE : BY_LISTS);
-      this.#lookAround();
-      this.#lookLater();
-      this.#schedule();
-    });
+  get #isDeaf(): boolean {
+    return this.#subscription.refusal !== undefined;
   }
 
   #look(watched: Watched, scope: Scope): void {
@@ -322,25 +323,21 @@ export class NodeStateReconciler implements PodGate {
     }
   }
 
-  /** Reads the settings for which the kernel sends no notifications. */
-  #watchSettings(): void {
-    if (this.#isStopped) return;
-    this.#settings = this.#parts.clock.after(SETTINGS_PERIOD, () => {
-      for (const { doubts, known, isSpared } of this.#watched.values()) {
-        // It may be ours by now.
-        if (isSpared) doubts.add({ kind: "everything" });
-        const isChanged = [...known.desired.settings].some(([key, value]) => {
-          if (!this.#isDeaf && isNotified(key)) return false;
-          const present = this.#parts.sysctl.read(key);
-          return present !== undefined && present !== value;
-        });
-        if (isChanged) doubts.add({ kind: "bridge" });
-        this.#tellContests(known.desired.name, doubts);
-      }
-      if (this.#isDeaf || ++this.#readings >= READINGS_BETWEEN) this.#lookAround();
-      this.#schedule();
-      this.#watchSettings();
-    });
+  #readSettings(): NextPass {
+    for (const { doubts, known, isSpared } of this.#watched.values()) {
+      // It may be ours by now.
+      if (isSpared) doubts.add({ kind: "everything" });
+      const isChanged = [...known.desired.settings].some(([key, value]) => {
+        if (!this.#isDeaf && isNotified(key)) return false;
+        const present = this.#parts.sysctl.read(key);
+        return present !== undefined && present !== value;
+      });
+      if (isChanged) doubts.add({ kind: "bridge" });
+      this.#tellContests(known.desired.name, doubts);
+    }
+    if (this.#isDeaf || ++this.#readings >= READINGS_BETWEEN) this.#lookAround();
+    this.#schedule();
+    return SETTINGS_PERIOD;
   }
 
   /** Checks the settings that belong to the administrator. */

@@ -4,13 +4,12 @@ import { type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
-import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { NodeStateReconciler } from "./node_state_reconciler.ts";
+import { type LinkFollower, NodeStateReconciler } from "./node_state_reconciler.ts";
 import { NodeStateReport } from "./report.ts";
 
 /** The parts of the machine that {@link openNodeState} needs. */
@@ -26,8 +25,7 @@ export interface NodeStateMachine {
   readonly uplinks: () => readonly string[];
   /** Whether a bridge must not be changed now. */
   readonly isForbidden: (bridge: string) => boolean;
-  /** Receives the messages about links. */
-  readonly links: EndedSandboxes;
+  readonly links: readonly LinkFollower[];
 }
 
 /**

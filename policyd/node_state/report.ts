@@ -1,8 +1,7 @@
 import type { Part, Step } from "../../cni/node_state/observed.ts";
 import { stepText } from "../../cni/node_state/difference.ts";
 import type { Problem } from "../../cni/node_state/problems.ts";
-import { nodeNamed, type NoticeSink } from "../events/notice.ts";
-import type { Logger } from "../log/logger.ts";
+import { NodeProblems, type NodeReporter } from "../events/node_problems.ts";
 
 /** The prefix of status lines about the node's state, which the doctor checks itself. */
 export const NODE_STATE = "node";
@@ -12,21 +11,17 @@ type Counted = Part | "reservation";
 
 const MOST_STEPS_IN_A_LINE = 5;
 
-export interface NodeStateReportParts {
-  readonly logger: Logger;
-  readonly events: NoticeSink;
-  readonly nodeName: string;
-}
-
 /** Reports repairs, and problems that could not be repaired, each once while it lasts. */
 export class NodeStateReport {
-  readonly #parts: NodeStateReportParts;
+  readonly #reporter: NodeReporter;
   readonly #repairs = new Map<Counted, number>();
   readonly #problems = new Map<string, readonly Problem[]>();
-  #reported: ReadonlySet<string> = new Set();
+  readonly #reported: NodeProblems;
 
-  constructor(parts: NodeStateReportParts) {
-    this.#parts = parts;
+  constructor(reporter: NodeReporter) {
+    this.#reporter = reporter;
+    const message = "the node's network state is not as pods need it";
+    this.#reported = new NodeProblems(reporter, "NodeStateProblem", message, "error");
   }
 
   /** The number of repairs, by part. */
@@ -49,20 +44,15 @@ export class NodeStateReport {
     for (const { part } of steps) this.restored(part, 1);
     const texts = steps.slice(0, MOST_STEPS_IN_A_LINE).map(stepText).join("; ");
     const fields = { bridge, steps: steps.length, what: texts };
-    if (isOften) this.#parts.logger.debug("the node's network state is repaired again", fields);
-    else this.#parts.logger.warn("another program has changed the node's network state; it is repaired", fields);
+    const { logger } = this.#reporter;
+    if (isOften) logger.debug("the node's network state is repaired again", fields);
+    else logger.warn("another program has changed the node's network state; it is repaired", fields);
   }
 
   /** Replaces the reported problems of a subject. */
   tell(subject: string, problems: readonly Problem[]): void {
-    const { logger, events, nodeName } = this.#parts;
     if (problems.length === 0) this.#problems.delete(subject);
     else this.#problems.set(subject, problems);
-    for (const { text } of problems) {
-      if (this.#reported.has(text)) continue;
-      logger.error("the node's network state is not as pods need it", { reason: text });
-      events.tell({ regarding: nodeNamed(nodeName), reason: "NodeStateProblem", note: text });
-    }
-    this.#reported = new Set(this.problems.map(({ text }) => text));
+    this.#reported.set(this.problems.map(({ text }) => text));
   }
 }

@@ -78,7 +78,7 @@ export function openPolicies(configuration: Configuration, machine: PoliciesMach
 function notEnforced(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
   const { clock, logger, clusterEvents: events, ruleset, kernel } = machine;
   const notices = new PolicyNotices({ logger, events, isEnforced: false });
-  ruleset.follow(() => notices.rulesInForce());
+  ruleset.committed.subscribe(() => notices.rulesInForce());
   return {
     components: [],
     follower: policiesOff(kernel, logger),
@@ -114,7 +114,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
   ];
   const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions });
-  ruleset.follow(() => notices.rulesInForce());
+  ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
   const cuts = openCuts({
     ...machine,
@@ -166,9 +166,9 @@ function recorder(ledger: FlowLedger): DropLogParts["observer"] {
 }
 
 /** Sets the mark by which the next daemon knows that missing tables were lost. @returns whether it was set */
-function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "follow">, logger: Logger): () => boolean {
+function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "committed">, logger: Logger): () => boolean {
   let isMarked = false;
-  ruleset.follow(() => {
+  ruleset.committed.subscribe(() => {
     if (isMarked) return;
     isMarked = true;
     try {

@@ -28,7 +28,7 @@ const SLICE_MILLISECONDS = 5;
 export interface PolicyEnforcementParts {
   readonly nodeName: string;
   /** The ruleset with the table of policies. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "isReconciled">;
   readonly clock: Clock;
   readonly options: PolicyOptions;
   readonly retained: RetainedStore;
@@ -66,7 +66,7 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
     const { areNamespacesReported = false } = parts;
     const rules = policyRules(ruleset, () => (this.#isAhead = true));
     this.#live = new LivePolicies({ ...parts, rules, areNamespacesReported });
-    ruleset.follow((commit) => this.#rulesInForce(commit));
+    ruleset.committed.subscribe((commit) => this.#rulesInForce(commit));
   }
 
   /** Notifies a follower of flows whose verdict may have changed. */

@@ -1,3 +1,4 @@
+import { Signal } from "../lib/signal.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { EndpointSlice, Node, ObjectChange, Protocol, Service } from "../../objects/model.ts";
@@ -55,7 +56,8 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   #networks: PrefixIndex<string> | undefined;
   #serviceCidrs: readonly Cidr[] | undefined;
   #version = 0;
-  readonly #followers: (() => void)[] = [];
+  /** Emits after each change that comes from no object. */
+  readonly askedChanged = new Signal();
 
   /** @param ownNetworks the configured networks of pods */
   constructor(configured: ConfiguredSockets, judge: NodeJudge, ownNetworks: readonly Cidr[] = []) {
@@ -87,12 +89,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     if (textOf(sockets) === textOf(this.#asked)) return;
     this.#asked = sockets;
     this.#changed();
-    for (const follower of this.#followers) follower();
-  }
-
-  /** Calls the follower after each change that comes from no object. */
-  follow(follower: () => void): void {
-    this.#followers.push(follower);
+    this.askedChanged.emit();
   }
 
   /** Returns a number that changes with each change, including changes of the cluster's own networks. */

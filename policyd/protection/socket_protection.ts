@@ -17,7 +17,7 @@ const OWNER = "protected sockets that are kept";
 export interface SocketProtectionParts {
   readonly index: ProtectedSocketIndex;
   /** The ruleset whose tables have the part `keptSockets()`. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "inForce" | "isReconciled">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "inForce" | "isReconciled">;
   readonly early: Pick<EarlyTable, "write" | "remove">;
   readonly flows: Pick<TranslatedFlows, "forget" | "stop">;
   readonly logger: Logger;
@@ -41,8 +41,8 @@ export class SocketProtection implements ObjectConsumer {
 
   constructor(parts: SocketProtectionParts) {
     this.#parts = parts;
-    parts.index.follow(() => this.#claim());
-    parts.ruleset.follow((commit) => this.#rulesInForce(commit));
+    parts.index.askedChanged.subscribe(() => this.#claim());
+    parts.ruleset.committed.subscribe((commit) => this.#rulesInForce(commit));
   }
 
   apply(): void {

@@ -4,10 +4,13 @@ import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../component.ts";
+import { NodeProblems } from "../events/node_problems.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
+import { Signal } from "../lib/signal.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Slices, workFor } from "../lib/sliced_work.ts";
 import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
@@ -18,7 +21,6 @@ import { astray, withOutward } from "./lookups.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";
-import { RouteReport } from "./route_report.ts";
 import type { RouteOptions } from "./surroundings.ts";
 import { isReason, standingProblems, type View, viewOf } from "./view.ts";
 
@@ -28,8 +30,6 @@ const SLICE_MILLISECONDS = 8;
 const STEPS_AT_ONCE = 64;
 /** Enough rounds to create the tunnel, to set what needs its index, and to check the result. */
 const TUNNEL_ROUNDS = 3;
-/** Milliseconds until a refused subscription is tried again. */
-const SUBSCRIPTION_RETRY = 5000;
 
 const GROUPS = [
   "link",
@@ -65,10 +65,12 @@ export interface RouteReconcilerParts {
  * stays in the kernel when the daemon ends.
  */
 export class RouteReconciler implements ObjectConsumer {
+  /** Emits when {@link podMtu} has changed. */
+  readonly podMtuChanged = new Signal();
   readonly #parts: RouteReconcilerParts;
   readonly #readVerdict: VerdictReader;
   readonly #pace: PassSchedule;
-  readonly #report: RouteReport;
+  readonly #problems: NodeProblems;
   readonly #subscription: RenewedSubscription;
   /** Names of the nodes whose routes do not follow the last verdict yet. */
   readonly #changed = new Set<string>();
@@ -80,29 +82,26 @@ export class RouteReconciler implements ObjectConsumer {
   #podMtu: number | undefined;
   /** Packets that other programs' rules lead elsewhere, as of the last pass. */
   #astray: readonly string[] = [];
-  #mtuFollower: () => void = () => {};
   #isSynced = false;
-  #isStopped = false;
-  /** The pass in progress. */
+  readonly #loop: ControlLoop;
+  /** The pass in progress, of which the loop runs one slice after the other. */
   #look: Slices<boolean> | undefined;
   /** Milliseconds that it has taken so far. */
   #spent = 0;
-  #isAgain = false;
-  #pending: Cancel | undefined;
+  /** Whether routes may have changed since the last pass began. */
+  #isDirty = false;
   #following: Cancel | undefined;
-  #next: Cancel | undefined;
-  #later: Cancel | undefined;
 
   constructor(parts: RouteReconcilerParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
     this.#pace = new PassSchedule(parts.clock);
-    this.#report = new RouteReport(parts, this.#pace);
+    this.#problems = new NodeProblems(parts, "RoutesProblem", "routes are not all in the desired state");
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#slice(), pause: () => this.#pace.pause });
     this.#subscription = new RenewedSubscription({
       clock: parts.clock,
       source: { kind: "route", groups: GROUPS },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#lookSoon() },
-      retryMilliseconds: SUBSCRIPTION_RETRY,
       onRefused: (error) =>
         parts.logger.error("no notifications about routes; subscribing again until it succeeds", { error }),
       onOpen: (wasRefused) => {
@@ -116,7 +115,7 @@ export class RouteReconciler implements ObjectConsumer {
     const { clock } = this.#parts;
     for (const name of this.#readVerdict()) this.#changed.add(name);
     this.#followServiceRanges();
-    if (this.#changed.size > 0 && this.#isSynced && !this.#isStopped) {
+    if (this.#changed.size > 0 && this.#isSynced && !this.#loop.isStopped) {
       this.#following ??= clock.after(SETTLE_MILLISECONDS, () => this.#follow());
     }
   }
@@ -131,7 +130,7 @@ export class RouteReconciler implements ObjectConsumer {
 
   synced(): void {
     this.#isSynced = true;
-    this.#begin();
+    this.#loop.run();
   }
 
   /** Subscribes to the kernel's notifications; while that is refused it is tried again, and only the resyncs remain. */
@@ -156,27 +155,19 @@ export class RouteReconciler implements ObjectConsumer {
     return links.flatMap(({ index, name }) => (indexes.has(index) ? [name] : []));
   }
 
-  /** Sets the one function that is called when {@link podMtu} changes. */
-  followPodMtu(follower: () => void): void {
-    this.#mtuFollower = follower;
-  }
-
   problems(): readonly string[] {
-    return this.#report.problems.map((problem) => `routes: ${problem}`);
+    return this.#problems.present.map((problem) => `routes: ${problem}`);
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#pending?.();
     this.#following?.();
-    this.#next?.();
-    this.#later?.();
     this.#subscription.stop();
+    await this.#loop.stop();
     this.#parts.kernel.close();
   }
 
   #take(messages: readonly ReceivedMessage[]): void {
-    if (this.#pending !== undefined || this.#isAgain) return;
+    if (this.#isDirty) return;
     try {
       if (messages.some((message) => this.#isReason(message))) this.#lookSoon();
     } catch (error) {
@@ -192,9 +183,8 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   #lookSoon(): void {
-    if (!this.#isSynced || this.#isStopped) return;
-    if (this.#look !== undefined) this.#isAgain = true;
-    else this.#pending ??= this.#parts.clock.after(this.#pace.pause, () => this.#begin());
+    this.#isDirty = true;
+    if (this.#isSynced && this.#look === undefined) this.#loop.enqueue();
   }
 
   /** Updates the entries that lead to changed Nodes. */
@@ -207,7 +197,7 @@ export class RouteReconciler implements ObjectConsumer {
     this.#changed.clear();
     if (steps === undefined) {
       this.#isInForce = false;
-      return this.#pace.pause > SETTLE_MILLISECONDS ? this.#lookSoon() : this.#begin();
+      return this.#pace.pause > SETTLE_MILLISECONDS ? this.#lookSoon() : this.#loop.run();
     }
     const refused = new Set<string>();
     try {
@@ -216,10 +206,10 @@ export class RouteReconciler implements ObjectConsumer {
       if (!(error instanceof DrawbridgeError)) throw error;
       refused.add(error.message);
     }
-    this.#report.done(steps);
+    this.#logSteps(steps);
     this.#tell(refused);
     this.#tellOnLink();
-    if (refused.size > 0) this.#end(0, true);
+    if (refused.size > 0) this.#loop.within(this.#ended(0, true));
   }
 
   #nodeSteps(names: ReadonlySet<string>): readonly Step[] | undefined {
@@ -229,18 +219,12 @@ export class RouteReconciler implements ObjectConsumer {
     return nodeSteps(names, judge.judged.nodes, { nodeName, plan: made.plan, tunnel: state.tunnel });
   }
 
-  #begin(): void {
-    this.#pending?.();
-    this.#pending = undefined;
-    this.#later?.();
-    this.#spent = 0;
-    this.#look = this.#pass();
-    this.#goOn(this.#look);
-  }
-
-  #goOn(look: Slices<boolean>): void {
+  #slice(): NextPass {
     const { clock } = this.#parts;
     const startedAt = clock.now();
+    if (this.#look === undefined) this.#isDirty = false;
+    const look = this.#look ?? this.#pass();
+    this.#look = look;
     let isRefused = false;
     const isDone = workFor(SLICE_MILLISECONDS, clock, () => {
       const step = look.next();
@@ -248,24 +232,20 @@ export class RouteReconciler implements ObjectConsumer {
       return step.done !== true;
     });
     this.#spent += clock.now() - startedAt;
-    if (!isDone) this.#next = clock.after(0, () => this.#goOn(look));
-    else {
-      this.#look = undefined;
-      this.#end(this.#spent, isRefused);
-    }
+    if (!isDone) return 0;
+    this.#look = undefined;
+    const next = this.#ended(this.#spent, isRefused);
+    this.#spent = 0;
+    if (this.#isDirty) this.#lookSoon();
+    this.#follow();
+    return next;
   }
 
-  #end(spent: number, isRefused: boolean): void {
-    const { clock, syncPeriod } = this.#parts;
+  /** Notes that the routes were reconciled. @returns milliseconds until all of them are compared again */
+  #ended(spent: number, isRefused: boolean): number {
     this.#isInForce = !isRefused;
     this.#tellOnLink();
-    this.#later?.();
-    this.#later = clock.after(this.#pace.ended(spent, isRefused, syncPeriod), () => this.#begin());
-    if (this.#isAgain) {
-      this.#isAgain = false;
-      this.#lookSoon();
-    }
-    this.#follow();
+    return this.#pace.ended(spent, isRefused, this.#parts.syncPeriod);
   }
 
   /** Compares and reconciles everything once. @returns whether the kernel refused something */
@@ -284,7 +264,7 @@ export class RouteReconciler implements ObjectConsumer {
       const plan = yield* planRoutes(peers, options, state);
       if ("unknown" in plan) {
         this.#view = viewOf(state, undefined);
-        this.#report.tell([`${plan.unknown}: routes stay as they are`]);
+        this.#problems.set([`${plan.unknown}: routes stay as they are`]);
         return false;
       }
       const frame = frameOf(plan, judge.serviceCidrs);
@@ -308,12 +288,12 @@ export class RouteReconciler implements ObjectConsumer {
       this.#carryOut(removal, refused);
       if (removal.length > 0) this.#view = viewOf(yield* kernel.read(), made);
       this.#astray = astray(plan, peers.others, state, kernel);
-      this.#report.done([...done, ...entries, ...removal]);
+      this.#logSteps([...done, ...entries, ...removal]);
       this.#tell(refused);
       return refused.size > 0;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#report.tell([error.message]);
+      this.#problems.set([error.message]);
       return true;
     }
   }
@@ -329,14 +309,24 @@ export class RouteReconciler implements ObjectConsumer {
     for (const { message } of this.#parts.kernel.apply(steps)) refused.add(message);
   }
 
+  #logSteps(steps: readonly Step[]): void {
+    const { logger } = this.#parts;
+    if (steps.length === 0) return;
+    const isOften = this.#pace.changed();
+    const removed = steps.filter(({ type }) => type.startsWith("delete")).length;
+    const fields = { set: steps.length - removed, removed };
+    if (isOften) logger.debug("routes changed", fields);
+    else logger.info("routes changed", fields);
+  }
+
   /** Sets the pods' MTU. An unknown one keeps the last: pods are still created while an interface is down. */
   #setPodMtu(mtu: number | undefined): void {
     if (mtu === undefined || mtu === this.#podMtu) return;
     this.#podMtu = mtu;
-    this.#mtuFollower();
+    this.podMtuChanged.emit();
   }
 
   #tell(refused: ReadonlySet<string>): void {
-    this.#report.tell([...standingProblems(this.#parts.judge.judged, this.#view), ...this.#astray, ...refused]);
+    this.#problems.set([...standingProblems(this.#parts.judge.judged, this.#view), ...this.#astray, ...refused]);
   }
 }

@@ -2,6 +2,7 @@ import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
+import { Signal } from "../lib/signal.ts";
 import type { Logger } from "../log/logger.ts";
 import { type DesiredElement, tableKey } from "./desired/desired_element.ts";
 import type { Commit } from "./commit.ts";
@@ -82,7 +83,8 @@ export class Ruleset {
   /** The read in progress, which precedes all writing. */
   #reading: Reading | undefined;
   readonly #search: ForeignSearch;
-  readonly #followers: ((commit: Commit) => void)[] = [];
+  /** Emits each time the kernel has just got everything that is desired. Subscribers may only make a note of that. */
+  readonly committed = new Signal<Commit>();
   /** Callers that wait for the outcome of the commit in progress. */
   readonly #waiting: ((isInForce: boolean) => void)[] = [];
 
@@ -176,11 +178,6 @@ export class Ruleset {
     if (this.#phase !== "stopped" && !this.#isUnderWay()) this.#commit();
     if (this.isReconciled || !this.#isUnderWay()) return Promise.resolve(this.isReconciled);
     return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
-  /** Calls a function each time the kernel has just got everything that is desired. It may only make a note of that. */
-  follow(follower: (commit: Commit) => void): void {
-    this.#followers.push(follower);
   }
 
   /** Deletes elements at once that rules have written into a set. @returns, @throws as {@link deleteWritten} */
@@ -317,7 +314,7 @@ export class Ruleset {
     const commit = { isWhole: this.#isWhole, differences: this.#differences };
     this.#differences = [];
     this.#isWhole = false;
-    for (const follower of this.#followers) follower(commit);
+    this.committed.emit(commit);
     this.#pace.ended();
     this.#answer(true);
     if (this.#writer.isLearning) this.#options.clock.after(0, () => this.#learn());

@@ -10,7 +10,6 @@ import type { Ruleset } from "./ruleset.ts";
 
 /** Several commits that one program makes within this time are checked once. */
 const SETTLE_MILLISECONDS = 20;
-const RETRY_MILLISECONDS = 5000;
 
 /** The ruleset and what a watch over it needs. */
 export interface RulesetWatchParts {
@@ -40,7 +39,6 @@ export class RulesetWatch {
       clock,
       source: { kind: "nftables", exceptPortId: portId },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#look(undefined) },
-      retryMilliseconds: RETRY_MILLISECONDS,
       onRefused: (error) =>
         logger.error("the kernel does not report changes of the ruleset; the subscription is retried", { error }),
       onOpen: (wasRefused) => {

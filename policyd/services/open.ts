@@ -43,7 +43,7 @@ export interface ServicesMachine {
   readonly servingElsewhere: () => ReadonlySet<Address>;
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
-  readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "follow" | "isReconciled">;
+  readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "committed" | "isReconciled">;
   /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
 }

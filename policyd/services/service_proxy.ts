@@ -26,7 +26,7 @@ import type { ServiceObserver } from "./service_observer.ts";
 export interface ServiceProxyParts {
   readonly nodeName: string;
   /** The ruleset whose tables contain the parts of `services()`. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "follow" | "isReconciled">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "isReconciled">;
   readonly clock: Pick<Clock, "after">;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
@@ -63,8 +63,8 @@ export class ServiceProxy implements ObjectConsumer {
     this.#budget = new Budget(parts.bounds ?? SERVICE_ELEMENTS);
     this.#index = new ServiceIndex(parts.nodeName);
     this.#protection = new ProtectionFollower(parts.protection);
-    parts.protection?.follow(() => this.apply([]));
-    parts.ruleset.follow((commit) => this.#rulesInForce(commit));
+    parts.protection?.askedChanged.subscribe(() => this.apply([]));
+    parts.ruleset.committed.subscribe((commit) => this.#rulesInForce(commit));
     this.#claimNode();
   }
 

@@ -1,6 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { isExhaustion } from "../../kernel/syscall/exhaustion.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import type { Logger } from "../log/logger.ts";
 
 /** Milliseconds between checks of some fifteen file requests, 0.2 ms a second. Repairs take less than a second. */
@@ -28,28 +29,24 @@ export class StateKeeper {
   readonly #parts: StateKeeperParts;
   /** Why a part cannot be restored, by its name; a lasting reason is logged once. */
   readonly #reasons = new Map<string, string>();
-  #timer: Cancel = () => {};
-  #isStopped = false;
+  readonly #loop: ControlLoop;
 
   constructor(parts: StateKeeperParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look() });
   }
 
   start(): void {
-    this.#timer = this.#parts.clock.after(PERIOD, () => void this.#look());
+    this.#loop.within(PERIOD);
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#timer();
+    void this.#loop.stop();
   }
 
-  async #look(): Promise<void> {
-    for (const part of this.#parts.kept) {
-      if (this.#isStopped) return;
-      await this.#lookAt(part);
-    }
-    if (!this.#isStopped) this.start();
+  async #look(): Promise<number> {
+    for (const part of this.#parts.kept) if (!this.#loop.isStopped) await this.#lookAt(part);
+    return PERIOD;
   }
 
   async #lookAt({ name, look }: KeptPart): Promise<void> {

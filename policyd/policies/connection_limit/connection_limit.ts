@@ -2,7 +2,8 @@ import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
-import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { NoticeSink } from "../../events/notice.ts";
 import type { Logger } from "../../log/logger.ts";
@@ -77,22 +78,21 @@ export class ConnectionLimit {
   #share: number | undefined;
   #isBraking = false;
   #pause = CHECK_MILLISECONDS;
-  #timer: Cancel | undefined;
-  #isStopped = false;
+  readonly #loop: ControlLoop;
   #hasFailed = false;
   #deletions = 0;
 
   constructor(parts: ConnectionLimitParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#turn() });
   }
 
   start(): void {
-    this.#schedule(CHECK_MILLISECONDS);
+    this.#loop.within(CHECK_MILLISECONDS);
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#timer?.();
+    void this.#loop.stop();
   }
 
   /** The present problems, for the status. */
@@ -204,15 +204,11 @@ export class ConnectionLimit {
     });
   }
 
-  #schedule(milliseconds: number): void {
-    this.#timer = this.#parts.clock.after(milliseconds, () => void this.#turn());
-  }
-
-  async #turn(): Promise<void> {
+  async #turn(): Promise<number> {
     const { clock } = this.#parts;
     const began = clock.now();
     await this.check();
-    if (!this.#isStopped) this.#schedule(Math.max(this.#pause, (clock.now() - began) * REST));
+    return Math.max(this.#pause, (clock.now() - began) * REST);
   }
 }
 

@@ -6,6 +6,7 @@ import type { ConntrackOutcome, LabelChange } from "../../../kernel/conntrack/ta
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { FlowEvaluator } from "../live/flow_evaluator.ts";
@@ -89,11 +90,10 @@ export class Cuts implements PolicyFollower {
   readonly #secondLooks = new Set<Cancel>();
   #upkeep: Cancel | undefined;
   #isUpkeepDue = false;
-  #timer: Cancel | undefined;
-  #isRunning = false;
+  readonly #loop: ControlLoop;
+  #isPreparing = false;
   /** This round evaluated flows by changes that are not in force yet, and may never be. */
   #isAhead = false;
-  #isStopped = false;
   /** When the next round may begin. */
   #earliest = Number.NEGATIVE_INFINITY;
   #retry = FIRST_RETRY;
@@ -105,6 +105,9 @@ export class Cuts implements PolicyFollower {
 
   constructor(parts: CutsParts) {
     this.#parts = parts;
+    const { clock } = parts;
+    const pause = (): number => Math.max(0, this.#earliest - clock.now());
+    this.#loop = new ControlLoop({ clock, pass: () => this.#round(), pause });
     this.#evaluate = parts.evaluatorOf(() => this.#nodeAddresses);
     this.#settled = new ConnectionNumbers(parts.ruleset, "settled");
     this.#reset = new ConnectionNumbers(parts.ruleset, "cut");
@@ -120,7 +123,7 @@ export class Cuts implements PolicyFollower {
    */
   async prepare(): Promise<void> {
     const { opening, policyReset } = this.#parts;
-    this.#isRunning = true;
+    this.#isPreparing = true;
     try {
       const { isInForce, settled, cut } = opening.read();
       for (const id of settled) this.#settled.add(id, false);
@@ -135,7 +138,7 @@ export class Cuts implements PolicyFollower {
     } catch (error) {
       this.#failed(error, "connections from before this start cannot be read or labelled, and may stop");
     }
-    this.#isRunning = false;
+    this.#isPreparing = false;
     this.#schedule();
   }
 
@@ -170,25 +173,18 @@ export class Cuts implements PolicyFollower {
   }
 
   stop(): void {
-    this.#isStopped = true;
-    for (const cancel of [this.#timer, this.#upkeep, ...this.#secondLooks]) cancel?.();
+    void this.#loop.stop();
+    for (const cancel of [this.#upkeep, ...this.#secondLooks]) cancel?.();
   }
 
   #schedule(): void {
-    const { clock } = this.#parts;
-    if (this.#isStopped || this.#isRunning || this.#timer !== undefined) return;
-    if (this.#first.isEmpty && this.#second.isEmpty && !this.#isUpkeepDue) return;
-    const wait = Math.max(0, this.#earliest - clock.now());
-    this.#timer = clock.after(wait, () => {
-      this.#timer = undefined;
-      void this.#round();
-    });
+    if (this.#isPreparing || (this.#first.isEmpty && this.#second.isEmpty && !this.#isUpkeepDue)) return;
+    this.#loop.enqueue();
   }
 
-  async #round(): Promise<void> {
+  async #round(): Promise<undefined> {
     const { clock, opening } = this.#parts;
     const began = clock.now();
-    this.#isRunning = true;
     this.#isUpkeepDue = this.#isAhead = false;
     const [first, second] = [this.#first.take(), this.#second.take()];
     const suspects = new FlowsToCheck();
@@ -208,13 +204,12 @@ export class Cuts implements PolicyFollower {
       this.#earliest = clock.now() + this.#retry;
       this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
     }
-    this.#isRunning = false;
     this.#keepUp();
     this.#schedule();
   }
 
   #lookAgain(suspects: FlowsToCheck): void {
-    if (this.#isStopped || suspects.isEmpty) return;
+    if (this.#loop.isStopped || suspects.isEmpty) return;
     const cancel = this.#parts.clock.after(SECOND_LOOK_MILLISECONDS, () => {
       this.#secondLooks.delete(cancel);
       this.#second.addThoseOf(suspects);
@@ -224,7 +219,7 @@ export class Cuts implements PolicyFollower {
   }
 
   #keepUp(): void {
-    if (this.#isStopped || this.#upkeep !== undefined || this.#numbered === 0) return;
+    if (this.#loop.isStopped || this.#upkeep !== undefined || this.#numbered === 0) return;
     this.#upkeep = this.#parts.clock.after(UPKEEP_MILLISECONDS, () => {
       this.#upkeep = undefined;
       this.#isUpkeepDue = true;

@@ -4,6 +4,7 @@ import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import { FairQueue } from "../../lib/fair_queue.ts";
 import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
@@ -58,13 +59,14 @@ export class DropLog implements PolicyFollower {
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
   /** By the namespace of the sender: one that is denied in a loop takes no line from other tenants. */
   readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.burst);
-  #nextLine: Cancel | undefined;
+  readonly #lines: ControlLoop;
   #omittedLine: Cancel | undefined;
-  #isStopped = false;
 
   constructor(parts: DropLogParts) {
     const { group, logger, clock } = parts;
     this.#parts = parts;
+    const pause = (): number => this.#pace.wait(clock.now());
+    this.#lines = new ControlLoop({ clock, pass: () => this.#writeLine(), pause });
     this.#subscription = new RenewedSubscription({
       clock,
       source: {
@@ -92,9 +94,8 @@ export class DropLog implements PolicyFollower {
   }
 
   stop(): void {
-    this.#isStopped = true;
+    void this.#lines.stop();
     this.#subscription.stop();
-    this.#nextLine?.();
     this.#omittedLine?.();
   }
 
@@ -134,7 +135,7 @@ export class DropLog implements PolicyFollower {
       this.#parts.observer?.denied(beyond, undefined);
       this.#reportOmitted();
     }
-    this.#schedule();
+    this.#lines.enqueue();
   }
 
   /** The namespace of the pod that sent a flow's packet; empty for nodes and senders outside the cluster. */
@@ -143,15 +144,10 @@ export class DropLog implements PolicyFollower {
     return holder?.type === "pod" ? holder.pod.namespace : "";
   }
 
-  #schedule(): void {
-    const { clock } = this.#parts;
-    if (this.#isStopped || this.#nextLine !== undefined || this.#waiting.size === 0) return;
-    this.#nextLine = clock.after(this.#pace.wait(clock.now()), () => {
-      this.#nextLine = undefined;
-      const flow = this.#waiting.take();
-      if (flow !== undefined) this.#tell(flow);
-      this.#schedule();
-    });
+  #writeLine(): number | undefined {
+    const flow = this.#waiting.take();
+    if (flow !== undefined) this.#tell(flow);
+    return this.#waiting.size > 0 ? this.#pace.wait(this.#parts.clock.now()) : undefined;
   }
 
   #tell(flow: LoggedFlow): void {
@@ -166,7 +162,7 @@ export class DropLog implements PolicyFollower {
 
   #reportOmitted(): void {
     const { logger, clock } = this.#parts;
-    if (this.#isStopped || this.#omittedLine !== undefined) return;
+    if (this.#lines.isStopped || this.#omittedLine !== undefined) return;
     const before = this.#counts["too many"] - 1;
     this.#omittedLine = clock.after(OMITTED_MILLISECONDS, () => {
       this.#omittedLine = undefined;

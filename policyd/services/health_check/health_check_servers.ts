@@ -2,6 +2,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Budget } from "../../lib/budget.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { CheckHolders } from "./check_holders.ts";
@@ -59,10 +60,12 @@ export class HealthCheckServers {
   #refusal: string | undefined;
   #isStarted = false;
   #isStopped = false;
-  #cancelLook: Cancel | undefined;
+  /** Reads the node's addresses. */
+  readonly #loop: ControlLoop;
 
   constructor(parts: HealthCheckParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look() });
   }
 
   /** Replaces a Service's check, undefined for none. */
@@ -83,8 +86,7 @@ export class HealthCheckServers {
     this.#touched.clear();
     if (this.#isStarted) return;
     this.#isStarted = true;
-    this.addressesChanged();
-    this.#lookAgain();
+    this.#loop.run();
   }
 
   /** Reports that the node's addresses may have changed. */
@@ -110,7 +112,7 @@ export class HealthCheckServers {
 
   stop(): void {
     this.#isStopped = true;
-    this.#cancelLook?.();
+    void this.#loop.stop();
     for (const servers of this.#servers.values()) for (const server of servers.values()) this.#close(server);
     this.#servers.clear();
   }
@@ -132,13 +134,9 @@ export class HealthCheckServers {
     return this.#known;
   }
 
-  #lookAgain(): void {
-    const { clock, addressPeriod } = this.#parts;
-    if (addressPeriod === undefined) return;
-    this.#cancelLook = clock.after(addressPeriod, () => {
-      this.addressesChanged();
-      this.#lookAgain();
-    });
+  #look(): number | undefined {
+    this.addressesChanged();
+    return this.#parts.addressPeriod;
   }
 
   #arrange(port: number, addresses: readonly Address[]): void {

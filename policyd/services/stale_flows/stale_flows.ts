@@ -1,7 +1,8 @@
 import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import type { Commit } from "../../ruleset/commit.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { FrontendId } from "../elements/arbitration.ts";
@@ -43,13 +44,14 @@ export class StaleFlows {
   readonly #parts: StaleFlowsParts;
   readonly #index = new FrontendIndex();
   #last = Number.NEGATIVE_INFINITY;
-  #timer: Cancel | undefined;
-  #isRunning = false;
-  #isStopped = false;
+  readonly #loop: ControlLoop;
   #status: StaleFlowsStatus = { deleted: 0, rounds: 0, lastError: undefined };
 
   constructor(parts: StaleFlowsParts) {
     this.#parts = parts;
+    const { clock } = parts;
+    const pause = (): number => Math.max(0, this.#last + LEAST_MILLISECONDS - clock.now());
+    this.#loop = new ControlLoop({ clock, pass: () => this.#judge(), pause });
   }
 
   /** Replaces a Service's UDP frontends; none for one that is gone. */
@@ -70,7 +72,7 @@ export class StaleFlows {
       this.#index.suspectAll();
     }
     this.#index.ripen();
-    this.#schedule();
+    if (this.#index.isRipe) this.#loop.enqueue();
   }
 
   status(): StaleFlowsStatus {
@@ -83,24 +85,11 @@ export class StaleFlows {
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#timer?.();
+    void this.#loop.stop();
   }
 
-  #schedule(): void {
-    const { clock } = this.#parts;
-    const isBusy = this.#isStopped || this.#isRunning || this.#timer !== undefined;
-    if (isBusy || !this.#index.isRipe) return;
-    const wait = Math.max(0, this.#last + LEAST_MILLISECONDS - clock.now());
-    this.#timer = clock.after(wait, () => {
-      this.#timer = undefined;
-      void this.#judge();
-    });
-  }
-
-  async #judge(): Promise<void> {
+  async #judge(): Promise<number | undefined> {
     const { flows, clock, logger, servesNodePorts } = this.#parts;
-    this.#isRunning = true;
     const suspicions = this.#index.take();
     try {
       const frontends = [...suspicions.values()].map(({ frontend }) => frontend);
@@ -121,8 +110,7 @@ export class StaleFlows {
       this.#status = { ...this.#status, lastError: error.message };
       logger.error("stale UDP flows are not forgotten; it is tried again", { error: error.message });
     }
-    this.#isRunning = false;
     this.#last = clock.now();
-    this.#schedule();
+    return this.#index.isRipe ? LEAST_MILLISECONDS : undefined;
   }
 }

@@ -2,7 +2,8 @@ import { setImmediate as untilEventsAreReported } from "node:timers/promises";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { judge, type Verdict } from "../../../objects/gate/gate.ts";
 import type { ClusterObject, Kind } from "../../../objects/model.ts";
-import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import { readObjects } from "../../../objects/yaml/documents.ts";
 import { ObjectFiles } from "./object_files.ts";
 import type { ObjectSink, ObjectSource } from "../object_source.ts";
@@ -48,17 +49,17 @@ export class DirectorySource implements ObjectSource {
   #problem: string | undefined;
   #isListed = false;
   #isSynced = false;
-  #isScanning = false;
-  #wake: { readonly at: number; readonly cancel: Cancel } | undefined;
+  readonly #loop: ControlLoop;
 
   constructor(directory: WatchedDirectory, clock: Clock) {
     this.#directory = directory;
     this.#clock = clock;
+    this.#loop = new ControlLoop({ clock, pass: () => this.#scan(), pause: () => GATHER_MILLISECONDS });
   }
 
   start(sink: ObjectSink): void {
     this.#sink = sink;
-    this.#wakeIn(0);
+    this.#loop.within(0);
   }
 
   find(kind: Kind, key: string): ClusterObject | undefined {
@@ -75,7 +76,7 @@ export class DirectorySource implements ObjectSource {
 
   stop(): void {
     this.#sink = undefined;
-    this.#wake?.cancel();
+    void this.#loop.stop();
     this.#directory.close();
   }
 
@@ -85,22 +86,10 @@ export class DirectorySource implements ObjectSource {
       this.#due.add(fileName);
       if (this.#events.get(fileName) !== "change") this.#events.set(fileName, event);
     }
-    this.#wakeIn(GATHER_MILLISECONDS);
+    this.#loop.enqueue();
   }
 
-  #wakeIn(milliseconds: number): void {
-    const at = this.#clock.now() + milliseconds;
-    if (this.#sink === undefined || this.#isScanning || (this.#wake !== undefined && this.#wake.at <= at)) return;
-    this.#wake?.cancel();
-    const cancel = this.#clock.after(milliseconds, () => {
-      this.#wake = undefined;
-      void this.#scan();
-    });
-    this.#wake = { at, cancel };
-  }
-
-  async #scan(): Promise<void> {
-    this.#isScanning = true;
+  async #scan(): Promise<number> {
     const isFull = this.#isAllDue || this.#clock.now() >= this.#nextRescan;
     const names = isFull ? this.#all() : [...this.#due, ...this.#unsettled.keys()];
     this.#due.clear();
@@ -111,12 +100,9 @@ export class DirectorySource implements ObjectSource {
       await untilEventsAreReported();
       sliceEnd = performance.now() + SLICE_MILLISECONDS;
     }
-    this.#isScanning = false;
-    if (this.#sink === undefined) return;
-    this.#tell(this.#sink);
-    if (this.#isAllDue || this.#due.size > 0) this.#wakeIn(GATHER_MILLISECONDS);
-    if (this.#unsettled.size > 0) this.#wakeIn(SETTLE_MILLISECONDS);
-    this.#wakeIn(Math.max(0, this.#nextRescan - this.#clock.now()));
+    if (this.#sink !== undefined) this.#tell(this.#sink);
+    const rescan = Math.max(0, this.#nextRescan - this.#clock.now());
+    return this.#unsettled.size > 0 ? Math.min(SETTLE_MILLISECONDS, rescan) : rescan;
   }
 
   /** Returns the names of all files that exist or existed; none when the directory is missing. */

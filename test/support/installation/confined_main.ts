@@ -4,7 +4,6 @@ import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
 import { remove } from "../../../cli/node/machine/remove.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
-import { Contest } from "../../../policyd/installation/contest.ts";
 import { hostFiles } from "../../../policyd/installation/host_files.ts";
 import { Installer } from "../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../policyd/installation/list_file.ts";
@@ -19,7 +18,7 @@ async function install(): Promise<object> {
   for (const directory of [binaries, configurations]) await hostFiles.makeDirectory(directory);
   await installer.removeLeftovers();
   const written = await installer.installExecutable();
-  const list = new ListFile(hostFiles, configurations, realClock, new Contest(realClock));
+  const list = new ListFile(hostFiles, configurations, realClock);
   const { kind, replaced } = await list.reconcile(ownPartNamed("drawbridge"));
   await installer.removeDetachList();
   return { written, kind, replaced };

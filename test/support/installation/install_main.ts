@@ -1,6 +1,5 @@
 import process from "node:process";
 import { hostFiles } from "../../../policyd/installation/host_files.ts";
-import { Contest } from "../../../policyd/installation/contest.ts";
 import { Installer } from "../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../policyd/installation/list_file.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
@@ -16,7 +15,7 @@ for (let turn = process.pid; ; turn++) {
   for (const directory of [binaries, configurations]) await hostFiles.makeDirectory(directory);
   await installer.removeLeftovers();
   await installer.installExecutable();
-  const list = new ListFile(hostFiles, configurations, realClock, new Contest(realClock));
+  const list = new ListFile(hostFiles, configurations, realClock);
   await list.reconcile(ownPartNamed(source.split("/").at(-1) ?? "", { padding: PADDING }));
   process.stdout.write(".");
 }

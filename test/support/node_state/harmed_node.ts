@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
@@ -9,6 +9,7 @@ import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
+import { until } from "../daemon/recording_sink.ts";
 import { nodeObject } from "../routes/route_lab.ts";
 import { type HarmedFiles, OTHER_BRIDGE } from "./harms.ts";
 import { fileState, othersState, podState, wayState } from "./snapshot.ts";
@@ -91,6 +92,8 @@ export class HarmedNode {
       assert.equal(add(this.wired, pod, this.policyd.overrides).error, undefined);
       return pod;
     });
+    // It comes last. A daemon that is killed before would leave less than the tests expect to find.
+    await until(() => existsSync(`${this.files.configurations}/10-drawbridge.conflist`), "the plugin is installed");
   }
 
   async restart(): Promise<void> {

@@ -22,7 +22,6 @@ import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installer } from "../../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";
 import { CONFIGURATION_FILE } from "../../../../policyd/configuration/schema.ts";
-import { Contest } from "../../../../policyd/installation/contest.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { freshText, ownPartNamed } from "../../../support/installation/own_part.ts";
 import { type Death, dyingFiles, Killed } from "../../../support/installation/dying_files.ts";
@@ -81,7 +80,7 @@ describe("policyd/installation: the installer", function () {
     await installer.removeLeftovers();
     const names = await installer.installExecutable();
     const clock = new FakeClock();
-    const list = new ListFile(files, places().configurations, clock, new Contest(clock));
+    const list = new ListFile(files, places().configurations, clock);
     const own = version === "old" ? ownPartNamed("old") : ownPartNamed("new", { mtu: 1400 });
     return [names, (await list.reconcile(own)).kind === "written"];
   }

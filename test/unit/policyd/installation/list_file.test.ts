@@ -19,7 +19,6 @@ import { tmpdir } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { Contest } from "../../../../policyd/installation/contest.ts";
 import { type HostFiles, hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";
 import type { OwnPart } from "../../../../policyd/installation/merged_list.ts";
@@ -33,19 +32,17 @@ const THEIRS = { type: "istio-cni", log_level: "info" };
 describe("policyd/installation: the list's file", () => {
   let directory = "";
   let clock = new FakeClock();
-  let contest = new Contest(clock);
 
   beforeEach(() => {
     directory = mkdtempSync(`${tmpdir()}/drawbridge-list-`);
     clock = new FakeClock();
-    contest = new Contest(clock);
   });
   afterEach(() => {
     rmSync(directory, { recursive: true });
   });
 
   const place = (): string => `${directory}/${NAME}`;
-  const listFile = (files: HostFiles = hostFiles): ListFile => new ListFile(files, directory, clock, contest);
+  const listFile = (files: HostFiles = hostFiles): ListFile => new ListFile(files, directory, clock);
   const saved = (): readonly string[] => readdirSync(directory).filter((name) => name !== NAME);
   const types = (): readonly unknown[] => listValues(readFileSync(place(), "utf8")).plugins.map(({ type }) => type);
 
@@ -251,15 +248,15 @@ describe("policyd/installation: the list's file", () => {
     }
     assert.ok(writes >= 3, `${writes} writes in ten minutes`);
     assert.ok(longest > 50_000 && longest <= 60_000, String(longest));
-    assert.equal(contest.isContested, true);
+    assert.equal(list.contest.isContested, true);
     clock.pass(60_000);
     assert.equal((await list.reconcile(OWN)).kind, "written");
     clock.pass(60_000);
     assert.equal((await list.reconcile(OWN)).kind, "in place");
-    assert.equal(contest.isContested, true, "a minute of calm is not enough after pauses of a minute");
+    assert.equal(list.contest.isContested, true, "a minute of calm is not enough after pauses of a minute");
     clock.pass(60_000);
     await list.reconcile(OWN);
-    assert.equal(contest.isContested, false);
+    assert.equal(list.contest.isContested, false);
   });
 
   it("CHAIN-03: programs that only add and remove their own entries are not a contest", async () => {
@@ -272,7 +269,7 @@ describe("policyd/installation: the list's file", () => {
       assert.deepEqual(types(), ["drawbridge"]);
       assert.equal((await list.reconcile(OWN)).kind, "written");
     }
-    assert.equal(contest.isContested, false);
+    assert.equal(list.contest.isContested, false);
   });
 
   it("CHAIN-03: two programs that undo each other's entry are a contest if one of them drops ours each time", async () => {
@@ -285,7 +282,7 @@ describe("policyd/installation: the list's file", () => {
       if ((await list.reconcile(OWN)).kind === "written") writes++;
       clock.pass(200);
     }
-    assert.equal(contest.isContested, true);
+    assert.equal(list.contest.isContested, true);
     assert.ok(writes < 40, `${writes} writes in a minute`);
   });
 });

@@ -59,7 +59,7 @@ function setUp(hasEndpoints = true) {
   });
   const kernel = observed(fake, node);
   const ruleset = new Ruleset({ kernel, clock, logger, tables: [table], minSyncPeriod: PERIOD, syncPeriod: 30_000 });
-  ruleset.follow(() => node.rulesInForce());
+  ruleset.committed.subscribe(() => node.rulesInForce());
   const metrics = new ServiceMetrics(node);
   const component = new ServiceProxy({
     nodeName: "node1",

@@ -70,7 +70,7 @@ describe("policyd/protection: sockets that no Service gets", () => {
       owner: "the API server",
     } as const;
     let calls = 0;
-    index.follow(() => calls++);
+    index.askedChanged.subscribe(() => calls++);
     index.setAsked([asked]);
     index.setAsked([asked]);
     assert.equal(calls, 1, "the same sockets again change nothing");

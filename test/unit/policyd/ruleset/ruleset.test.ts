@@ -259,7 +259,7 @@ describe("policyd/ruleset", () => {
   it("followers learn when the kernel has all rules, and the status since when it lacks some", () => {
     const { kernel, clock, ruleset } = setUp();
     const reported: boolean[] = [];
-    ruleset.follow(({ isWhole }) => reported.push(isWhole));
+    ruleset.committed.subscribe(({ isWhole }) => reported.push(isWhole));
     ruleset.claim("a", sampleClaims(1, 1));
     assert.deepEqual([reported, ruleset.status().pendingSince], [[], clock.now()]);
     ruleset.start();

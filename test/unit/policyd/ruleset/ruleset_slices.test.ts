@@ -72,7 +72,9 @@ describe("policyd/ruleset: slices", () => {
     const { kernel, clock, ruleset } = setUp();
     ruleset.start();
     const reported: number[] = [];
-    ruleset.follow(({ differences }) => reported.push(differences.reduce((sum, { added }) => sum + added.length, 0)));
+    ruleset.committed.subscribe(({ differences }) =>
+      reported.push(differences.reduce((sum, { added }) => sum + added.length, 0)),
+    );
     provideJudged(ruleset, [0, MANY]);
     clock.pass(0);
     const batches = kernel.commits.slice(1);

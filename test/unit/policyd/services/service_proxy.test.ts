@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Signal } from "../../../../policyd/lib/signal.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
@@ -27,7 +28,7 @@ function setUp() {
         claims.set(owner, wanted);
       },
       provide: (owner, { chains }) => void provided.set(owner, chains),
-      follow: () => {},
+      committed: new Signal(),
       isReconciled: false,
     },
     clock: new FakeClock(),

@@ -1,6 +1,8 @@
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import assert from "node:assert/strict";
+import { Signal } from "../../../../../policyd/lib/signal.ts";
+import type { Commit } from "../../../../../policyd/ruleset/commit.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../../../../objects/model.ts";
@@ -174,7 +176,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     const [logger, events] = [recordingLogger(), recordingNotices()];
     const component = new ServiceProxy({
       nodeName: "n1",
-      ruleset: { claim: () => {}, provide: () => {}, follow: () => {}, isReconciled: false },
+      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal(), isReconciled: false },
       clock: new FakeClock(),
       nodePortAddresses: [],
       refuseExternalIps: false,
@@ -204,7 +206,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     const ruleset = {
       claim: (owner: string, claims: readonly DesiredElement[]) => void sizes.set(owner, claims.length),
       provide: () => {},
-      follow: () => {},
+      committed: new Signal<Commit>(),
       isReconciled: false,
     };
     const component = new ServiceProxy({
