@@ -36,16 +36,15 @@ const CONTAINERFILE = "manifests/image/Containerfile";
  * The same files give the same bytes: names are sorted, times are 0, owners are root.
  *
  * @param {string} project absolute path of the project
- * @param {string} node absolute path of the packaged Node
  * @returns {string} the image's name
  * @throws {SetupFailure} when buildah cannot make it
  */
-export function buildImage(project, node) {
+export function buildImage(project) {
   const { version } = /** @type {{ version: string }} */ (
     JSON.parse(readFileSync(path.join(project, "package.json"), "utf8"))
   );
   const name = `localhost/drawbridge:${version}`;
-  const files = imageFiles(project, node);
+  const files = imageFiles(project, process.arch, path.join(project, "dist"));
   const stamp = path.join(project, STAMP);
   const inputs = hashOfFiles(files, [path.join(project, CONTAINERFILE), fileURLToPath(import.meta.url)]);
   const archive = path.join(project, IMAGE);

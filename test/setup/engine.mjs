@@ -52,7 +52,7 @@ function machineOf(architecture) {
 export function compilerFor(architecture) {
   const machine = machineOf(architecture);
   const isOwn = architecture === process.arch;
-  const root = isOwn ? "/usr" : path.join(unpackedForeign("musl-dev", architecture), "usr");
+  const root = isOwn ? "/usr" : path.join(unpackedForeign(["musl-dev"], architecture), "usr");
   return {
     program: isOwn ? "gcc" : `${machine}-linux-gnu-gcc`,
     headers: `${root}/include/${machine}-linux-musl`,

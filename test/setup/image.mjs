@@ -6,12 +6,11 @@ import { IMAGE, buildImage } from "./build_image.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { readArchive } from "./image_archive.mjs";
 import { LAYERS } from "./image_files.mjs";
-import { packagedNode } from "./toolchain.mjs";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 try {
-  const name = buildImage(PROJECT, path.join(PROJECT, packagedNode(process.platform, process.arch)));
+  const name = buildImage(PROJECT);
   const archive = path.join(PROJECT, IMAGE);
   const { layers, digest } = readArchive(readFileSync(archive));
   for (const [at, size] of layers.entries()) process.stdout.write(`${megabytes(size).padStart(9)}  ${LAYERS[at]}\n`);

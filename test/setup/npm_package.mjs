@@ -41,3 +41,23 @@ export function npmPackage({ name, version, integrity }) {
   });
   return directory;
 }
+
+/**
+ * Returns the directory of a package of package-lock.json: the installed one, or that of another processor from the
+ * user's cache.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} name
+ * @returns {string}
+ * @throws {SetupFailure} when it is not in package-lock.json or cannot be fetched
+ */
+export function installedPackage(project, name) {
+  const place = `node_modules/${name}`;
+  if (existsSync(path.join(project, place))) return path.join(project, place);
+  const { packages } = /** @type {{ packages: Record<string, { version: string, integrity: string } | undefined> }} */ (
+    JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
+  );
+  const locked = packages[place];
+  if (locked === undefined) throw new SetupFailure(`package-lock.json has no ${name}`);
+  return npmPackage({ name, version: locked.version, integrity: locked.integrity });
+}
