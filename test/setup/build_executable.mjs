@@ -21,15 +21,16 @@ const POSTJECT = {
  * in it (Node's documentation, "Single executable applications"). The same sources give the same bytes.
  *
  * @param {string} project absolute path of the project
- * @param {string} architecture as `process.arch`, of any machine
+ * @param {import("./bundle.mjs").Target} target
  * @param {string} executable
  * @throws {import("./failure.mjs").SetupFailure} when a part cannot be fetched or does not compile
  */
-export function makeExecutable(project, architecture, executable) {
+export function makeExecutable(project, target, executable) {
+  const { architecture } = target;
   const directory = mkdtempSync(`${executable}.`);
   const inDirectory = (/** @type {string} */ name) => path.join(directory, name);
   try {
-    bundleScript(project, [ENTRY, inDirectory("drawbridge.js")], path.join(project, KOFFI));
+    bundleScript(project, [ENTRY, inDirectory("drawbridge.js")], target, path.join(project, KOFFI));
     const koffi = installedPackage(project, `@koromix/koffi-linux-${architecture}`);
     cpSync(path.join(koffi, `linux_${architecture}/koffi.node`), inDirectory("koffi.node"));
     // Code that V8 has compiled, and its snapshot, would be for this machine's processor.

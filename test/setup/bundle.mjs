@@ -2,6 +2,17 @@ import path from "node:path";
 import process from "node:process";
 import { outputOf } from "./child.mjs";
 
+/**
+ * The machines and the release that a program is made for.
+ *
+ * @typedef {object} Target
+ * @property {string} architecture as `process.arch`
+ * @property {string} [build] the commit and date of a release (policyd/version.ts)
+ */
+
+/** This machine, and no release. @type {Target} */
+export const OWN = { architecture: process.arch };
+
 const ESBUILD = "node_modules/esbuild/bin/esbuild";
 
 /** Names stay unchanged, for the stack trace of a bug. */
@@ -31,11 +42,12 @@ const SPLIT = [
  *
  * @param {string} project absolute path of the project
  * @param {readonly [entry: string, output: string]} program the main file, relative to the project, and the output file
+ * @param {Target} target
  * @throws {import("./failure.mjs").SetupFailure} when it does not compile
  */
-export function bundle(project, [entry, output]) {
+export function bundle(project, [entry, output], target) {
   const naming = [`--outdir=${path.dirname(output)}`, `--entry-names=${path.basename(output, ".js")}`];
-  esbuild(project, [entry, ...SPLIT, ...naming]);
+  esbuild(project, [entry, ...SPLIT, ...naming], target);
 }
 
 /**
@@ -43,18 +55,21 @@ export function bundle(project, [entry, output]) {
  *
  * @param {string} project absolute path of the project
  * @param {readonly [entry: string, output: string]} program as for {@link bundle}
+ * @param {Target} target
  * @param {string} koffi the module that stands for koffi
  * @throws {import("./failure.mjs").SetupFailure} when it does not compile
  */
-export function bundleScript(project, [entry, output], koffi) {
-  esbuild(project, [entry, "--format=cjs", `--alias:koffi=${koffi}`, `--outfile=${output}`]);
+export function bundleScript(project, [entry, output], target, koffi) {
+  esbuild(project, [entry, "--format=cjs", `--alias:koffi=${koffi}`, `--outfile=${output}`], target);
 }
 
 /**
  * @param {string} project
  * @param {readonly string[]} args
+ * @param {Target} target
  */
-function esbuild(project, args) {
+function esbuild(project, args, { build }) {
+  const defined = build === undefined ? [] : [`--define:DRAWBRIDGE_BUILD=${JSON.stringify(build)}`];
   const failure = `esbuild could not build ${args[0]}`;
-  outputOf(process.execPath, [ESBUILD, ...args, ...OPTIONS], failure, { cwd: project });
+  outputOf(process.execPath, [ESBUILD, ...args, ...OPTIONS, ...defined], failure, { cwd: project });
 }

@@ -117,11 +117,13 @@ function libraries(programs, architecture) {
 }
 
 /**
+ * Returns the licences of everything that is in the image.
+ *
  * @param {string} project
  * @param {string} node
  * @returns {ImageFile[]}
  */
-function licences(project, node) {
+export function licences(project, node) {
   const ofNode = path.join(path.dirname(node), "../LICENSE");
   return [
     ...DEBIAN_PACKAGES.map((name) =>
@@ -129,7 +131,7 @@ function licences(project, node) {
     ),
     file("node", ofNode, `${DOCUMENTS}/node/LICENSE`, false),
     file("programs", path.join(project, "LICENSE"), `${DOCUMENTS}/drawbridge/LICENSE`, false),
-    ...bundledPackages(project).flatMap((name) => {
+    ...bundledPackages(project).flatMap(({ name }) => {
       const directory = path.join(project, "node_modules", name);
       const texts = readdirSync(directory).filter((entry) => /^licen[cs]e/i.test(entry));
       return texts.map((text) =>
@@ -140,20 +142,25 @@ function licences(project, node) {
 }
 
 /**
- * Returns the names of the npm packages that may be in the bundles.
+ * A package in package-lock.json.
+ *
+ * @typedef {{ version: string, integrity: string, license?: string, dev?: boolean, devOptional?: boolean, optional?: boolean }} LockedPackage
+ */
+
+/**
+ * Returns the npm packages that may be in the bundles.
  *
  * @param {string} project
- * @returns {readonly string[]}
+ * @returns {readonly (LockedPackage & { name: string })[]}
  */
-function bundledPackages(project) {
-  const lock =
-    /** @type {{ packages: Record<string, { dev?: boolean, devOptional?: boolean, optional?: boolean }> }} */ (
-      JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
-    );
+export function bundledPackages(project) {
+  const lock = /** @type {{ packages: Record<string, LockedPackage> }} */ (
+    JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
+  );
   return Object.entries(lock.packages)
     .filter(([place, { dev, devOptional, optional }]) => place !== "" && !dev && !devOptional && !optional)
-    .map(([place]) => place.replace(/^node_modules\//, ""))
-    .filter((name) => existsSync(path.join(project, "node_modules", name)));
+    .map(([place, locked]) => ({ ...locked, name: place.replace(/^node_modules\//, "") }))
+    .filter(({ name }) => existsSync(path.join(project, "node_modules", name)));
 }
 
 /**

@@ -43,6 +43,23 @@ export function npmPackage({ name, version, integrity }) {
 }
 
 /**
+ * Returns a package of package-lock.json.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} name
+ * @returns {NpmPackage & { license?: string }}
+ * @throws {SetupFailure} when it is not in package-lock.json
+ */
+export function lockedPackage(project, name) {
+  const { packages } = /** @type {{ packages: Record<string, Omit<NpmPackage, "name"> | undefined> }} */ (
+    JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
+  );
+  const locked = packages[`node_modules/${name}`];
+  if (locked === undefined) throw new SetupFailure(`package-lock.json has no ${name}`);
+  return { ...locked, name };
+}
+
+/**
  * Returns the directory of a package of package-lock.json: the installed one, or that of another processor from the
  * user's cache.
  *
@@ -52,12 +69,6 @@ export function npmPackage({ name, version, integrity }) {
  * @throws {SetupFailure} when it is not in package-lock.json or cannot be fetched
  */
 export function installedPackage(project, name) {
-  const place = `node_modules/${name}`;
-  if (existsSync(path.join(project, place))) return path.join(project, place);
-  const { packages } = /** @type {{ packages: Record<string, { version: string, integrity: string } | undefined> }} */ (
-    JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
-  );
-  const locked = packages[place];
-  if (locked === undefined) throw new SetupFailure(`package-lock.json has no ${name}`);
-  return npmPackage({ name, version: locked.version, integrity: locked.integrity });
+  const installed = path.join(project, "node_modules", name);
+  return existsSync(installed) ? installed : npmPackage(lockedPackage(project, name));
 }

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:f
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
+import { VERSION } from "../../../policyd/version.ts";
 import { makeExecutable } from "../../setup/build_executable.mjs";
 import { debianLibraries } from "../../setup/image_files.mjs";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
@@ -11,6 +12,7 @@ import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
 
 const PROJECT = path.resolve(".");
+const BUILD = "0123456789ab.20261128";
 const MATRIX = ["policy", "matrix", "-f", "test/fixtures/cli/shop", "--by", "namespace"];
 
 describe("the executable of the command line", function () {
@@ -22,7 +24,7 @@ describe("the executable of the command line", function () {
     requireLongForm(this, "making the executables takes too long");
     directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-executable-"));
     executable = path.join(directory, "drawbridge");
-    makeExecutable(PROJECT, process.arch, executable);
+    makeExecutable(PROJECT, { architecture: process.arch, build: BUILD }, executable);
   });
   after(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -35,6 +37,7 @@ describe("the executable of the command line", function () {
     const alone = run(executable, MATRIX);
     assert.deepEqual([onNode.status, alone.status], [0, 0], alone.stderr);
     assert.deepEqual([alone.stdout, alone.stderr], [onNode.stdout, onNode.stderr]);
+    assert.equal(run(executable, ["--version"]).stdout, `${VERSION}+${BUILD}\n`);
     symlinkSync("drawbridge", path.join(directory, "kubectl-drawbridge"));
     assert.match(run(path.join(directory, "kubectl-drawbridge"), ["--help"]).stdout, /^Usage: kubectl drawbridge /);
   });
@@ -59,7 +62,7 @@ describe("the executable of the command line", function () {
     const other = process.arch === "x64" ? "arm64" : "x64";
     const emulator = other === "arm64" ? "qemu-aarch64" : "qemu-x86_64";
     requireProgram(this, emulator);
-    makeExecutable(PROJECT, other, `${executable}-${other}`);
+    makeExecutable(PROJECT, { architecture: other }, `${executable}-${other}`);
     const args = ["-L", debianLibraries(other), `${executable}-${other}`, ...MATRIX];
     const { status, stdout, stderr } = spawnSync(emulator, args, { encoding: "utf8" });
     assert.deepEqual([status, stdout], [0, run(executable, MATRIX).stdout], stderr);
