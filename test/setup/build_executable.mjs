@@ -6,7 +6,8 @@ import { outputOf } from "./child.mjs";
 import { installedPackage, npmPackage } from "./npm_package.mjs";
 
 const ENTRY = "cli/main.ts";
-const KOFFI = "test/setup/executable_koffi.mjs";
+/** Stands for koffi in the executable. */
+export const KOFFI = "./test/setup/executable_koffi.mjs";
 const INJECTOR = "test/setup/inject.mjs";
 
 /** Writes into executables of every processor, which Node 24 itself cannot; Node's documentation names it. */
@@ -30,7 +31,7 @@ export function makeExecutable(project, target, executable) {
   const directory = mkdtempSync(`${executable}.`);
   const inDirectory = (/** @type {string} */ name) => path.join(directory, name);
   try {
-    bundleScript(project, [ENTRY, inDirectory("drawbridge.js")], target, path.join(project, KOFFI));
+    bundleScript(project, [ENTRY, inDirectory("drawbridge.js")], target, KOFFI);
     const koffi = installedPackage(project, `@koromix/koffi-linux-${architecture}`);
     cpSync(path.join(koffi, `linux_${architecture}/koffi.node`), inDirectory("koffi.node"));
     // Code that V8 has compiled, and its snapshot, would be for this machine's processor.

@@ -30,8 +30,8 @@ describe("the Helm chart of a release", function () {
   let directory = "";
 
   before(function () {
-    requireKubectl(this);
     helm = path.join(requireGoProgram(this, "helm"), "helm");
+    requireKubectl(this);
     directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-chart-"));
     const overlays = OVERLAYS.map(
       (name) => [name, readFileSync(`manifests/overlays/${name}/policyd.yaml`, "utf8")] as const,

@@ -22,8 +22,8 @@ describe("npm run release", function () {
   const file = (name: string): string => path.join(directory, "first", name);
 
   before(function () {
-    requireKernel(this);
     requireLongForm(this, "making a release takes too long");
+    requireKernel(this);
     for (const program of ["buildah", "qemu-aarch64", "aarch64-linux-gnu-gcc"]) requireProgram(this, program);
     directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-release-"));
     release("first");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
+import { chartFiles } from "../../setup/release/chart.mjs";
 import {
   billOfMaterials,
   buildOf,
@@ -31,6 +32,25 @@ describe("setup: a release", () => {
       "org.opencontainers.image.revision": RELEASE.commit,
       "org.opencontainers.image.created": "2026-11-28T20:00:00.000Z",
     });
+  });
+
+  it("RELEASE-03: the chart has the objects and the configuration of install.yaml, no mark is left, and an incomplete manifest is refused", () => {
+    const install = readFileSync("manifests/install.yaml", "utf8");
+    const files = chartFiles(RELEASE, install, "kind: Policy\n", new Map([["vxlan", "encapsulation: always\n"]]));
+    const kinds = install.match(/^kind: .*$/gm)?.map((line) => line.slice("kind: ".length).toLowerCase()) ?? [];
+    for (const kind of kinds) assert.ok(`templates/${kind}.yaml` in files, kind);
+    assert.equal(kinds.length, 5);
+    for (const [name, text] of Object.entries(files)) assert.doesNotMatch(text, /HELM/, name);
+    assert.deepEqual(parse(files["values.yaml"] ?? ""), {
+      image: { repository: RELEASE.repository, digest: RELEASE.digest, tag: "", pullPolicy: "IfNotPresent" },
+      ownNodeStatus: false,
+      seccompProfile: { type: "RuntimeDefault" },
+      configuration: { logFormat: "json", installCni: true },
+    });
+    assert.equal(files["examples/vxlan.yaml"], "configuration:\n  encapsulation: always\n");
+    assert.match(files["templates/daemonset.yaml"] ?? "", /^\{\{- if \.Values\.configuration\.flowLedger \}\}$/m);
+    const lacking = install.replaceAll("kubelet-kubeconfig", "other");
+    assert.throws(() => chartFiles(RELEASE, lacking, "", new Map()), /has no kubelet-kubeconfig at spec\.template/);
   });
 
   it("RELEASE-05: install.yaml and the kustomizations name the image by its digest, and a manifest without the image is refused", () => {
