@@ -1,27 +1,14 @@
 #!/usr/bin/env node
-import path from "node:path";
 import process from "node:process";
-import { COMPLETE } from "./completion/protocol.ts";
-import { ExitCode } from "./exit_code.ts";
-import { completeOlderNode } from "./node_20.ts";
-import { processIo } from "./process_io.ts";
-import { runCommandLine } from "./program.ts";
+import packageJson from "../package.json" with { type: "json" };
 
-completeOlderNode();
-const io = processIo();
-// kubectl runs a plugin by the name kubectl-drawbridge. Messages then name the program as the user called it.
-const program = path.basename(process.argv[1] ?? "");
-const isPlugin = program.startsWith("kubectl");
-// For completion, kubectl calls kubectl_complete-drawbridge.
-const completing = program.startsWith("kubectl_complete-") ? [COMPLETE] : [];
-
-try {
-  process.exitCode = await runCommandLine(isPlugin ? "kubectl drawbridge" : "drawbridge", io, [
-    ...completing,
-    ...process.argv.slice(2),
-  ]);
-} catch (error) {
-  const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  io.err.write(`drawbridge: unexpected error, please report this as a bug of Drawbridge:\n${words}\n`);
-  process.exitCode = ExitCode.ERROR;
+// An older Node cannot load the program, but it can say so: this file imports nothing else before.
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+const [oldestMajor = 0, oldestMinor = 0] = (packageJson.engines.node.match(/\d+/g) ?? []).map(Number);
+if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+  const words = `the command line needs Node ${oldestMajor}.${oldestMinor} or later; the executable of a release needs none`;
+  process.stderr.write(`drawbridge: this is Node ${process.versions.node}; ${words}\n`);
+  process.exitCode = 3;
+} else {
+  void import("./start.ts").then(({ start }) => start());
 }

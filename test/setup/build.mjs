@@ -53,17 +53,28 @@ export function buildPlugin(project, node) {
   const plugin = path.join(output, PLUGIN);
   const stamp = path.join(project, STAMP);
   const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
-  const aliases = OTHER_NAMES.map((name) => path.join(output, name));
-  const isMade = [plugin, ...aliases].every((file) => existsSync(file));
+  const isMade = [PLUGIN, ...OTHER_NAMES].every((name) => existsSync(path.join(output, name)));
   if (isMade && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return;
 
   say(`building ${OUTPUT}/${PLUGIN}`);
   rmSync(output, { recursive: true, force: true });
-  mkdirSync(output, { recursive: true });
-  makePlugin(project, node, process.arch, plugin);
-  for (const alias of aliases) symlinkSync(PLUGIN, alias);
+  makePluginDirectory(project, node, process.arch, output);
   writeFileSync(stamp, inputs);
   say(`built ${OUTPUT}/${PLUGIN}: ${(statSync(plugin).size / 1e6).toFixed(1)} MB`);
+}
+
+/**
+ * Makes a directory with the plugin's executable under each of its names.
+ *
+ * @param {string} project
+ * @param {string} node
+ * @param {string} architecture
+ * @param {string} directory
+ */
+export function makePluginDirectory(project, node, architecture, directory) {
+  mkdirSync(directory, { recursive: true });
+  makePlugin(project, node, architecture, path.join(directory, PLUGIN));
+  for (const name of OTHER_NAMES) symlinkSync(PLUGIN, path.join(directory, name));
 }
 
 /**

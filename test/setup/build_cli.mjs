@@ -2,8 +2,8 @@ import { chmodSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, w
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { hashOfInputs } from "./build.mjs";
-import { addKoffi } from "./build_daemon.mjs";
-import { bundle } from "./bundle.mjs";
+import { addKoffi, writePackageJson } from "./build_daemon.mjs";
+import { OWN, bundle } from "./bundle.mjs";
 import { say } from "./failure.mjs";
 
 const OUTPUT = "dist/cli";
@@ -11,7 +11,7 @@ const PROGRAM = "drawbridge.js";
 /** The names by which kubectl finds the program as `kubectl drawbridge`, and asks it to complete command lines. */
 const PLUGIN_NAMES = ["kubectl-drawbridge", "kubectl_complete-drawbridge"];
 const STAMP = "dist/.cli-inputs";
-const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/build_daemon.mjs"];
+const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/build_daemon.mjs", "test/setup/npm_package.mjs"];
 const SOURCES = ["cli", "policyd", "cni", "attachment", "objects", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
@@ -31,17 +31,27 @@ export function buildCli(project) {
   say(`building ${OUTPUT}/${PROGRAM}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    bundle(project, ["cli/main.ts", path.join(unfinished, PROGRAM)]);
-    // Only commands about the node load it.
-    addKoffi(project, unfinished);
-    chmodSync(path.join(unfinished, PROGRAM), 0o755);
-    for (const name of PLUGIN_NAMES) symlinkSync(PROGRAM, path.join(unfinished, name));
-    // Without it, a package.json in a directory above would determine the bundle's kind of module.
-    writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
+    makeCli(project, unfinished, OWN);
     rmSync(output, { recursive: true, force: true });
     renameSync(unfinished, output);
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
   }
   writeFileSync(stamp, inputs);
+}
+
+/**
+ * Makes the command line's directory.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} directory
+ * @param {import("./bundle.mjs").Target} target
+ */
+export function makeCli(project, directory, target) {
+  bundle(project, ["cli/main.ts", path.join(directory, PROGRAM)], target);
+  // Only commands about the node load it.
+  addKoffi(project, directory, target);
+  chmodSync(path.join(directory, PROGRAM), 0o755);
+  for (const name of PLUGIN_NAMES) symlinkSync(PROGRAM, path.join(directory, name));
+  writePackageJson(directory);
 }

@@ -2,8 +2,9 @@ import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, r
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { hashOfInputs } from "./build.mjs";
-import { bundle } from "./bundle.mjs";
+import { OWN, bundle } from "./bundle.mjs";
 import { say } from "./failure.mjs";
+import { installedPackage } from "./npm_package.mjs";
 import { slimBundle } from "./slim_bundle.mjs";
 
 const OUTPUT = "dist/policyd";
@@ -11,7 +12,7 @@ const BUNDLE = "policyd.js";
 const ENTRY = "policyd/main.ts";
 /** Outside the output, since a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
-const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs"];
+const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs", "test/setup/npm_package.mjs"];
 const SOURCES = ["policyd", "cni", "attachment", "objects", "ipam", "kernel", "package.json", ...BUNDLERS];
 
 /**
@@ -31,17 +32,32 @@ export function buildDaemon(project) {
   say(`building ${OUTPUT}/${BUNDLE}`);
   const unfinished = `${output}.${process.pid}.tmp`;
   try {
-    bundle(project, [ENTRY, path.join(unfinished, BUNDLE)]);
-    slimFiles(unfinished);
-    addKoffi(project, unfinished);
-    // Without it, a package.json in a directory above would determine the bundle's kind of module.
-    writeFileSync(path.join(unfinished, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
+    makeDaemon(project, unfinished, OWN);
     rmSync(output, { recursive: true, force: true });
     renameSync(unfinished, output);
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
   }
   writeFileSync(stamp, inputs);
+}
+
+/**
+ * Makes the daemon's directory.
+ *
+ * @param {string} project absolute path of the project
+ * @param {string} directory
+ * @param {import("./bundle.mjs").Target} target
+ */
+export function makeDaemon(project, directory, target) {
+  bundle(project, [ENTRY, path.join(directory, BUNDLE)], target);
+  slimFiles(directory);
+  addKoffi(project, directory, target);
+  writePackageJson(directory);
+}
+
+/** Fixes the bundle's kind of module, which a package.json in a directory above would determine. @param {string} directory */
+export function writePackageJson(directory) {
+  writeFileSync(path.join(directory, "package.json"), `${JSON.stringify({ type: "module", private: true })}\n`);
 }
 
 /** @param {string} directory whose bundled files get smaller in memory */
@@ -58,12 +74,14 @@ function slimFiles(directory) {
  *
  * @param {string} project
  * @param {string} directory
+ * @param {import("./bundle.mjs").Target} target
  */
-export function addKoffi(project, directory) {
-  const name = `node_modules/@koromix/koffi-linux-${process.arch}`;
-  const native = `linux_${process.arch}/koffi.node`;
-  mkdirSync(path.join(directory, name, path.dirname(native)), { recursive: true });
-  for (const file of ["package.json", "index.js", native]) {
-    cpSync(path.join(project, name, file), path.join(directory, name, file));
-  }
+export function addKoffi(project, directory, { architecture }) {
+  const name = `@koromix/koffi-linux-${architecture}`;
+  const source = installedPackage(project, name);
+  const native = `linux_${architecture}/koffi.node`;
+  const destination = path.join(directory, "node_modules", name);
+  mkdirSync(path.join(destination, path.dirname(native)), { recursive: true });
+  for (const file of ["package.json", "index.js", native])
+    cpSync(path.join(source, file), path.join(destination, file));
 }

@@ -7,7 +7,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmdirSync,
   rmSync,
   statSync,
@@ -19,6 +18,7 @@ import path from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { outputOf } from "./child.mjs";
+import { packDirectory } from "./archive.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { imageFiles } from "./image_files.mjs";
 
@@ -36,52 +36,81 @@ const CONTAINERFILE = "manifests/image/Containerfile";
  * The same files give the same bytes: names are sorted, times are 0, owners are root.
  *
  * @param {string} project absolute path of the project
- * @param {string} node absolute path of the packaged Node
  * @returns {string} the image's name
  * @throws {SetupFailure} when buildah cannot make it
  */
-export function buildImage(project, node) {
+export function buildImage(project) {
   const { version } = /** @type {{ version: string }} */ (
     JSON.parse(readFileSync(path.join(project, "package.json"), "utf8"))
   );
   const name = `localhost/drawbridge:${version}`;
-  const files = imageFiles(project, node);
+  const files = imageFiles(project, process.arch, path.join(project, "dist"));
   const stamp = path.join(project, STAMP);
   const inputs = hashOfFiles(files, [path.join(project, CONTAINERFILE), fileURLToPath(import.meta.url)]);
   const archive = path.join(project, IMAGE);
   if (existsSync(archive) && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return name;
 
-  if (process.getuid?.() !== 0) throw new SetupFailure("the image is built as root, whose files are in it");
   say(`building ${IMAGE}`);
+  const variants = [{ architecture: process.arch, files }];
+  makeImage(project, { name, variants, labels: { "org.opencontainers.image.version": version } }, archive);
+  writeFileSync(stamp, inputs);
+  return name;
+}
+
+/**
+ * An image for one processor or several.
+ *
+ * @typedef {object} ImagePlan
+ * @property {string} name
+ * @property {readonly { architecture: string, files: readonly ImageFile[] }[]} variants
+ * @property {Readonly<Record<string, string>>} labels
+ */
+
+/**
+ * Makes an OCI archive with buildah: of several variants, an index. Nothing is pulled, and nothing is executed, so the
+ * processor of this machine makes no difference.
+ *
+ * @param {string} project absolute path of the project
+ * @param {ImagePlan} plan
+ * @param {string} archive
+ * @throws {SetupFailure} when buildah cannot make it
+ */
+export function makeImage(project, { name, variants, labels }, archive) {
+  if (process.getuid?.() !== 0) throw new SetupFailure("the image is built as root, whose files are in it");
   const work = mkdtempSync(path.join(os.tmpdir(), "drawbridge-image-"));
   const removeCache = cacheRemover();
+  const driver = readFileSync("/proc/filesystems", "utf8").includes("\toverlay\n") ? "overlay" : "vfs";
+  const state = ["--storage-driver", driver, "--root", path.join(work, "root"), "--runroot", path.join(work, "run")];
+  const buildah = (/** @type {string[]} */ ...args) => run("buildah", [...state, ...args]);
   try {
-    const context = path.join(work, "context");
-    for (const file of files) place(file, context);
-    const driver = readFileSync("/proc/filesystems", "utf8").includes("\toverlay\n") ? "overlay" : "vfs";
-    const storage = [
-      "--storage-driver",
-      driver,
-      "--root",
-      path.join(work, "root"),
-      "--runroot",
-      path.join(work, "run"),
-    ];
     const fixed = ["--timestamp", "0", "--pull-never", "--isolation", "chroot", "--layers", "--format", "oci"];
-    const which = ["--build-arg", `VERSION=${version}`, "--tag", name, "--file", path.join(project, CONTAINERFILE)];
-    run("buildah", [...storage, "build", ...fixed, ...which, context]);
+    const labelled = Object.entries(labels).flatMap(([label, value]) => ["--label", `${label}=${value}`]);
+    const file = ["--file", path.join(project, CONTAINERFILE)];
+    const tags = variants.map(({ architecture, files }) => {
+      const context = path.join(work, `context-${architecture}`);
+      for (const each of files) place(each, context);
+      const platform = `linux/${ociArchitecture(architecture)}`;
+      const tag = variants.length === 1 ? name : `${name}-${ociArchitecture(architecture)}`;
+      buildah("build", ...fixed, ...labelled, "--platform", platform, "--tag", tag, ...file, context);
+      return tag;
+    });
     const layout = path.join(work, "layout");
-    run("buildah", [...storage, "push", name, `oci:${layout}:${name}`]);
-    const unfinished = `${archive}.${process.pid}.tmp`;
-    const same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"];
-    run("tar", [...same, "-C", layout, "-cf", unfinished, "blobs", "index.json", "oci-layout"]);
-    renameSync(unfinished, archive);
+    if (variants.length === 1) buildah("push", name, `oci:${layout}:${name}`);
+    else {
+      buildah("manifest", "create", name);
+      for (const tag of tags) buildah("manifest", "add", name, tag);
+      buildah("manifest", "push", "--all", name, `oci:${layout}:${name}`);
+    }
+    packDirectory(layout, archive);
   } finally {
     rmSync(work, { recursive: true, force: true });
     removeCache();
   }
-  writeFileSync(stamp, inputs);
-  return name;
+}
+
+/** Returns the name of a processor in images. @param {string} architecture as `process.arch` */
+export function ociArchitecture(architecture) {
+  return architecture === "x64" ? "amd64" : architecture;
 }
 
 /** The directory in which buildah remembers layers of registries, wherever its storage is. */

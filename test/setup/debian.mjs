@@ -256,23 +256,25 @@ function unpack(debianPackage) {
 }
 
 /**
- * Returns the directory of an unpacked package of another architecture. Its package lists are apt's in the user's cache,
+ * Returns the directory of unpacked packages of any architecture. Their package lists are apt's in the user's cache,
  * so the machine's own apt does not learn of that architecture.
  *
- * @param {string} debianPackage
+ * @param {readonly string[]} packages with or without a version: `musl-dev`, `libc6=2.36-9`
  * @param {string} architecture as `process.arch`
  */
-export function unpackedForeign(debianPackage, architecture) {
-  const directory = `${unpackedDirectory(debianPackage)}-${architecture}`;
+export function unpackedForeign(packages, architecture) {
+  const directory = `${unpackedDirectory(packages.join("+"))}-${architecture}`;
   if (existsSync(directory)) return directory;
   makeWhole(directory, (unfinished) => {
     const apt = path.join(unfinished, "apt");
     const name = architecture === "x64" ? "amd64" : architecture;
     const options = foreignOptions(apt, name);
     extract(unfinished, (place) => {
-      for (const command of [["update"], ["download", debianPackage]]) {
+      for (const command of [["update"], ["download", ...packages]]) {
         const { status, output } = aptGet([...options, ...command], place);
-        if (status !== 0) throw new SetupFailure(`apt-get could not fetch ${debianPackage} for ${name}:\n${output}`);
+        if (status !== 0) {
+          throw new SetupFailure(`apt-get could not fetch ${packages.join(", ")} for ${name}:\n${output}`);
+        }
       }
     });
     rmSync(apt, { recursive: true });
@@ -303,21 +305,19 @@ function foreignOptions(apt, architecture) {
 }
 
 /**
- * Extracts a package into a directory.
+ * Extracts packages into a directory.
  *
  * @param {string} directory
- * @param {(place: string) => void} download puts the package's file, and nothing else, into a place
+ * @param {(place: string) => void} download puts the packages' files, and nothing else, into a place
  */
 function extract(directory, download) {
   const place = path.join(directory, "download");
   mkdirSync(place);
   download(place);
-  const [file = ""] = readdirSync(place);
-  outputOf(
-    "dpkg-deb",
-    ["--extract", path.join(place, file), directory],
-    `dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}`,
-  );
+  for (const file of readdirSync(place)) {
+    const failure = `dpkg-deb could not unpack ${file}: try again with more room in ${CACHE}`;
+    outputOf("dpkg-deb", ["--extract", path.join(place, file), directory], failure);
+  }
   rmSync(place, { recursive: true });
 }
 

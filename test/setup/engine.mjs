@@ -10,9 +10,9 @@ import { makeWhole } from "./whole_directory.mjs";
  * The engine's sources: quickjs-ng 0.17.0, as the source distribution of the Python package of that name has them. pip
  * checks the hash before anything of it is used.
  */
-const VERSION = "0.17.0.2";
-const REQUIREMENT = `quickjs-ng==${VERSION} --hash=sha256:43d2e48272208721a7aaea8e3f02d4b9318f12ef20cc4f5421b59d9a470706ef`;
-const SOURCES = `quickjs_ng-${VERSION}/upstream-quickjs`;
+export const ENGINE = "0.17.0.2";
+const REQUIREMENT = `quickjs-ng==${ENGINE} --hash=sha256:43d2e48272208721a7aaea8e3f02d4b9318f12ef20cc4f5421b59d9a470706ef`;
+const SOURCES = `quickjs_ng-${ENGINE}/upstream-quickjs`;
 /**
  * NDEBUG is how upstream builds a release: otherwise each operation asks whether it is to be printed. The interpreter
  * jumps from each operation to the next; without the last two it is 3 % faster.
@@ -52,7 +52,7 @@ function machineOf(architecture) {
 export function compilerFor(architecture) {
   const machine = machineOf(architecture);
   const isOwn = architecture === process.arch;
-  const root = isOwn ? "/usr" : path.join(unpackedForeign("musl-dev", architecture), "usr");
+  const root = isOwn ? "/usr" : path.join(unpackedForeign(["musl-dev"], architecture), "usr");
   return {
     program: isOwn ? "gcc" : `${machine}-linux-gnu-gcc`,
     headers: `${root}/include/${machine}-linux-musl`,
@@ -134,15 +134,15 @@ export function engineObjects(architecture) {
 
 /** Returns the directory of the engine's sources; fetches them by pip where the user's cache does not have them. */
 export function engineSources() {
-  const directory = path.join(CACHE, `quickjs-ng-${VERSION}`);
+  const directory = path.join(CACHE, `quickjs-ng-${ENGINE}`);
   if (!existsSync(directory)) {
-    say(`fetching the sources of the JavaScript engine quickjs-ng ${VERSION} by pip (0.5 MB)`);
+    say(`fetching the sources of the JavaScript engine quickjs-ng ${ENGINE} by pip (0.5 MB)`);
     makeWhole(directory, (unfinished) => {
       const list = path.join(unfinished, "requirements.txt");
       writeFileSync(list, `${REQUIREMENT}\n`);
       const options = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes"];
       run(PYTHON, ["-m", "pip", "download", "--quiet", ...options, "--requirement", list, "--dest", unfinished]);
-      const archive = path.join(unfinished, `quickjs_ng-${VERSION}.tar.gz`);
+      const archive = path.join(unfinished, `quickjs_ng-${ENGINE}.tar.gz`);
       run("tar", ["--extract", "--file", archive, "--directory", unfinished]);
     });
   }

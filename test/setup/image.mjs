@@ -6,15 +6,15 @@ import { IMAGE, buildImage } from "./build_image.mjs";
 import { SetupFailure, say } from "./failure.mjs";
 import { readArchive } from "./image_archive.mjs";
 import { LAYERS } from "./image_files.mjs";
-import { packagedNode } from "./toolchain.mjs";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 try {
-  const name = buildImage(PROJECT, path.join(PROJECT, packagedNode(process.platform, process.arch)));
+  const name = buildImage(PROJECT);
   const archive = path.join(PROJECT, IMAGE);
-  const { layers, digest } = readArchive(readFileSync(archive));
-  for (const [at, size] of layers.entries()) process.stdout.write(`${megabytes(size).padStart(9)}  ${LAYERS[at]}\n`);
+  const { variants, digest } = readArchive(readFileSync(archive));
+  for (const [at, { size }] of variants[0]?.layers.entries() ?? [])
+    process.stdout.write(`${megabytes(size).padStart(9)}  ${LAYERS[at]}\n`);
   process.stdout.write(`${megabytes(statSync(archive).size).padStart(9)}  ${IMAGE}: ${name} ${digest}\n`);
 } catch (error) {
   if (!(error instanceof SetupFailure)) throw error;

@@ -2,14 +2,20 @@
  * The description of the one image in an OCI archive (OCI image specification).
  *
  * @typedef {object} ArchivedImage
- * @property {string} digest of the manifest
+ * @property {string} digest of the manifest, or of the index of several
  * @property {string} name by the reference in the index
+ * @property {readonly ImageVariant[]} variants one for each processor
+ */
+
+/**
+ * @typedef {object} ImageVariant
  * @property {ImageConfig} config
- * @property {readonly number[]} layers the bytes of each, compressed
+ * @property {readonly { digest: string, size: number }[]} layers compressed
  */
 
 /**
  * @typedef {object} ImageConfig
+ * @property {string} architecture
  * @property {string} created
  * @property {{ Env: readonly string[], Entrypoint: readonly string[], Labels: Record<string, string>, User: string }} config
  */
@@ -33,10 +39,14 @@ export function readArchive(archive) {
     JSON.parse(textOf(files, "index.json"))
   );
   const [{ digest, annotations = {} }] = index.manifests;
-  const manifest = /** @type {{ config: { digest: string }, layers: readonly { size: number }[] }} */ (blob(digest));
-  const config = /** @type {ImageConfig} */ (blob(manifest.config.digest));
-  const layers = manifest.layers.map(({ size }) => size);
-  return { digest, name: annotations["org.opencontainers.image.ref.name"] ?? "", config, layers };
+  const top = /** @type {{ manifests?: readonly { digest: string }[] }} */ (blob(digest));
+  const variants = (top.manifests ?? [{ digest }]).map((manifest) => {
+    const { config, layers } = /** @type {{ config: { digest: string }, layers: ImageVariant["layers"] }} */ (
+      blob(manifest.digest)
+    );
+    return { config: /** @type {ImageConfig} */ (blob(config.digest)), layers };
+  });
+  return { digest, name: annotations["org.opencontainers.image.ref.name"] ?? "", variants };
 }
 
 /**

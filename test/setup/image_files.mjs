@@ -1,7 +1,9 @@
-import { spawnSync } from "node:child_process";
 import { existsSync, globSync, lstatSync, readFileSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
 import path from "node:path";
+import { outputOf } from "./child.mjs";
+import { unpackedForeign } from "./debian.mjs";
 import { SetupFailure } from "./failure.mjs";
+import { installedPackage } from "./npm_package.mjs";
 
 /**
  * One file of the image; with `link`, a symbolic link.
@@ -27,17 +29,19 @@ const DEBIAN_PACKAGES = ["libc6", "libgcc-s1", "libstdc++6"];
  * plugin, the daemon, the command line, and all licences.
  *
  * @param {string} project absolute path of the project
- * @param {string} node absolute path of the packaged Node
+ * @param {string} architecture as `process.arch`
+ * @param {string} built the directory with `cni`, `policyd` and `cli` for that processor
  * @returns {readonly ImageFile[]} by target
  * @throws {SetupFailure} when one of them is missing
  */
-export function imageFiles(project, node) {
+export function imageFiles(project, architecture, built) {
+  const node = path.join(installedPackage(project, `node-linux-${architecture}`), "bin/node");
   const files = [
-    ...libraries([node, ...globSync(path.join(project, "dist/policyd/**/*.node"))]),
+    ...libraries([node, ...globSync(path.join(built, "policyd/**/*.node"))], architecture),
     file("node", node, "usr/bin/node", true),
-    ...below("plugin", path.join(project, "dist/cni"), `${HOME}/cni`),
-    ...below("programs", path.join(project, "dist/policyd"), `${HOME}/policyd`),
-    ...below("programs", path.join(project, "dist/cli"), `${HOME}/cli`),
+    ...below("plugin", path.join(built, "cni"), `${HOME}/cni`),
+    ...below("programs", path.join(built, "policyd"), `${HOME}/policyd`),
+    ...below("programs", path.join(built, "cli"), `${HOME}/cli`),
     ...licences(project, node),
   ];
   const missing = files.filter(({ source }) => lstatSync(source, { throwIfNoEntry: false }) === undefined);
@@ -50,33 +54,76 @@ export function imageFiles(project, node) {
 }
 
 /**
- * Returns the libraries in the output of ldd, by the path under which the loader finds them.
+ * Returns a directory with Debian's packages of the libraries for a processor, in the versions that this machine has.
+ *
+ * @param {string} architecture as `process.arch`
+ * @returns {string}
+ * @throws {SetupFailure} when they cannot be fetched
+ */
+export function debianLibraries(architecture) {
+  return unpackedForeign(
+    debianVersions().map(({ name, version }) => `${name}=${version}`),
+    architecture,
+  );
+}
+
+/** Returns the packages of the libraries, and their versions on this machine. */
+export function debianVersions() {
+  return DEBIAN_PACKAGES.map((name) => {
+    const show = ["--show", "--showformat=${Version}\n", name];
+    const [version = ""] = outputOf("dpkg-query", show, `${name} is not installed`).split("\n");
+    return { name, version };
+  });
+}
+
+/**
+ * Returns what readelf says that a program needs.
  *
  * @param {string} text
- * @returns {readonly string[]}
+ * @returns {{ loader: string | undefined, libraries: readonly string[] }} the path of what loads it, and names
  */
-export function linkedLibraries(text) {
-  return [...text.matchAll(/^\s+(?:\S+ => )?(\/\S+) \(0x/gm)].map(([, library = ""]) => library);
+export function neededBy(text) {
+  const [, loader] = /program interpreter: (\S+)\]/.exec(text) ?? [];
+  return { loader, libraries: [...text.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(([, name = ""]) => name) };
 }
 
 /**
+ * Returns all libraries that programs need, under the paths where the loader finds them, and the loader.
+ *
  * @param {readonly string[]} programs
+ * @param {string} architecture
  * @returns {ImageFile[]}
  */
-function libraries(programs) {
-  const result = spawnSync("ldd", programs, { stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
-  if (result.status !== 0)
-    throw new SetupFailure(`ldd ${programs.join(" ")}: ${result.error?.message ?? result.stderr}`);
-  const found = [...new Set(linkedLibraries(result.stdout))];
-  return found.map((library) => file("libraries", realpathSync(library), library.slice(1), true));
+function libraries(programs, architecture) {
+  const directory = `lib/${architecture === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`;
+  const root = debianLibraries(architecture);
+  const sourceOf = (/** @type {string} */ name) =>
+    [directory, `usr/${directory}`].map((place) => path.join(root, place, name)).find((place) => existsSync(place));
+  /** @type {Map<string, string>} source by target */
+  const found = new Map();
+  const open = [...programs];
+  for (const program of open) {
+    const text = outputOf("readelf", ["--dynamic", "--program-headers", "--wide", program], "readelf failed");
+    const { loader, libraries: names } = neededBy(text);
+    const targets = names.filter((name) => !name.startsWith("ld-linux")).map((name) => `${directory}/${name}`);
+    for (const target of loader === undefined ? targets : [...targets, loader.slice(1)]) {
+      const source = sourceOf(path.basename(target));
+      if (source === undefined) throw new SetupFailure(`${program} needs ${target}, which ${root} does not have`);
+      if (!found.has(target)) open.push(source);
+      found.set(target, source);
+    }
+  }
+  return [...found].map(([target, source]) => file("libraries", realpathSync(source), target, true));
 }
 
 /**
+ * Returns the licences of everything that is in the image.
+ *
  * @param {string} project
  * @param {string} node
  * @returns {ImageFile[]}
  */
-function licences(project, node) {
+export function licences(project, node) {
   const ofNode = path.join(path.dirname(node), "../LICENSE");
   return [
     ...DEBIAN_PACKAGES.map((name) =>
@@ -84,7 +131,7 @@ function licences(project, node) {
     ),
     file("node", ofNode, `${DOCUMENTS}/node/LICENSE`, false),
     file("programs", path.join(project, "LICENSE"), `${DOCUMENTS}/drawbridge/LICENSE`, false),
-    ...bundledPackages(project).flatMap((name) => {
+    ...bundledPackages(project).flatMap(({ name }) => {
       const directory = path.join(project, "node_modules", name);
       const texts = readdirSync(directory).filter((entry) => /^licen[cs]e/i.test(entry));
       return texts.map((text) =>
@@ -95,20 +142,25 @@ function licences(project, node) {
 }
 
 /**
- * Returns the names of the npm packages that may be in the bundles.
+ * A package in package-lock.json.
+ *
+ * @typedef {{ version: string, integrity: string, license?: string, dev?: boolean, devOptional?: boolean, optional?: boolean }} LockedPackage
+ */
+
+/**
+ * Returns the npm packages that may be in the bundles.
  *
  * @param {string} project
- * @returns {readonly string[]}
+ * @returns {readonly (LockedPackage & { name: string })[]}
  */
-function bundledPackages(project) {
-  const lock =
-    /** @type {{ packages: Record<string, { dev?: boolean, devOptional?: boolean, optional?: boolean }> }} */ (
-      JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
-    );
+export function bundledPackages(project) {
+  const lock = /** @type {{ packages: Record<string, LockedPackage> }} */ (
+    JSON.parse(readFileSync(path.join(project, "package-lock.json"), "utf8"))
+  );
   return Object.entries(lock.packages)
     .filter(([place, { dev, devOptional, optional }]) => place !== "" && !dev && !devOptional && !optional)
-    .map(([place]) => place.replace(/^node_modules\//, ""))
-    .filter((name) => existsSync(path.join(project, "node_modules", name)));
+    .map(([place, locked]) => ({ ...locked, name: place.replace(/^node_modules\//, "") }))
+    .filter(({ name }) => existsSync(path.join(project, "node_modules", name)));
 }
 
 /**

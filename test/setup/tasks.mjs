@@ -1,6 +1,7 @@
 import {
   BENCH_TOOLS,
   CLUSTER_TOOLS,
+  COMPILER,
   CONTAINERD,
   CONTAINER_TOOLS,
   CROSS_TOOLS,
@@ -85,6 +86,14 @@ export const TASKS = new Map([
     { ...RUNS_THE_PLUGIN, tools: [...KERNEL_TOOLS, ...BENCH_TOOLS], commands: [command("test/bench/bench.ts")] },
   ],
   ["image", { ...READS_SOURCES, builds: true, tools: IMAGE_TOOLS, commands: [command("test/setup/image.mjs")] }],
+  [
+    "release",
+    {
+      ...READS_SOURCES,
+      tools: [...COMPILER, ...CROSS_TOOLS, ...IMAGE_TOOLS],
+      commands: [command("test/setup/release/main.mjs")],
+    },
+  ],
   ["docs", { ...READS_SOURCES, commands: [command("test/reference/main.ts")] }],
   ["build", { ...READS_SOURCES, builds: true, commands: [] }],
   [

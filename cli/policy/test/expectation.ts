@@ -31,7 +31,8 @@ const MOST_PROBLEMS = 20;
 
 const words = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(LONGEST));
 
-const entrySchema = v.strictObject({
+/** One expectation of a file. */
+export const entrySchema = v.strictObject({
   name: v.optional(words),
   from: words,
   to: words,

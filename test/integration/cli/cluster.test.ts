@@ -7,9 +7,12 @@ import type { AddressInfo } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
+import { parse } from "acorn";
+import packageJson from "../../../package.json" with { type: "json" };
 import { type Certificate, makeCertificate } from "../../support/certificate.ts";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { FakeCluster, objectsIn } from "../../support/daemon/fake_cluster.ts";
+import { OLDER_NODES, olderNode } from "../../support/programs/older_node.ts";
 
 const FIXTURE = path.resolve("test/fixtures/cli/shop");
 const TOKEN = "s3cret-t0ken";
@@ -48,9 +51,14 @@ describe("the built program and a running cluster", function () {
   });
 
   /** Runs the program in a directory without node_modules. */
-  function run(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  function run(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+    node: readonly [string, ...string[]] = [process.execPath],
+  ): Promise<Ended> {
     const env = { ...process.env, KUBECONFIG: path.join(directory, "config"), ...environment };
-    const child = spawn(process.execPath, [program, ...args], {
+    const [file, ...options] = node;
+    const child = spawn(file, [...options, program, ...args], {
       cwd: directory,
       env,
       stdio: ["ignore", "pipe", "pipe"],
@@ -85,6 +93,46 @@ describe("the built program and a running cluster", function () {
     const ofFiles = await run([...matrix, "-f", FIXTURE]);
     assert.deepEqual([ofFiles.code, ofFiles.err], [0, ""]);
     assert.deepEqual(ofCluster, ofFiles);
+  });
+
+  it("CLI-12: Node 20.18 and 22.14 answer as this Node does, about files and a cluster", async () => {
+    writeKubeconfig(TOKEN);
+    assert.equal(packageJson.engines.node, `>=${OLDER_NODES[0]?.replace(/\.\d+$/, "")}`);
+    for (const args of [
+      ["policy", "matrix", "--cluster", "--by", "pod"],
+      ["policy", "dry-run", "-f", FIXTURE, "--against", "cluster"],
+    ]) {
+      const [expected, ...answers] = await Promise.all([
+        run(args),
+        ...OLDER_NODES.map((version) => run(args, {}, [olderNode(version)])),
+      ]);
+      assert.notEqual(expected.code, 3, expected.err);
+      for (const [at, answer] of answers.entries())
+        assert.deepEqual(answer, expected, `${OLDER_NODES[at]}: ${args.join(" ")}`);
+    }
+  });
+
+  it("CLI-12: a Node that is too old says so in one sentence, in a file that each Node since 14.8 can read", async () => {
+    for (const version of ["14.21.3", "18.20.8", "20.17.0"]) {
+      const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
+      const { code, out, err } = await run(["--version"], {}, [
+        process.execPath,
+        `--import=data:text/javascript,${older}`,
+      ]);
+      const words = "the command line needs Node 20.18 or later; the executable of a release needs none";
+      assert.deepEqual([code, out, err], [3, "", `drawbridge: this is Node ${version}; ${words}\n`]);
+    }
+    const names = ["drawbridge.js"];
+    for (const name of names) {
+      const { body } = parse(readFileSync(path.join(path.dirname(program), name), "utf8"), {
+        ecmaVersion: 2020,
+        sourceType: "module",
+        allowHashBang: true,
+      });
+      const sources = body.flatMap((node) => (node.type === "ImportDeclaration" ? [String(node.source.value)] : []));
+      names.push(...sources.filter((source) => source.startsWith("./")).map((source) => source.slice(2)));
+    }
+    assert.ok(names.length > 1, "it imports chunks");
   });
 
   it("CLUSTER-10: the program does not load the Kubernetes client for help and for files", async () => {

@@ -5,6 +5,7 @@ import process from "node:process";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
+import { OLDER_NODES, olderNode } from "../../support/programs/older_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
 const NOBODY = 65_534;
@@ -25,12 +26,12 @@ describe("the built program's drawbridge node", function () {
   });
   after(() => lab?.destroy());
 
-  function commandOf(args: readonly string[]): readonly [string, ...string[]] {
+  function commandOf(args: readonly string[], executable = process.execPath): readonly [string, ...string[]] {
     const places = ["conf", "bin", "data", "state", "socket"].map((name) => `${lab.scratch}/none/${name}`);
     const [conf = "", bin = "", data = "", state = "", socket = ""] = places;
     const options = ["--cni-conf-directory", conf, "--cni-bin-directory", bin, "--data-directory", data];
     const all = [`${directory}/drawbridge.js`, ...args, ...options, "--state-directory", state, "--socket", socket];
-    return [process.execPath, ...all];
+    return [executable, ...all];
   }
 
   /** Runs the program in the node's namespace. @param uid the user that runs it */
@@ -40,10 +41,10 @@ describe("the built program's drawbridge node", function () {
   }
 
   /** Runs the program as root with an empty `/run`, so that it does not see the state of this machine. */
-  function runInEmptyRun(args: readonly string[]) {
+  function runInEmptyRun(args: readonly string[], executable = process.execPath) {
     const namespace = `${lab.scratch}/namespace`;
     const script = `touch ${namespace} && mount --bind ${node.path} ${namespace} && mount -t tmpfs tmpfs /run && exec "$@"`;
-    const [file, ...options] = commandOf([...args, "--network-namespace", namespace]);
+    const [file, ...options] = commandOf([...args, "--network-namespace", namespace], executable);
     return spawnSync("unshare", ["--mount", "sh", "-c", script, "sh", file, ...options], {
       encoding: "utf8",
       cwd: "/",
@@ -59,6 +60,13 @@ describe("the built program's drawbridge node", function () {
     const checks = new Set(findings.map(({ check }) => check));
     for (const check of ["tables", "daemon", "cni-configuration", "cni-plugin"]) assert.ok(checks.has(check), stdout);
     assert.equal(runInEmptyRun(["node", "cleanup"]).stdout, "nothing to remove\n");
+  });
+
+  it("CLI-12: Node 20.18 and 22.14 ask the kernel as this Node does", () => {
+    for (const version of OLDER_NODES) {
+      const { stdout, stderr } = runInEmptyRun(["node", "cleanup"], olderNode(version));
+      assert.deepEqual([stdout, stderr], ["nothing to remove\n", ""], version);
+    }
   });
 
   it("DOCTOR-05: the doctor, run by a user other than root, reports what it could not see, and why", () => {

@@ -57,7 +57,8 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     assert.match(podman.run(NAME, ["--help"]).stdout, /^Usage: policyd/);
     const refused = podman.run(NAME, ["--bogus"]);
     assert.deepEqual([refused.status, refused.stderr], [1, "policyd: unknown option '--bogus'\n"]);
-    const { name, config: description } = readArchive(readFileSync(IMAGE));
+    const { name, variants } = readArchive(readFileSync(IMAGE));
+    const [{ config: description } = assert.fail("no variant")] = variants;
     const { config, created } = description;
     assert.equal(name, NAME, "the name by which a runtime knows the image");
     assert.deepEqual(

@@ -1,18 +1,21 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { LAYERS, linkedLibraries } from "../../setup/image_files.mjs";
+import { LAYERS, neededBy } from "../../setup/image_files.mjs";
 import { TASKS } from "../../setup/tasks.mjs";
 
-const LDD = `/work/node:
-	linux-vdso.so.1 (0x00007f52fd91d000)
-	libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f52fd3fe000)
-	libgone.so.1 => not found
-	/lib64/ld-linux-x86-64.so.2 (0x00007f52fd91f000)
+const READELF = `
+  INTERP         0x000318 0x0000000000000318 0x0000000000000318 0x00001b 0x00001b R   0x1
+      [Requesting program interpreter: /lib/ld-linux-aarch64.so.1]
+ 0x0000000000000001 (NEEDED)             Shared library: [libdl.so.2]
+ 0x0000000000000001 (NEEDED)             Shared library: [libstdc++.so.6]
+ 0x000000000000000e (SONAME)             Library soname: [libnone.so.1]
 `;
 
 describe("setup: the container image", () => {
-  it("has the libraries that are found, and the program that loads them", () => {
-    assert.deepEqual(linkedLibraries(LDD), ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+  it("has the libraries that readelf names, and the program that loads them", () => {
+    const libraries = ["libdl.so.2", "libstdc++.so.6"];
+    assert.deepEqual(neededBy(READELF), { loader: "/lib/ld-linux-aarch64.so.1", libraries });
+    assert.deepEqual(neededBy(""), { loader: undefined, libraries: [] });
   });
 
   it("has the layers of its Containerfile, which pulls nothing", () => {
@@ -29,6 +32,6 @@ describe("setup: the container image", () => {
 
   it("is made by buildah, only for those tasks that need it, and not by each `npm test`", () => {
     const tasks = [...TASKS].filter(([, { tools }]) => tools.some(({ command }) => command === "buildah"));
-    assert.deepEqual(tasks.map(([name]) => name).sort(), ["image", "test:cluster", "test:full"]);
+    assert.deepEqual(tasks.map(([name]) => name).sort(), ["image", "release", "test:cluster", "test:full"]);
   });
 });

@@ -1,0 +1,28 @@
+import path from "node:path";
+import process from "node:process";
+import { COMPLETE } from "./completion/protocol.ts";
+import { ExitCode } from "./exit_code.ts";
+import { completeOlderNode } from "./node_20.ts";
+import { processIo } from "./process_io.ts";
+import { runCommandLine } from "./program.ts";
+
+/** Runs the command line of this process, and sets its exit code. */
+export async function start(): Promise<void> {
+  completeOlderNode();
+  const io = processIo();
+  // kubectl runs a plugin by the name kubectl-drawbridge. Messages then name the program as the user called it.
+  const program = path.basename(process.argv[1] ?? "");
+  const isPlugin = program.startsWith("kubectl");
+  // For completion, kubectl calls kubectl_complete-drawbridge.
+  const completing = program.startsWith("kubectl_complete-") ? [COMPLETE] : [];
+  try {
+    process.exitCode = await runCommandLine(isPlugin ? "kubectl drawbridge" : "drawbridge", io, [
+      ...completing,
+      ...process.argv.slice(2),
+    ]);
+  } catch (error) {
+    const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    io.err.write(`drawbridge: unexpected error, please report this as a bug of Drawbridge:\n${words}\n`);
+    process.exitCode = ExitCode.ERROR;
+  }
+}
