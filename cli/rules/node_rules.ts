@@ -84,7 +84,7 @@ function claimServices(
   const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
   const ruleset = { ...wanted, committed: new Signal<Commit>(), isReconciled: false };
   // Nothing changes later.
-  const clock = { after: () => () => {} };
+  const clock = { after: () => () => {}, now: () => 0 };
   const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
   const ofNode = { nodeName, ruleset, clock, protection };

@@ -15,7 +15,7 @@ const AT_ONCE = 64;
 const TURN_MILLISECONDS = 4;
 
 /** Does all slices of work without interruption. @returns its result @throws what it throws */
-export function atOnce<T>(work: Slices<T>): T {
+export function atOnce<T>(work: Generator<unknown, T, void>): T {
   for (;;) {
     const step = work.next();
     if (step.done === true) return step.value;

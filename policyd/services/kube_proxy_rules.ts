@@ -36,8 +36,6 @@ export class KubeProxyRules implements ServiceFollower {
     this.#parts = parts;
   }
 
-  replace(): void {}
-
   nodeChanged(): void {}
 
   rulesInForce(): void {

@@ -5,6 +5,7 @@ import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets
 import type { Address } from "../../kernel/ip/address.ts";
 import { HEALTH_CHECK_SOCKETS } from "../bounds.ts";
 import { Budget } from "../lib/budget.ts";
+import { atOnce } from "../lib/sliced_work.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
@@ -25,9 +26,10 @@ import { problemReport } from "./problem_report.ts";
 import { proxyMode } from "./proxy_mode.ts";
 import type { ServedService, ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
-import { serviceElements, ServiceProxy } from "./service_proxy.ts";
+import { ServiceProxy } from "./service_proxy.ts";
+import { serviceElements } from "./elements/node_elements.ts";
 import { StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
-import { UnansweredConnections } from "./stale_flows/unanswered.ts";
+import { remembered, UnansweredConnections } from "./stale_flows/unanswered.ts";
 import { servedFrontends } from "./stale_flows/served_frontends.ts";
 
 /** The time between two reads of the node's addresses, if only some of them serve NodePorts. */
@@ -103,8 +105,10 @@ function healthChecks(
     budget: new Budget(HEALTH_CHECK_SOCKETS),
   });
   return {
-    replace: (key, served) =>
-      servers.replace(key, served && healthCheckOf(served.service, served.slices, served.context)),
+    replace: (key, served) => {
+      servers.replace(key, served && healthCheckOf(served.service, served.slices, served.context));
+      return [];
+    },
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;
       servers.addressesChanged();
@@ -136,19 +140,22 @@ function staleFlows(
   };
   const unanswered = new UnansweredConnections({
     ...parts,
-    targetsOf: (id) => {
-      const served = services.get(holders?.holder(id) ?? "");
-      const frontend = served && servedFrontends(served, "TCP").get(id);
-      return frontend && new Set(frontend.targets);
+    targetsOf: () => {
+      const frontendsOf = remembered((served: ServedService) => atOnce(servedFrontends(served, "TCP")));
+      return (id) => {
+        const served = services.get(holders?.holder(id) ?? "");
+        const frontend = served && frontendsOf(served).get(id);
+        return frontend && new Set(frontend.targets);
+      };
     },
   });
   const stale = new StaleFlows(parts);
   const follower: ServiceFollower = {
-    replace: (key, served) => {
+    *replace(key, served) {
       holders = served?.holders ?? holders;
       if (served === undefined) services.delete(key);
       else services.set(key, served);
-      stale.replace(key, served === undefined ? new Map() : servedFrontends(served, "UDP"));
+      stale.replace(key, served === undefined ? new Map() : yield* servedFrontends(served, "UDP"));
     },
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;

@@ -46,7 +46,6 @@ export function proxyMode({ listener, clock }: ProxyModeParts): ServiceFollower 
     }
   };
   return {
-    replace: () => {},
     nodeChanged: () => {},
     rulesInForce: () => {
       if (state !== "waiting") return;

@@ -14,8 +14,8 @@ export interface ServedService {
 
 /** A part of the daemon that depends on Services, beside their rules. */
 export interface ServiceFollower {
-  /** Replaces a Service, undefined for one that is gone. */
-  replace(key: string, served: ServedService | undefined): void;
+  /** Replaces a Service, undefined for one that is gone. Its rules are claimed already. */
+  replace?(key: string, served: ServedService | undefined): Iterable<undefined>;
   nodeChanged(facts: NodeFacts): void;
   /**
    * Reports that the kernel has all rules that follow from the Services set so far.

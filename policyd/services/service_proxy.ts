@@ -1,33 +1,35 @@
-import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { namespaceOf } from "../../objects/namespace_of.ts";
 import { SERVICE_ELEMENTS } from "../bounds.ts";
 import { Budget, type BudgetBounds } from "../lib/budget.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
+import type { Slices } from "../lib/sliced_work.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import type { Commit } from "../ruleset/commit.ts";
+import type { Haste } from "../ruleset/batch_window.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
-import type { ObjectChange } from "../../objects/model.ts";
+import type { EndpointSlice, ObjectChange, Service } from "../../objects/model.ts";
 import { usedTimeout } from "../../objects/timeout_choice.ts";
 import { type AffinityTimeout, TimeoutClasses } from "./affinity/timeout_numbers.ts";
 import { ProtectionFollower } from "./protection_follower.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
-import { FrontendHolders } from "./elements/arbitration.ts";
+import { FrontendHolders, type FrontendId } from "./elements/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./rules/context.ts";
-import { compileService } from "./elements/compile_service.ts";
+import { type CompiledService, compileFrontends, type FrontendClaims } from "./elements/compile_service.ts";
 import { sourceHooks } from "./rules/check_part.ts";
 import { RESTRICTED_PORTS } from "./rules/frontend_sets.ts";
-import { localPodElements, nodePortElements, protectedElements } from "./elements/node_elements.ts";
+import { nodePortElements, protectedElements } from "./elements/node_elements.ts";
 import { ServiceIndex } from "./elements/service_index.ts";
+import { roughSize } from "./elements/service_size.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import type { ServiceObserver } from "./service_observer.ts";
+import { ServiceTurns, type ServiceTurnsParts } from "./service_turns.ts";
 
-export interface ServiceProxyParts {
+export interface ServiceProxyParts extends ServiceTurnsParts {
   readonly nodeName: string;
   /** The ruleset whose tables contain the parts of `services()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "isReconciled">;
-  readonly clock: Pick<Clock, "after">;
   readonly nodePortAddresses: NodePortAddresses;
   readonly refuseExternalIps: boolean;
   /** The sockets that no Service gets; without it every Service gets what it claims. */
@@ -40,7 +42,7 @@ export interface ServiceProxyParts {
 
 /**
  * Programs Services on this node. Each one's elements are claimed under its name, so the cost of a change depends only
- * on the size of the Services it affects.
+ * on the size of the Services it affects. A large one is claimed frontend by frontend ({@link ServiceTurns}).
  */
 export class ServiceProxy implements ObjectConsumer {
   readonly #parts: ServiceProxyParts;
@@ -56,12 +58,19 @@ export class ServiceProxy implements ObjectConsumer {
   readonly #budget: Budget;
   /** The number of elements of each Service. */
   readonly #sizes = new Map<string, number>();
+  /** The Services that are not served wholly for lack of room. */
+  readonly #short = new Set<string>();
+  /** The frontends that large Services have claimed one by one, with the number of their elements. */
+  readonly #frontends = new Map<string, Map<FrontendId, number>>();
+  readonly #turns: ServiceTurns;
 
   constructor(parts: ServiceProxyParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
     this.#budget = new Budget(parts.bounds ?? SERVICE_ELEMENTS);
     this.#index = new ServiceIndex(parts.nodeName);
+    const begin = (key: string): Slices<void> => this.#serve(key);
+    this.#turns = new ServiceTurns(parts, begin, () => this.#work());
     this.#protection = new ProtectionFollower(parts.protection);
     parts.protection?.askedChanged.subscribe(() => this.apply([]));
     parts.ruleset.committed.subscribe((commit) => this.#rulesInForce(commit));
@@ -69,29 +78,31 @@ export class ServiceProxy implements ObjectConsumer {
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    const { services: changed, appeared, hasNodeChanged } = this.#index.apply(changes);
-    const { nodeName, refuseExternalIps, protection } = this.#parts;
-    const context = {
-      nodeName,
-      refuseExternalIps,
-      ...(protection === undefined ? {} : { protection }),
-      ...this.#index.nodeFacts(),
-    };
+    const { services: changed, hasNodeChanged } = this.#index.apply(changes);
+    const { protection } = this.#parts;
+    const context = this.#context();
     const ofProtection = this.#protection.touched(context, this.#index);
     if (this.#protection.haveSocketsChanged()) {
       this.#parts.ruleset.claim("protected sockets", protectedElements(protection?.sockets() ?? []));
     }
     const services = ofProtection.length === 0 ? changed : new Set([...changed, ...ofProtection]);
     // Frontends are assigned before anything is compiled: one Service gets in the same batch what another gives up.
-    const touched = new Set(services);
+    const others = new Set<string>();
     for (const key of services) {
-      for (const other of this.#holders.replace(key, this.#index.service(key), context)) touched.add(other);
+      for (const other of this.#holders.replace(key, this.#index.service(key), context)) others.add(other);
     }
+    const touched = new Set([...services, ...others]);
     for (const key of this.#setTimeouts(touched)) touched.add(key);
-    for (const key of touched) this.#claimService(key, context, appeared.has(key));
+    for (const key of new Set([...this.#holders.leaving(), ...touched])) {
+      // One that gains or loses a frontend begins again.
+      if (touched.has(key)) this.#turns.add(key, others.has(key) ? {} : this.#index.service(key));
+    }
     if (hasNodeChanged) this.#claimNode();
-    // When an endpoint ends that already got no new clients, no rule changes, and no commit follows.
-    if (this.#parts.ruleset.isReconciled) this.#rulesInForce(undefined);
+    this.#work();
+  }
+
+  synced(): void {
+    this.#turns.begin();
   }
 
   problems(): readonly string[] {
@@ -100,11 +111,13 @@ export class ServiceProxy implements ObjectConsumer {
 
   async stop(): Promise<void> {
     this.#release?.();
+    this.#turns.stop();
     for (const follower of this.#followers) follower.stop();
   }
 
   #rulesInForce(commit: Commit | undefined): void {
     for (const follower of this.#followers) follower.rulesInForce(commit);
+    this.#turns.inForce();
     // In another turn of the event loop, so that callers that wait for this commit are notified first.
     if (this.#timeouts.hasLeaving) this.#release ??= this.#parts.clock.after(0, () => this.#releaseTimeouts());
   }
@@ -123,7 +136,7 @@ export class ServiceProxy implements ObjectConsumer {
   #releaseTimeouts(): void {
     this.#release = undefined;
     // The kernel may still have one of their numbers; the next commit tries again.
-    if (!this.#parts.ruleset.isReconciled) return;
+    if (!this.#parts.ruleset.isReconciled || this.#turns.size > 0) return;
     this.#timeouts.release();
     this.#claimTimeouts();
   }
@@ -137,37 +150,121 @@ export class ServiceProxy implements ObjectConsumer {
     }
   }
 
-  #claimService(key: string, context: CompileContext, isNew: boolean): void {
-    const { ruleset } = this.#parts;
+  #context(): CompileContext {
+    const { nodeName, refuseExternalIps, protection } = this.#parts;
+    return { nodeName, refuseExternalIps, ...(protection && { protection }), ...this.#index.nodeFacts() };
+  }
+
+  #work(): void {
+    this.#turns.work();
+    // When an endpoint ends that already got no new clients, no rule changes, and no commit follows.
+    if (this.#parts.ruleset.isReconciled) this.#rulesInForce(undefined);
+  }
+
+  /** Replaces the claims of a Service. Lost frontends go first, so that other Services may get them. */
+  *#serve(key: string): Slices<void> {
     const service = this.#index.service(key);
-    this.#problems.delete(key);
-    this.#setSize(key, 0);
-    const slices = service === undefined ? [] : this.#index.slicesOf(key);
-    const served = service === undefined ? undefined : { service, slices, context, holders: this.#holders };
-    for (const follower of this.#followers) follower.replace(key, served);
-    const { observers = [] } = this.#parts;
-    if (service === undefined) {
-      for (const observer of observers) observer.removed(key);
-      this.#protection.removed(key);
-      this.#setRestricted(key, false);
-      return ruleset.claim(ownerOf(key), []);
-    }
-    const timeoutOf = (seconds: number | undefined): AffinityTimeout => this.#timeouts.of(seconds);
-    const roomy = { ...context, room: this.#budget.roomOf(namespaceOf(key)) };
-    const compiled = compileService(service, slices, roomy, this.#holders, timeoutOf);
-    const { claims, problems, ignoredEndpoints } = compiled;
-    this.#setSize(key, claims.length);
-    for (const observer of observers) observer.compiled(service, compiled);
+    this.#holders.serve(key);
+    yield* this.#drop(key, (id) => this.#holders.holder(id) === key);
+    if (service === undefined) return yield* this.#remove(key);
+    const slices = this.#index.slicesOf(key);
+    const context = this.#context();
+    const before = this.#sizes.get(key);
+    const compiled = yield* this.#claimService(service, slices, context);
+    if (compiled.lacksRoom) this.#short.add(key);
+    else this.#short.delete(key);
+    this.#resize(key, before, compiled.claims.length);
+    for (const observer of this.#parts.observers ?? []) observer.compiled(service, compiled);
     this.#protection.compiled(service, compiled.refused);
+    this.#setProblems(key, compiled);
+    this.#left(key);
+    const served = { service, slices, context, holders: this.#holders };
+    for (const follower of this.#followers) yield* follower.replace?.(key, served) ?? [];
+  }
+
+  *#claimService(service: Service, slices: readonly EndpointSlice[], context: CompileContext): Slices<CompiledService> {
+    const { key } = service;
+    const isNew = !this.#sizes.has(key);
+    const rough = roughSize(service, slices);
+    const isLarge = this.#turns.isLarge(rough);
+    if (isLarge && !this.#frontends.has(key) && this.#holders.leaving().has(key)) this.#claim(ownerOf(key), []);
+    if (isLarge) this.#left(key);
+    // The room that it may need is reserved while it is compiled.
+    this.#setSize(key, 0);
+    const room = this.#budget.roomOf(namespaceOf(key));
+    this.#setSize(key, Math.min(room, rough));
+    const timeoutOf = (seconds: number | undefined): AffinityTimeout => this.#timeouts.of(seconds);
+    const compiling = compileFrontends(service, slices, { ...context, room }, this.#holders, timeoutOf);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
-    this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
+    if (isLarge && hasRanges) this.#setRestricted(key, true);
+    let step = compiling.next();
+    for (; step.done !== true; step = compiling.next()) {
+      if (isLarge) this.#claimFrontend(key, step.value);
+      yield;
+    }
+    const { claims: ownAddresses, served } = step.value;
+    const claims = ownAddresses.concat(served.flatMap((one) => one.claims));
     // The slice of a new Service often comes in the next message; both are then one batch (SYNC-09).
-    ruleset.claim(ownerOf(key), claims, isNew && slices.length === 0 ? "with its companion" : "usual");
-    const ignored =
-      ignoredEndpoints.length === 0
-        ? []
-        : [`Service ${key}: ${ignoredEndpoints.length} endpoints with addresses that no machine can have`];
-    if (problems.length + ignored.length > 0) this.#problems.set(key, [...problems, ...ignored]);
+    const haste = isNew && slices.length === 0 ? "with its companion" : "usual";
+    this.#claim(ownerOf(key), isLarge ? ownAddresses : claims, haste);
+    const ids = new Set(isLarge ? served.map(({ id }) => id) : []);
+    yield* this.#drop(key, (id) => ids.has(id));
+    this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
+    return { ...step.value, claims };
+  }
+
+  *#remove(key: string): Slices<void> {
+    this.#claim(ownerOf(key), []);
+    this.#short.delete(key);
+    this.#resize(key, this.#sizes.get(key), 0);
+    this.#problems.delete(key);
+    for (const observer of this.#parts.observers ?? []) observer.removed(key);
+    this.#protection.removed(key);
+    this.#setRestricted(key, false);
+    this.#left(key);
+    for (const follower of this.#followers) yield* follower.replace?.(key, undefined) ?? [];
+  }
+
+  #claimFrontend(key: string, { id, claims }: FrontendClaims): void {
+    const frontends = this.#frontends.get(key) ?? new Map<FrontendId, number>();
+    this.#frontends.set(key, frontends.set(id, claims.length));
+    this.#claim(ownerOf(key, id), claims);
+  }
+
+  /** Gives up frontends that a large Service has claimed one by one. */
+  *#drop(key: string, isKept: (id: FrontendId) => boolean): Slices<void> {
+    const frontends = this.#frontends.get(key);
+    for (const [id, elements] of frontends ?? []) {
+      if (isKept(id)) continue;
+      this.#turns.claimed(elements);
+      this.#claim(ownerOf(key, id), []);
+      frontends?.delete(id);
+      yield;
+    }
+    if (frontends?.size === 0) this.#frontends.delete(key);
+  }
+
+  #claim(owner: string, claims: readonly DesiredElement[], haste?: Haste): void {
+    this.#turns.claimed(claims.length);
+    this.#parts.ruleset.claim(owner, claims, haste);
+  }
+
+  #left(key: string): void {
+    for (const other of this.#holders.left(key)) this.#turns.add(other, {});
+  }
+
+  #setProblems(key: string, { problems, ignoredEndpoints: { length } }: CompiledService): void {
+    const ignored = `Service ${key}: ${length} endpoints with addresses that no machine can have`;
+    const all = length === 0 ? problems : [...problems, ignored];
+    if (all.length > 0) this.#problems.set(key, all);
+    else this.#problems.delete(key);
+  }
+
+  /** Sets the size of a compiled Service; where it shrinks, those that lack room are compiled again. */
+  #resize(key: string, before = 0, size: number): void {
+    this.#setSize(key, size);
+    if (size >= before) return;
+    for (const other of this.#short) if (other !== key) this.#turns.add(other, this.#index.service(other));
   }
 
   #setSize(key: string, size: number): void {
@@ -195,12 +292,7 @@ export class ServiceProxy implements ObjectConsumer {
   }
 }
 
-/** Returns the owner of a Service's claims. `join` makes a flat string for each, and concatenation does not. */
-function ownerOf(service: string): string {
-  return ["Service", service].join(" ");
-}
-
-/** Returns the elements that Services need for a pod of this node: those of its own addresses. */
-export function serviceElements({ addresses }: AttachmentRecord): readonly DesiredElement[] {
-  return localPodElements(addresses.map(({ address }) => address));
+/** Returns the owner of a Service's claims, or of a frontend's: by `join` a flat string, as there are many. */
+function ownerOf(...names: readonly string[]): string {
+  return ["Service", ...names].join(" ");
 }

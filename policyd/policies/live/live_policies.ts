@@ -1,13 +1,14 @@
 import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
 import { attachmentKey, isPodOf } from "../../attachments/registry.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
 import type { ProfilesByDirection } from "../compile/profile.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Slices } from "../../lib/sliced_work.ts";
 import { ActiveProfiles } from "./sets/active_profiles.ts";
 import { ChangeQueue } from "./change_queue.ts";
+import { objectOf } from "./changed_object.ts";
 import { type ExpectedPod, ExpectedPods } from "./pods/expected_pods.ts";
 import { type LocalPod, LocalPods, type PolicedAttachment } from "./pods/local_pods.ts";
 import { LocalVerdicts } from "./pods/local_verdicts.ts";
@@ -20,6 +21,9 @@ import type { RetainedStore } from "../retained/retained_files.ts";
 import type { RoomBounds } from "./sets/set_room.ts";
 import { RetainedPolicies } from "./index/retained_policies.ts";
 import { type Priority, WorkQueue } from "./work_queue.ts";
+
+/** The longest time in milliseconds for which pods are decided while others wait for what is decided already. */
+const LONGEST_DECIDING = 200;
 
 /** The dependencies of live policies. */
 export interface LiveParts {
@@ -74,8 +78,12 @@ export class LivePolicies {
   /** The pod whose policies are being computed; this work can be restarted at any time. */
   #deciding: { readonly local: OwnPod; readonly priority: Priority; readonly work: Slices<void> } | undefined;
   #isStarted = false;
+  readonly #clock: Pick<Clock, "now">;
+  /** When nothing was to settle and to switch, for the last time that this was asked. */
+  #finished = Number.NEGATIVE_INFINITY;
 
   constructor({ nodeName, rules, options, clock, retained, areNamespacesReported, roomBounds }: LiveParts) {
+    this.#clock = clock;
     this.#expected = new ExpectedPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups, (members) => this.#settleAll(members), roomBounds);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
@@ -137,14 +145,26 @@ export class LivePolicies {
     return this.#work("urgent") || this.#work("usual");
   }
 
-  /** Does one piece of work of a priority: decide comes before settle, and settle before switch. */
+  /**
+   * Does one piece of work of a priority: decide comes before settle, and settle before switch. The last two wait for
+   * {@link LONGEST_DECIDING} at most, as a tenant can have its pods decided all the time.
+   */
   #work(priority: Priority): boolean {
+    const now = this.#clock.now();
+    if (priority === "usual" && now - this.#finished > LONGEST_DECIDING) {
+      if (this.#finish(priority)) return true;
+      this.#finished = now;
+    }
     return (
       this.#goOnDeciding(priority) ||
-      isDone(this.#toDecide.take(priority), (local) => this.#beginDeciding(local, priority)) ||
-      isDone(this.#toSettle.take(priority), (key) => this.#sets.settle(key, this.members.member(key))) ||
-      isDone(this.#toSwitch.take(priority), (local) => this.#switch(local))
+      this.#toDecide.takeAnd(priority, (local) => this.#beginDeciding(local, priority)) ||
+      this.#finish(priority)
     );
+  }
+
+  #finish(priority: Priority): boolean {
+    if (this.#toSettle.takeAnd(priority, (key) => this.#sets.settle(key, this.members.member(key)))) return true;
+    return this.#toSwitch.takeAnd(priority, (local) => this.#switch(local));
   }
 
   /** Whether the rules of an attachment are claimed. @param key the attachment's */
@@ -377,22 +397,4 @@ export class LivePolicies {
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, priority));
     this.#toSwitch.add(local, priority);
   }
-}
-
-function isDone<T>(item: T | undefined, work: (item: T) => void): boolean {
-  if (item === undefined) return false;
-  work(item);
-  return true;
-}
-
-/** The object that was set; undefined for one that is gone. */
-function objectOf<K extends Kind>(
-  change: ObjectChange,
-  kind: K,
-): Extract<ClusterObject, { readonly kind: K }> | undefined {
-  return change.type === "set" && isOf(change.object, kind) ? change.object : undefined;
-}
-
-function isOf<K extends Kind>(object: ClusterObject, kind: K): object is Extract<ClusterObject, { readonly kind: K }> {
-  return object.kind === kind;
 }

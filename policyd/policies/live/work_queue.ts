@@ -31,6 +31,13 @@ export class WorkQueue<T> {
   take(priority: Priority): T | undefined {
     return priority === "urgent" ? this.#urgent.take() : this.#usual.take();
   }
+
+  /** Removes the first item of a priority and works on it. @returns whether there was one */
+  takeAnd(priority: Priority, work: (item: T) => void): boolean {
+    const item = this.take(priority);
+    if (item !== undefined) work(item);
+    return item !== undefined;
+  }
 }
 
 /** Its iterator continues from its last place: a new one would pass over all places that were taken before. */

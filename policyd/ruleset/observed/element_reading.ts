@@ -38,9 +38,9 @@ export function* readElements(
         return comparison.wrong();
       }
       for (const piece of kernel.elementsInPieces(table, set)) {
-        // The piece may be older than the batch that deleted elements, and contain them.
-        if (comparison.isDisturbed) break;
-        comparison.take(piece);
+        // The piece may be older than the batch that deleted elements, and contain them. The list goes on to its end in
+        // pieces: an abandoned one is read to its end at once, for which others would wait.
+        if (!comparison.isDisturbed) comparison.take(piece);
         yield piece.length / ELEMENTS_PER_UNIT;
         if (!isThere() || !comparison.isCurrent) break;
       }

@@ -48,6 +48,10 @@ export class FrontendHolders {
   readonly #claimants = new Map<FrontendId, OneOrMore<FrontendClaim>>();
   /** The frontends that several Services claim. */
   readonly #contested = new Set<FrontendId>();
+  /** The Services that may have elements. */
+  readonly #served = new Set<string>();
+  /** Frontends that a Service has lost whose elements it still has: nobody else gets them before. */
+  readonly #leaving = new Map<FrontendId, string>();
 
   /** Returns the key of the Service that has a frontend; undefined if none claims it. */
   holder(id: FrontendId): string | undefined {
@@ -69,13 +73,42 @@ export class FrontendHolders {
   /** Returns the key of the other Service that has a frontend which this one claims; undefined if this one has it. */
   rival(key: string, frontend: Frontend, protocol: Protocol, family: RuleFamily): string | undefined {
     // Nearly always no frontend is contested, and no id is needed.
-    if (this.#contested.size === 0) return undefined;
+    if (this.#contested.size + this.#leaving.size === 0) return undefined;
     const id = frontendId(frontend, protocol, family);
+    const former = this.#leaving.get(id) ?? key;
+    if (former !== key) return former;
     const holder = this.holder(id);
     if (holder !== key) return holder;
     const { behind } = listOf(this.#claimants.get(id)).find((claim) => claim.key === key) ?? {};
     const first = behind === undefined ? key : this.holder(behind);
     return first === key ? undefined : first;
+  }
+
+  /** Returns the Services that still have elements of frontends that they have lost. */
+  leaving(): ReadonlySet<string> {
+    return this.#leaving.size === 0 ? NOBODY : new Set(this.#leaving.values());
+  }
+
+  /** Notes that a Service gets elements of the frontends that it has. */
+  serve(key: string): void {
+    this.#served.add(key);
+  }
+
+  /**
+   * Notes that a Service has no elements of lost frontends any more.
+   *
+   * @returns the Services that get these frontends and have to be compiled again
+   */
+  left(key: string): ReadonlySet<string> {
+    const touched = new Set<string>();
+    for (const [id, former] of this.#leaving) {
+      if (former !== key) continue;
+      this.#leaving.delete(id);
+      const holder = this.holder(id);
+      if (holder !== undefined && holder !== key) touched.add(holder);
+    }
+    if (!this.#claims.has(key)) this.#served.delete(key);
+    return touched;
   }
 
   /**
@@ -98,6 +131,10 @@ export class FrontendHolders {
     return touched;
   }
 
+  #leave(id: FrontendId, key: string | undefined): void {
+    if (key !== undefined && this.#served.has(key) && !this.#leaving.has(id)) this.#leaving.set(id, key);
+  }
+
   /**
    * Replaces the claim of a Service to a frontend.
    *
@@ -118,6 +155,7 @@ export class FrontendHolders {
     else this.#contested.delete(id);
     const now = this.holder(id);
     if (old === now) return;
+    this.#leave(id, old);
     for (const holder of [old, now]) if (holder !== undefined && holder !== key) touched.add(holder);
     const isFirst = (holder: string | undefined, one: FrontendClaim): boolean =>
       holder === undefined || holder === one.key;

@@ -1,13 +1,14 @@
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
+import { atOnce } from "../../lib/sliced_work.ts";
 import { ProblemList } from "../../../objects/problem_list.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { MOST_TIMEOUTS, usedTimeout } from "../../../objects/timeout_choice.ts";
 import { type Frontend, KUBERNETES_SERVICE, refusalText } from "../../../objects/socket_refusal.ts";
 import { type AffinityTimeout, NO_AFFINITY, type TimeoutClasses } from "../affinity/timeout_numbers.ts";
 import { affinityElements } from "./affinity_elements.ts";
-import { type FrontendHolders, frontendId } from "./arbitration.ts";
+import { type FrontendHolders, type FrontendId, frontendId } from "./arbitration.ts";
 import { claim, keyOf, keyWith, kindOf } from "./frontend_element.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { endpointElements } from "./endpoint_elements.ts";
@@ -35,12 +36,15 @@ export interface CompiledService {
   readonly refused: readonly RefusedFrontend[];
   /** The claims by which each frontend is served, with its port. */
   readonly served: readonly FrontendClaims[];
+  /** Whether more of it is served as soon as its namespace has more room. */
+  readonly lacksRoom: boolean;
   /** The traffic policies that require an endpoint on this node while only other nodes have some. */
   readonly withoutLocal: ReadonlySet<TrafficPolicy>;
 }
 
 /** A frontend that this Service has. */
 export interface FrontendClaims {
+  readonly id: FrontendId;
   readonly port: ServicePort;
   readonly claims: readonly DesiredElement[];
 }
@@ -63,23 +67,31 @@ interface Destinations {
   readonly isAnyUsable: boolean;
 }
 
+/** Returns the whole of {@link compileFrontends}, with the claims of all frontends. */
+export function compileService(...parts: Parameters<typeof compileFrontends>): CompiledService {
+  const compiled = atOnce(compileFrontends(...parts));
+  return { ...compiled, claims: [...compiled.claims, ...compiled.served.flatMap(({ claims }) => claims)] };
+}
+
 /**
  * Computes the elements of one Service on one node: a pure function of the Service, its slices and the facts of the
  * node in the context, whose cost only depends on the size of this Service. The order of slices and of their contents
  * does not matter.
  *
+ * It yields each frontend, which may be in force before the others. The claims that it returns are those of no frontend.
+ *
  * @param slices those of the Service; others are ignored
  * @param holders decides who has the frontends that several Services claim
  * @param timeoutOf returns how long clients of a timeout stay
  */
-export function compileService(
+export function* compileFrontends(
   whole: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
   holders: Pick<FrontendHolders, "rival">,
   timeoutOf: TimeoutClasses["of"],
-): CompiledService {
-  const { service, ports, problems: ofSize } = servedWith(whole, slices, context);
+): Generator<FrontendClaims, CompiledService, void> {
+  const { service, ports, problems: ofSize, lacksRoom = false } = servedWith(whole, slices, context);
   const claims: DesiredElement[] = [];
   const ignored: Address[] = [];
   const timeout = timeoutOf(usedTimeout(service));
@@ -123,17 +135,20 @@ export function compileService(
           continue;
         }
         const destinations = destinationsOf(service, frontend, selection, endpoints.usable.length > 0);
-        const frontendsOwn = frontendClaims(service, identified, frontend, family, destinations);
-        claims.push(...frontendsOwn);
-        served.push({ port, claims: frontendsOwn });
         if (isWithoutLocal(destinations)) withoutLocal.add(frontend.type === "cluster" ? "internal" : "external");
-        claims.push(...sourceClaims(service, port, frontend, family, context));
         problems.push(...excess(service, port, destinations));
+        const frontendsOwn = frontendClaims(service, identified, frontend, family, destinations).concat(
+          sourceClaims(service, port, frontend, family, context),
+        );
+        const one = { id: frontendId(frontend, port.protocol, family), port, claims: frontendsOwn };
+        served.push(one);
+        yield one;
       }
     }
   }
   const ignoredEndpoints = eachOnce(ignored);
-  return { claims, ignoredEndpoints, problems: boundedProblems(service, problems), refused, served, withoutLocal };
+  const bounded = boundedProblems(service, problems);
+  return { claims, ignoredEndpoints, problems: bounded, refused, served, withoutLocal, lacksRoom };
 }
 
 /** Returns whether a cluster IP has a socket that nodes depend on: no port of such an address is this Service's. */

@@ -1,3 +1,4 @@
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
@@ -52,4 +53,9 @@ export function nodePortElements(
       rangeOf(LOOPBACK[family]),
     ]).map((range) => claim(`${ADDRESS_SETS.nodePorts}${family}`, [range])),
   );
+}
+
+/** Returns the elements that Services need for a pod of this node: those of its own addresses. */
+export function serviceElements({ addresses }: AttachmentRecord): readonly DesiredElement[] {
+  return localPodElements(addresses.map(({ address }) => address));
 }

@@ -15,8 +15,6 @@ export interface NodeFacts {
 export interface Touched {
   /** Keys of the Services whose elements have to be compiled again; also of those that are gone. */
   readonly services: ReadonlySet<string>;
-  /** Those of them that did not exist before. */
-  readonly appeared: ReadonlySet<string>;
   /** {@link ServiceIndex.nodeFacts} have changed. */
   readonly hasNodeChanged: boolean;
 }
@@ -61,12 +59,10 @@ export class ServiceIndex {
   /** Applies changes and returns what depends on them. */
   apply(changes: readonly ObjectChange[]): Touched {
     const services = new Set<string>();
-    const appeared = new Set<string>();
     const before = this.#facts;
     for (const change of changes) {
       const { kind, key } = change;
       const object = change.type === "set" ? change.object : undefined;
-      if (kind === "Service" && object !== undefined && !this.#services.has(key)) appeared.add(key);
       if (kind === "Service") services.add(this.#setService(key, object));
       if (kind === "EndpointSlice") for (const service of this.#setSlice(key, object)) services.add(service);
       if (kind === "Node") this.#setNode(key, object);
@@ -76,7 +72,7 @@ export class ServiceIndex {
     const areAddressesNew = before.primaryAddresses.join() !== after.primaryAddresses.join();
     if (isZoneNew) for (const key of this.#hintedServices()) services.add(key);
     if (areAddressesNew) for (const key of this.#restricted) services.add(key);
-    return { services, appeared, hasNodeChanged: isZoneNew || areAddressesNew };
+    return { services, hasNodeChanged: isZoneNew || areAddressesNew };
   }
 
   #hintedServices(): readonly string[] {

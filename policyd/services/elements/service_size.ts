@@ -20,11 +20,22 @@ export const MOST_FRONTENDS = 16_384;
  */
 export const MOST_DESTINATIONS = 262_144;
 
+/** Returns an upper bound of the pairs of a frontend and an endpoint; for nearly all Services nothing else is counted. */
+export function roughSize(service: Service, slices: readonly EndpointSlice[]): number {
+  const { ports, clusterIps, externalIps, loadBalancerIngress } = service;
+  // Usually no two ports have one name.
+  const alike = ports.length + 1 - new Set(ports.map(({ name }) => name)).size;
+  const endpoints = slices.reduce((sum, slice) => sum + slice.ports.length * slice.endpoints.length, ports.length);
+  return (clusterIps.length + externalIps.length + loadBalancerIngress.length + 1) * endpoints * alike;
+}
+
 export interface ServedPart {
   /** The Service as it was given, or if it is too large, only with its own addresses, or without ports. */
   readonly service: Service;
   /** Messages for administrators which say that it is not all of it. */
   readonly problems: readonly string[];
+  /** Whether more of it would be served if its namespace had more room. */
+  readonly lacksRoom?: boolean;
 }
 
 /**
@@ -38,7 +49,7 @@ export function servedPart(service: Service, context: CompileContext): ServedPar
   const what = `${count} pairs of a port and an address, source ranges counted`;
   const why =
     count > MOST_FRONTENDS ? `; expected at most ${MOST_FRONTENDS}` : ", for which its namespace has no room on a node";
-  return cut(service, ownCount(service) <= most, `${what}${why}`);
+  return { ...cut(service, ownCount(service) <= most, `${what}${why}`), lacksRoom: count <= MOST_FRONTENDS };
 }
 
 /**
@@ -54,20 +65,22 @@ export function servedWith(
   slices: readonly EndpointSlice[],
   context: CompileContext,
 ): ServedPart & { readonly ports: SlicePorts } {
-  const { service: reachable, problems } = servedPart(whole, context);
+  const { service: reachable, problems, lacksRoom } = servedPart(whole, context);
   const all = slicePorts(slices, whole);
-  const { service, problems: more } = withinDestinations(reachable, all, context);
-  const { ports, problems: ofRoom } = withinRoom(service, all, context);
-  return { service, ports, problems: [...problems, ...more, ...ofRoom] };
+  const { service, problems: more } = withinDestinations(reachable, all, context, roughSize(whole, slices));
+  const { ports, problems: ofRoom } = withinRoom(service, all, context, roughSize(service, slices));
+  const isShort = lacksRoom === true || ofRoom.length > 0;
+  return { service, ports, problems: [...problems, ...more, ...ofRoom], lacksRoom: isShort };
 }
 
 function withinRoom(
   service: Service,
   ports: SlicePorts,
   context: CompileContext,
+  rough: number,
 ): { readonly ports: SlicePorts; readonly problems: readonly string[] } {
   const { room = Number.POSITIVE_INFINITY } = context;
-  if (roughCount(service, ports) <= room) return { ports, problems: NONE };
+  if (rough <= room) return { ports, problems: NONE };
   const count = destinationCount(service, ports, context);
   if (count <= room) return { ports, problems: NONE };
   const fewer = [...ports].map(([name, lists]) => {
@@ -83,8 +96,8 @@ function withinRoom(
   return { ports: new Map(fewer), problems: [`Service ${service.key}: ${count} ${why}: only some endpoints are used`] };
 }
 
-function withinDestinations(service: Service, ports: SlicePorts, context: CompileContext): ServedPart {
-  if (roughCount(service, ports) <= MOST_DESTINATIONS) return { service, problems: NONE };
+function withinDestinations(service: Service, ports: SlicePorts, context: CompileContext, rough: number): ServedPart {
+  if (rough <= MOST_DESTINATIONS) return { service, problems: NONE };
   const count = destinationCount(service, ports, context);
   if (count <= MOST_DESTINATIONS) return { service, problems: NONE };
   const isOwnKept = destinationCount(ownPart(service), ports, context) <= MOST_DESTINATIONS;
@@ -100,13 +113,6 @@ function cut(service: Service, isOwnKept: boolean, why: string): ServedPart {
 function ownPart(service: Service): Service {
   const ports = service.ports.map((port) => ({ ...port, nodePort: undefined }));
   return { ...service, ports, externalIps: NONE, loadBalancerIngress: NONE };
-}
-
-/** Returns an upper bound of {@link destinationCount}; for nearly all Services nothing else has to be counted. */
-function roughCount({ ports, clusterIps, externalIps, loadBalancerIngress }: Service, listed: SlicePorts): number {
-  let endpoints = 0;
-  for (const list of listed.values()) for (const one of list) endpoints += one.endpoints.length;
-  return ports.length * (clusterIps.length + externalIps.length + loadBalancerIngress.length + 1) * endpoints;
 }
 
 function destinationCount(service: Service, ports: SlicePorts, context: CompileContext): number {

@@ -1,4 +1,5 @@
 import type { ServicePort } from "../../../objects/model.ts";
+import type { Slices } from "../../lib/sliced_work.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { portEndpoints } from "../elements/endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
@@ -20,10 +21,10 @@ export interface ServedFrontend {
  * Returns the frontends of a Service with this protocol, with all endpoints that serve. These include terminating ones
  * (TERM-04) and those that policies and hints send no new clients to, since a flow to one of them is valid.
  */
-export function servedFrontends(
+export function* servedFrontends(
   { service: whole, slices, context, holders }: ServedService,
   wanted: "TCP" | "UDP",
-): ReadonlyMap<FrontendId, ServedFrontend> {
+): Slices<ReadonlyMap<FrontendId, ServedFrontend>> {
   const found = new Map<FrontendId, ServedFrontend>();
   const isWanted = ({ protocol }: ServicePort): boolean => protocol === wanted;
   if (!whole.ports.some(isWanted)) return found;
@@ -36,6 +37,7 @@ export function servedFrontends(
         if (found.has(id) || holders.rival(service.key, frontend, wanted, family) !== undefined) continue;
         found.set(id, { family, frontend, targets });
       }
+      yield;
     }
   }
   return found;

@@ -16,8 +16,8 @@ export interface UnansweredConnectionsParts {
   readonly flows: Flows;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Returns the endpoints (`socketText`) of the Service that has a TCP frontend at present; undefined without one. */
-  readonly targetsOf: (id: FrontendId) => ReadonlySet<string> | undefined;
+  /** Begins a walk; returns the endpoints (`socketText`) of the Service that has a TCP frontend; undefined without one. */
+  readonly targetsOf: () => (id: FrontendId) => ReadonlySet<string> | undefined;
   /** Whether an address of the node serves NodePorts. */
   readonly servesNodePorts: (address: Address) => boolean;
 }
@@ -150,7 +150,7 @@ export class UnansweredConnections {
   #isMeant({ lost, begun, isAboutAll }: Subject): (flow: FlowTuples) => boolean {
     const { flows, servesNodePorts } = this.#parts;
     const own = flows.nodeAddresses();
-    const targetsOf = remembered(this.#parts.targetsOf);
+    const targetsOf = remembered(this.#parts.targetsOf());
     return (flow) => {
       const { address, port, target } = socketsOf(flow);
       if (address === undefined || port === undefined) return false;
@@ -187,9 +187,9 @@ function socketsOf({ original, reply }: FlowTuples): {
   return { address, port, target: socketText({ address: reply.source, port: reply.sourcePort }) };
 }
 
-/** Caches the answer for each frontend: most of many connections go to a few frontends. */
-function remembered<T>(ask: (id: FrontendId) => T): (id: FrontendId) => T {
-  const answers = new Map<FrontendId, { readonly answer: T }>();
+/** Caches the answers: most of many connections go to a few frontends of few Services. */
+export function remembered<K, T>(ask: (id: K) => T): (id: K) => T {
+  const answers = new Map<K, { readonly answer: T }>();
   return (id) => {
     const known = answers.get(id) ?? { answer: ask(id) };
     answers.set(id, known);

@@ -5,7 +5,7 @@ import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";
-import { serviceElements } from "../../../policyd/services/service_proxy.ts";
+import { serviceElements } from "../../../policyd/services/elements/node_elements.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { install, OURS } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS } from "../iperf.ts";

@@ -4,12 +4,15 @@ import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { FakeClock } from "../fake_clock.ts";
 import { type FaultRates, FaultyNftables } from "../ruleset/faulty_nftables.ts";
 import { clusterEvents } from "./random_events.ts";
+import type { TurnBounds } from "../../../policyd/services/service_turns.ts";
 import { ClusterState, EventNode } from "./random_node.ts";
 
 const FAULTS: FaultRates = { commit: 0.3, read: 0.01 };
 const NO_FAULTS: FaultRates = { commit: 0, read: 0 };
 /** A daemon lives for this number of events at most, so that every run has restarts. */
 const EVENTS_OF_A_DAEMON = 200;
+/** More turns than all Services together need. */
+const MOST_TURNS = 1000;
 /** Milliseconds from one event to the next. */
 const WAITS = [0, 0, 0, 0, 0, 60, 60, 60, 60, 600];
 
@@ -21,6 +24,8 @@ export interface IncrementalRun {
   readonly random: () => number;
   readonly kernel: Nftables;
   readonly tables: readonly Table[];
+  /** The bounds of the turns of Services. */
+  readonly turn?: TurnBounds;
   /** Returns an empty kernel. */
   readonly fresh: () => Nftables;
 }
@@ -47,12 +52,13 @@ export function runIncrementally({
   random,
   kernel,
   tables,
+  turn,
   fresh,
 }: IncrementalRun): IncrementalOutcome {
   const faulty = new FaultyNftables(kernel, random, FAULTS);
   const clock = new FakeClock();
   const state = new ClusterState();
-  let node = new EventNode(faulty, clock, tables);
+  let node = new EventNode(faulty, clock, tables, [], turn);
   let [comparisons, restarts] = [0, 0];
   const lifetime = (): number => Math.ceil(random() * EVENTS_OF_A_DAEMON);
   let left = lifetime();
@@ -66,14 +72,14 @@ export function runIncrementally({
     if (--left < 1) {
       left = lifetime();
       node.stop();
-      node = new EventNode(faulty, clock, tables, state.events());
+      node = new EventNode(faulty, clock, tables, state.events(), turn);
       restarts++;
     }
     if (number % compareEvery > 0 && number < events) continue;
     faulty.setRates(NO_FAULTS);
     node.settle(1);
     // The rules of a timeout that is not used any more are removed one turn later.
-    clock.pass(0);
+    for (let turns = turn === undefined ? 1 : MOST_TURNS; turns > 0; turns--) clock.pass(0);
     node.settle(1);
     const empty = fresh();
     const shuffled = state

@@ -12,7 +12,9 @@ import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
-import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
+import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
+import { serviceElements } from "../../../policyd/services/elements/node_elements.ts";
+import type { TurnBounds } from "../../../policyd/services/service_turns.ts";
 import { contentOf } from "../ruleset/content.ts";
 import { NODE_CONFIGURATION } from "../guard/guarded_node.ts";
 import type { ClusterEvent } from "./random_events.ts";
@@ -73,7 +75,13 @@ export class EventNode {
   readonly #components: InTurn;
 
   /** @param known events that it receives before it writes anything, like a daemon that reads the cluster first */
-  constructor(kernel: Nftables, clock: Clock, tables: readonly Table[], known: readonly ClusterEvent[] = []) {
+  constructor(
+    kernel: Nftables,
+    clock: Clock,
+    tables: readonly Table[],
+    known: readonly ClusterEvent[] = [],
+    turn?: TurnBounds,
+  ) {
     this.#kernel = kernel;
     const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.#ruleset = new Ruleset(options);
@@ -83,11 +91,13 @@ export class EventNode {
       clock,
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,
+      ...(turn && { turn }),
     });
     const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
     const ofNodes = { nodeName: "n1", podCidrs: [], isTunnel: false, nodePortAddresses: [], judge };
     this.#components = inTurn(judge, new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes }), proxy);
     for (const event of known) this.apply(event);
+    proxy.synced();
     this.#ruleset.start();
   }
 

@@ -21,7 +21,8 @@ import { keptChains, keptElement } from "../../../policyd/protection/nat_exempti
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
 import type { ClusterObject } from "../../../objects/model.ts";
 import type { NodePortAddresses, ServiceRules } from "../../../policyd/services/rules/context.ts";
-import { serviceElements, ServiceProxy } from "../../../policyd/services/service_proxy.ts";
+import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
+import { serviceElements } from "../../../policyd/services/elements/node_elements.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";

@@ -4,29 +4,42 @@ import { FakeClock } from "../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../objects/model.ts";
 import { randomFrom } from "../../../support/random.ts";
 import { runIncrementally } from "../../../support/services/incremental.ts";
+import type { TurnBounds } from "../../../../policyd/services/service_turns.ts";
 import { EventNode, TABLES, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 import { countedSeed, roundsFor } from "../../../support/long_form.ts";
 
 const EVENTS = roundsFor("random events", 600, 10_000);
 
+/** Turns so short that most Services take several. */
+const SHORT: TurnBounds = { milliseconds: Number.POSITIVE_INFINITY, elements: 3, large: 4 };
+
 describe("policyd/services: incremental changes", () => {
-  it(`DP-11: after ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {
-    this.timeout(300_000);
-    const seed = countedSeed();
-    console.log(`      seed ${seed}`);
-    const outcome = runIncrementally({
-      events: EVENTS,
-      compareEvery: 100,
-      random: randomFrom(seed),
-      kernel: new FakeNftables(),
-      tables: TABLES_WITHOUT_RULES,
-      fresh: () => new FakeNftables(),
+  for (const [what, turn] of [
+    ["DP-11: after", {}],
+    ["SHARE-10: frontend by frontend, in turns, after", { turn: SHORT }],
+  ] as const) {
+    it(`${what} ${EVENTS} random events a failing kernel has the same state as after a fresh build`, function () {
+      this.timeout(300_000);
+      const seed = countedSeed();
+      console.log(`      seed ${seed}`);
+      const outcome = runIncrementally({
+        ...turn,
+        events: EVENTS,
+        compareEvery: 100,
+        random: randomFrom(seed),
+        kernel: new FakeNftables(),
+        tables: TABLES_WITHOUT_RULES,
+        fresh: () => new FakeNftables(),
+      });
+      console.log(`      ${JSON.stringify(outcome)}`);
+      assert.equal(outcome.comparisons, EVENTS / 100);
+      assert.ok(
+        outcome.faults > EVENTS / 60 && outcome.restarts > 0 && outcome.elements > 100,
+        JSON.stringify(outcome),
+      );
     });
-    console.log(`      ${JSON.stringify(outcome)}`);
-    assert.equal(outcome.comparisons, EVENTS / 100);
-    assert.ok(outcome.faults > EVENTS / 60 && outcome.restarts > 0 && outcome.elements > 100, JSON.stringify(outcome));
-  });
+  }
 
   it("DP-03 MODE-03: the number of written elements per change does not grow with the number of Services", () => {
     const counts = [10, 100, 1000].map(writesPerChange);

@@ -11,6 +11,7 @@ const NOTHING: CompiledService = {
   problems: [],
   refused: [],
   served: [],
+  lacksRoom: false,
   withoutLocal: new Set(),
 };
 

@@ -79,7 +79,7 @@ function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => vo
   node.apply({ type: "attached", attachment: attachment(1) });
   node.settle();
   holder.node = node;
-  return { node, kernel };
+  return { node, kernel, clock };
 }
 
 /** The number of elements in the largest set of the profiles. */
@@ -88,6 +88,26 @@ function largest(node: LiveNode): number {
 }
 
 describe("policyd/policies/live in slices", () => {
+  it("SHARE-10: a peer's label is in force while very many pods have to be decided", () => {
+    let first: number | undefined;
+    const { node, clock } = nodeWith(5, 4, (of) => {
+      if (largest(of) > 0) first ??= clock.now();
+    });
+    node.change(set(FROM_LABELLED));
+    const numbers = Array.from({ length: PROFILES }, (_, index) => 20 + index);
+    for (const number of numbers) {
+      node.change(set(pod(number, { own: `${number}` })));
+      node.apply({ type: "attached", attachment: attachment(number) });
+    }
+    node.settle();
+    assert.equal(largest(node), 0);
+    const start = clock.now();
+    node.change(...numbers.map((number) => set(denying(number))), set(pod(12, { role: "client" })));
+    node.settle();
+    const [waited, all] = [(first ?? Number.NaN) - start, clock.now() - start];
+    assert.ok(waited < all / 2, `after ${waited} of ${all} ms`);
+  });
+
   it("POL-09: a pod has no verdict by a set before all members are in the set, and comes into force afterwards", function () {
     this.timeout(60_000);
     const states: (readonly [members: number, verdicts: number])[] = [];

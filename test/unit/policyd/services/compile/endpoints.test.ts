@@ -1,3 +1,4 @@
+import { atOnce } from "../../../../../policyd/lib/sliced_work.ts";
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { EndpointPort, EndpointSlice, Service } from "../../../../../objects/model.ts";
@@ -78,10 +79,8 @@ describe("services/compile: a Service's port and those of its slices", () => {
     const consumers: readonly ((of: Service, own: readonly EndpointSlice[]) => unknown)[] = [
       (of, own) => assert.equal(compileAlone(of, own, context).served.length, 50),
       (of, own) => {
-        const [{ targets } = assert.fail()] = servedFrontends(
-          { service: of, slices: own, context, holders },
-          "UDP",
-        ).values();
+        const frontends = atOnce(servedFrontends({ service: of, slices: own, context, holders }, "UDP"));
+        const [{ targets } = assert.fail()] = frontends.values();
         assert.equal(targets.length, 2);
       },
       (of, own) => assert.equal(healthCheckOf(of, own, context)?.localEndpoints.get(4), 2),

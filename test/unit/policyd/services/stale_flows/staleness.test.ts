@@ -1,3 +1,4 @@
+import { atOnce } from "../../../../../policyd/lib/sliced_work.ts";
 import assert from "node:assert/strict";
 import type { ConntrackEntry } from "../../../../../kernel/conntrack/entry.ts";
 import { type Address, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
@@ -55,7 +56,7 @@ function setUp() {
     for (const object of objects) {
       if (object.kind !== "Service") continue;
       const served = { service: object, slices: services.slicesOf(object.key), context, holders };
-      index.replace(object.key, servedFrontends(served, "UDP"));
+      index.replace(object.key, atOnce(servedFrontends(served, "UDP")));
     }
   };
   /** Takes the suspicions and puts them back, so that only {@link acquit} removes them. */

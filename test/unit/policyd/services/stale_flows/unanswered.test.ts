@@ -66,7 +66,7 @@ function setUp(entries: readonly ConntrackEntry[]) {
     },
     clock,
     logger: recordingLogger(),
-    targetsOf: (id) => ([VIP_ID, PORT_ID].includes(id) ? new Set([`${OTHER} 8080`]) : undefined),
+    targetsOf: () => (id) => ([VIP_ID, PORT_ID].includes(id) ? new Set([`${OTHER} 8080`]) : undefined),
     servesNodePorts: (address) => address === parseAddress(NODE),
   });
   const pass = async (seconds: number): Promise<void> => {
