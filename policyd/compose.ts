@@ -5,6 +5,7 @@ import process from "node:process";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { startNotificationThread } from "../kernel/notifications/thread.ts";
 import type { Address } from "../kernel/ip/address.ts";
+import type { ReceivedMessage } from "../kernel/netlink/message.ts";
 import { type Nftables, NftablesSocket } from "../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
 import { attachmentPresence } from "./attachments/attachment_exists.ts";
@@ -16,12 +17,14 @@ import { LinkRemoval } from "./attachments/link_removal.ts";
 import { LinkSockets } from "./attachments/link_sockets.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { openCoexistence } from "./coexistence/open.ts";
+import { Examination } from "./checks/examination.ts";
+import { readLinkKinds, readMachine } from "./checks/read_machine.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { Daemon } from "./daemon.ts";
 import { openEvents } from "./events/open.ts";
 import { openHealth } from "./health/open.ts";
 import { openInstallation } from "./installation/open.ts";
-import { realClock } from "./lib/clock.ts";
+import { type Cancel, realClock } from "./lib/clock.ts";
 import { persistentClock } from "./lib/persistent_clock.ts";
 import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
 import type { Logger } from "./log/logger.ts";
@@ -164,7 +167,22 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const { beside, takeOver } = openCoexistence(configuration, { ...machine, wasEnforced }, tables);
   const uplinks = (): readonly string[] => routes.uplinks();
   const isForbidden = (name: string): boolean => name === bridge && takeOver?.isForbidden === true;
-  const nodeState = openNodeState(configuration, { ...machine, uplinks, isForbidden, links: ended });
+  const take = (message: ReceivedMessage): void => {
+    ended.take(message);
+    takeOver?.take(message);
+  };
+  const linkFollowers = { take, lookAgain: () => ended.lookAgain() };
+  const nodeState = openNodeState(configuration, { ...machine, uplinks, isForbidden, links: linkFollowers });
+  const kinds = ["bridge", "veth", ...(configuration.encapsulation === "never" ? [] : (["vxlan"] as const))] as const;
+  const linkKinds = readLinkKinds(syscalls, kinds);
+  const servesServices = configuration.services;
+  const examination = new Examination({
+    clock,
+    report: nodeState.report,
+    facts: () => readMachine(syscalls, { bridge, uplinks: uplinks(), servesServices, linkKinds }),
+    // With 250 pods the list of links takes some ten milliseconds.
+    period: 2 * syncPeriod,
+  });
   openConntrackSettings(configuration, machine, ruleset);
   const health = openHealth(configuration, machine);
   const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
@@ -234,6 +252,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     tunnelPorts,
     routes,
     nodeState.reconciler,
+    examination,
     beside,
     node,
     // Starts the ruleset, after the others have made their claims.
@@ -258,6 +277,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     components,
     events: clusterEvents,
     flows: policies.flowLedger,
+    nodeAddress: () => routes.nodeAddress,
     policyReport: policyReporter({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
   });
 
@@ -276,7 +296,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
   const conditions = [takeOver?.condition, installation?.condition].filter((one) => one !== undefined);
-  health.serve([objects, nodeState.reconciler.condition, ...conditions]);
+  health.serve([objects, nodeState.reconciler.condition, ...conditions], () => daemon.status().problems);
   const metricsServer = serveMetrics(configuration, metrics, daemon, {
     ...machine,
     attachmentFailures: () => failures.seconds(),
@@ -288,12 +308,19 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     policyReading,
     events: clusterEvents,
   });
+  let stopAging: Cancel = () => {};
+  const age = (): void => {
+    if (daemon.isSynced && judge.isWaiting) daemon.changed([]);
+    stopAging = clock.after(syncPeriod, age);
+  };
+  age();
   const stopTrimming = keepMemoryTrimmed(syscalls, clock);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
     logger,
     stop: async () => {
       stopTrimming();
+      stopAging();
       keeper.stop();
       health.stopping();
       servers.stop();

@@ -19,10 +19,11 @@ import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Condition, PodGate } from "../component.ts";
+import { remarkText } from "../problems/problem.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
 import { type Doubt, doubtOf, isNotified, type KnownBridge } from "./relevance.ts";
-import { NODE_STATE, type NodeStateReport } from "./report.ts";
+import type { NodeStateReport } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
 
 /** Milliseconds between reads of settings without kernel notifications; each takes some ten microseconds. */
@@ -150,7 +151,7 @@ export class NodeStateReconciler implements PodGate {
   }
 
   problems(): readonly string[] {
-    return this.#parts.report.problems.map(({ text }) => `${NODE_STATE}: ${text}`);
+    return this.#parts.report.lines();
   }
 
   /** Whether the node's pods have their network. */
@@ -356,7 +357,11 @@ export class NodeStateReconciler implements PodGate {
         return value === undefined ? [] : [[key, value] as const];
       }),
     );
-    report.tell("surroundings", surroundingProblems({ settings, uplinks: links, families }));
+    const found = surroundingProblems({ settings, uplinks: links, families });
+    report.tell(
+      "surroundings",
+      found.map(({ code, remark }) => ({ code, text: remarkText(remark), isCut: remark.severity === "error" })),
+    );
   }
 }
 

@@ -27,7 +27,7 @@ export interface NodeStateMachine {
   /** Whether a bridge must not be changed now. */
   readonly isForbidden: (bridge: string) => boolean;
   /** Receives the messages about links. */
-  readonly links: EndedSandboxes;
+  readonly links: Pick<EndedSandboxes, "take" | "lookAgain">;
 }
 
 /**

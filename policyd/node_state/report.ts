@@ -1,11 +1,17 @@
 import type { Part, Step } from "../../cni/node_state/observed.ts";
 import { stepText } from "../../cni/node_state/difference.ts";
 import type { Problem } from "../../cni/node_state/problems.ts";
+import { type ProblemCode, problemLine } from "../problems/problem.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 
-/** The prefix of status lines about the node's state, which the doctor checks itself. */
+/** The prefix of lines of the status about the node's state that cut no pod off. */
 export const NODE_STATE = "node";
+
+/** A problem of the node; without a code it is one of the bridge and the pods' ports. */
+export interface NodeProblem extends Problem {
+  readonly code?: ProblemCode;
+}
 
 /** The subjects that repairs are counted by: those in the kernel, and the reservations of pods' addresses. */
 type Counted = Part | "reservation";
@@ -22,7 +28,7 @@ export interface NodeStateReportParts {
 export class NodeStateReport {
   readonly #parts: NodeStateReportParts;
   readonly #repairs = new Map<Counted, number>();
-  readonly #problems = new Map<string, readonly Problem[]>();
+  readonly #problems = new Map<string, readonly NodeProblem[]>();
   #reported: ReadonlySet<string> = new Set();
 
   constructor(parts: NodeStateReportParts) {
@@ -34,8 +40,16 @@ export class NodeStateReport {
     return this.#repairs;
   }
 
-  get problems(): readonly Problem[] {
+  get problems(): readonly NodeProblem[] {
     return [...this.#problems.values()].flat();
+  }
+
+  /** Returns the lines of the status. */
+  lines(): readonly string[] {
+    return this.problems.map(({ code, text, isCut }) => {
+      const known = code ?? (isCut ? "node-state" : undefined);
+      return known === undefined ? `${NODE_STATE}: ${text}` : problemLine(known, text);
+    });
   }
 
   /** Counts repairs of the node's files; the caller logs them. */
@@ -54,7 +68,7 @@ export class NodeStateReport {
   }
 
   /** Replaces the reported problems of a subject. */
-  tell(subject: string, problems: readonly Problem[]): void {
+  tell(subject: string, problems: readonly NodeProblem[]): void {
     const { logger, events, nodeName } = this.#parts;
     if (problems.length === 0) this.#problems.delete(subject);
     else this.#problems.set(subject, problems);

@@ -45,7 +45,10 @@ describe("a node in surroundings that are not simple", function () {
     it(`D1: pods reach pods where Nodes name the address of a ${what} first, and the tunnel and routes keep the nodes' own`, async () => {
       const before = on.describe();
       on.put("nodes.json", on.nodeList({ node1: naming(0, ...first(1)), node3: naming(2, ...first(3)) }));
-      await daemons[0]?.statusWhen(({ problemCount }) => problemCount >= 2, "the address is reported");
+      const status = await daemons[0]?.statusWhen(({ problemCount }) => problemCount >= 2, "the address is reported");
+      const chosen = `192.0.2.1 by ${UPLINK}, the first InternalIP of Node node1 that other nodes can use: `;
+      const why = `Node node1: InternalIP ${first(1)[0]} is `;
+      assert.ok(status?.nodeAddress?.startsWith(`${chosen}${why}`), status?.nodeAddress);
       await on.untilPodsReachPods();
       await until(
         () => on.describe() === before,
@@ -131,9 +134,6 @@ describe("a node in surroundings that are not simple", function () {
       ["fd00:244:2::/64", "via", "2001:db8:2::254"],
       /packets of pods of Node node1 to pods here leave by uplink/,
     ],
-  ] as const) {
-    it(`WAY-05: a rule ${what} that leads pods' packets away is reported while it is there`, async () => {
-      const [, { wired }] = on.nodes;
     [
       "of packets with our mark",
       ["fwmark", "0x10000000/0x10000000"],
@@ -152,6 +152,9 @@ describe("a node in surroundings that are not simple", function () {
       ["unreachable", "default"],
       /packets of pods to pods of Node node1 are not sent/,
     ],
+  ] as const) {
+    it(`WAY-05: a rule ${what} that leads pods' packets away is reported while it is there`, async () => {
+      const [, { wired }] = on.nodes;
       const family = [...rule, ...route].join().includes("::") ? "-6" : "-4";
       wired.node.exec("ip", [family, "route", "add", ...route, "table", "500"]);
       wired.node.exec("ip", [family, "rule", "add", ...rule, "lookup", "500", "pref", "50"]);
@@ -162,9 +165,6 @@ describe("a node in surroundings that are not simple", function () {
     });
   }
 
-  it("D14: pods reach pods without a gap while a controller reports Nodes without addresses or in another order", async () => {
-    const before = on.describe();
-    const [v4, v6] = FAMILIES.map((family) => ({
   it("WAY-05: a route that comes to a table of a rule, as tailscale's table 52, is reported at once", async () => {
     const { node } = on.nodes[1].wired;
     const daemon = daemons[1] ?? assert.fail();
@@ -181,6 +181,9 @@ describe("a node in surroundings that are not simple", function () {
     await untilWell();
   });
 
+  it("D14: pods reach pods without a gap while a controller reports Nodes without addresses or in another order", async () => {
+    const before = on.describe();
+    const [v4, v6] = FAMILIES.map((family) => ({
       type: "InternalIP",
       address: formatAddress(on.nodes[2].addresses[family]),
     }));

@@ -93,8 +93,9 @@ export class HarmedNode {
     });
   }
 
-  async restart(): Promise<void> {
+  async restart(...args: readonly string[]): Promise<void> {
     this.#daemon = await this.policyd.start([
+      ...args,
       "--encapsulation=always",
       `--config=${this.#lab.scratch}/host/policyd.json`,
     ]);
