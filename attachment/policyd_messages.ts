@@ -62,6 +62,8 @@ export interface PolicydStatus {
   /** The version of Drawbridge. */
   readonly version: string;
   readonly nodeName: string;
+  /** Its address between nodes, and why it is that one; absent where it is not known. */
+  readonly nodeAddress?: string;
   readonly uptimeSeconds: number;
   /** Whether every object has been read once; nothing is programmed before. */
   readonly isSynced: boolean;
@@ -184,6 +186,7 @@ function readStatus(object: JsonObject): PolicydStatus {
   return {
     version: object.string("version"),
     nodeName: object.string("nodeName"),
+    ...(object.get("nodeAddress") === undefined ? {} : { nodeAddress: object.string("nodeAddress") }),
     uptimeSeconds: object.integer("uptimeSeconds", 0, Number.MAX_SAFE_INTEGER),
     isSynced: object.boolean("isSynced"),
     objects: Object.fromEntries(counts.keys().map((kind) => [kind, counts.integer(kind, 0, Number.MAX_SAFE_INTEGER)])),

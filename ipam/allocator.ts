@@ -74,12 +74,6 @@ export function assignRequested(
   return plan;
 }
 
-/** Returns whether a pod may be given an address: it is in one of the set's ranges, and nothing excludes it. */
-export function isOffered(set: RangeSet, address: Address): boolean {
-  const range = rangeFor(set, address);
-  return range !== undefined && whyForbidden(range, address) === undefined;
-}
-
 function whyForbidden(range: AllocationRange, address: Address): string | undefined {
   const text = formatAddress(address);
   if (address === range.gateway) return `requested ip ${text} is subnet's gateway`;

@@ -16,12 +16,14 @@ import { LinkRemoval } from "./attachments/link_removal.ts";
 import { LinkSockets } from "./attachments/link_sockets.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { openCoexistence } from "./coexistence/open.ts";
+import { Examination } from "./checks/examination.ts";
+import { readLinkKinds, readMachine } from "./checks/read_machine.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { Daemon } from "./daemon.ts";
 import { openEvents } from "./events/open.ts";
 import { openHealth } from "./health/open.ts";
 import { openInstallation } from "./installation/open.ts";
-import { realClock } from "./lib/clock.ts";
+import { type Cancel, realClock } from "./lib/clock.ts";
 import { persistentClock } from "./lib/persistent_clock.ts";
 import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
 import type { Logger } from "./log/logger.ts";
@@ -164,8 +166,18 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const { beside, takeOver } = openCoexistence(configuration, { ...machine, wasEnforced }, tables);
   const uplinks = (): readonly string[] => routes.uplinks();
   const isForbidden = (name: string): boolean => name === bridge && takeOver?.isForbidden === true;
-  const around = { uplinks, isForbidden, links: [ended, tunnelPorts] };
+  const around = { uplinks, isForbidden, links: [ended, tunnelPorts, ...(takeOver === undefined ? [] : [takeOver])] };
   const nodeState = openNodeState(configuration, { ...machine, ...around });
+  const kinds = ["bridge", "veth", ...(configuration.encapsulation === "never" ? [] : (["vxlan"] as const))] as const;
+  const linkKinds = readLinkKinds(syscalls, kinds);
+  const servesServices = configuration.services;
+  const examination = new Examination({
+    clock,
+    report: nodeState.report,
+    facts: () => readMachine(syscalls, { bridge, uplinks: uplinks(), servesServices, linkKinds }),
+    // With 250 pods the list of links takes some ten milliseconds.
+    period: 2 * syncPeriod,
+  });
   openConntrackSettings(configuration, machine, ruleset);
   const health = openHealth(configuration, machine);
   const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
@@ -235,6 +247,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     tunnelPorts,
     routes,
     nodeState.reconciler,
+    examination,
     beside,
     node,
     // Starts the ruleset, after the others have made their claims.
@@ -259,6 +272,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     components,
     events: clusterEvents,
     flows: policies.flowLedger,
+    nodeAddress: () => routes.nodeAddress,
     policyReport: policyReporter({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
   });
 
@@ -277,7 +291,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
   const conditions = [takeOver?.condition, installation?.condition].filter((one) => one !== undefined);
-  health.serve([objects, nodeState.reconciler.condition, ...conditions]);
+  health.serve([objects, nodeState.reconciler.condition, ...conditions], () => daemon.status().problems);
   const metricsServer = serveMetrics(configuration, metrics, daemon, {
     ...machine,
     attachmentFailures: () => failures.seconds(),
@@ -289,12 +303,19 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     policyReading,
     events: clusterEvents,
   });
+  let stopAging: Cancel = () => {};
+  const age = (): void => {
+    if (daemon.isSynced && judge.isWaiting) daemon.changed([]);
+    stopAging = clock.after(syncPeriod, age);
+  };
+  age();
   const stopTrimming = keepMemoryTrimmed(syscalls, clock);
   logger.info("policyd started", { version: VERSION, nodeName, socketPath, attachments: attachments.size });
   return {
     logger,
     stop: async () => {
       stopTrimming();
+      stopAging();
       keeper.stop();
       health.stopping();
       servers.stop();

@@ -34,6 +34,8 @@ export interface DaemonParts {
   readonly clock: Clock;
   /** Undefined where flows are not recorded. */
   readonly flows?: Pick<FlowLedger, "write"> | undefined;
+  /** Returns this node's address between nodes, and why it is that one; undefined where it is not known. */
+  readonly nodeAddress?: () => string | undefined;
   /** Reports which policies are in force. */
   readonly policyReport?: ((after: string | undefined) => Promise<ReportPage>) | undefined;
 }
@@ -165,10 +167,12 @@ export class Daemon implements ObjectSink, RequestHandlers {
 
   status(): PolicydStatus {
     const { version, nodeName, source, attachments, components, clock } = this.#parts;
+    const nodeAddress = this.#parts.nodeAddress?.();
     const problems = [...source.problems(), ...components.flatMap((component) => component.problems?.() ?? [])];
     return {
       version,
       nodeName,
+      ...(nodeAddress === undefined ? {} : { nodeAddress: printable(nodeAddress).slice(0, LONGEST_PROBLEM) }),
       uptimeSeconds: Math.floor((clock.now() - this.#startedAt) / 1000),
       isSynced: this.#isSynced,
       objects: this.#counts(),

@@ -1,5 +1,6 @@
 import type { KernelNotifications } from "../kernel/notifications/notifications.ts";
 import type { AttachmentFollower } from "./attachments/follower.ts";
+import { problemLine } from "./problems/problem.ts";
 import type { TakeOver } from "./coexistence/take_over.ts";
 import type { Lifecycle } from "./component.ts";
 import type { Cancel } from "./lib/clock.ts";
@@ -64,7 +65,10 @@ export class Startup implements Lifecycle {
   problems(): readonly string[] {
     const { ruleset, takeOver } = this.#parts;
     const { lastError } = ruleset.status();
-    return [...(lastError === undefined ? [] : [`ruleset: ${lastError}`]), ...(takeOver?.problems() ?? [])];
+    return [
+      ...(lastError === undefined ? [] : [problemLine("tables", `they are not in force: ${lastError}`)]),
+      ...(takeOver?.problems() ?? []),
+    ];
   }
 
   async stop(): Promise<void> {

@@ -1,8 +1,6 @@
 import type { Bridge } from "../wiring/wiring.ts";
-import { isOffered } from "../../ipam/allocator.ts";
-import { formatRangeSet, type RangeSet } from "../../ipam/range.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
@@ -30,8 +28,8 @@ export interface BridgeSpec {
   readonly mac: MacAddress;
   /** Bytes; 0 keeps the current value. */
   readonly mtu: number;
-  /** The ranges that pods get addresses from: none of those addresses may be the bridge's. */
-  readonly ranges: readonly RangeSet[];
+  /** The addresses that another IPAM plugin has given: none of them may be the bridge's. */
+  readonly given: readonly Address[];
 }
 
 /**
@@ -42,7 +40,7 @@ export interface BridgeSpec {
  * bridge. Every ADD that finds it down makes it ready, so a kill in between leaves nothing half done.
  *
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT when something else has the name, which stays as it is (B2), and for a
- *   bridge with an address that a pod may be given (POD-17)
+ *   bridge with an address that the pod was given (POD-17)
  * @throws NetlinkError when the kernel refuses
  */
 export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
@@ -54,7 +52,7 @@ export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: Bridge
       `bridge: ${JSON.stringify(spec.name)} already exists but is not a bridge (kind ${link.kind ?? "unknown"}); choose another name or remove it`,
     );
   }
-  if (found !== undefined) refuseOfferedAddress(socket, found, spec.ranges);
+  if (found !== undefined) refuseOwnAddress(socket, found, spec.given);
   if (!link.up) protectBridge(sysctl, spec.name);
   const changes = changesOf(link, spec);
   if (Object.keys(changes).length > 0) socket.request(changeLink({ index: link.index }, changes));
@@ -78,25 +76,18 @@ function changesOf(link: Link, spec: BridgeSpec): LinkChange {
 }
 
 /**
- * Makes sure that no pod gets an address the bridge has, such as the gateway of an earlier range: nothing from
- * elsewhere would reach such a pod. The reference plugin refuses the same (ensureAddr of plugins/main/bridge). The
- * bridge may have gateways and other addresses that the ranges offer to no pod.
- *
- * This costs one list of the link's addresses, about 15 µs: no other request about the bridge returns them.
+ * Makes sure that a pod does not get an address the bridge has: nothing from elsewhere would reach it. The reference
+ * plugin refuses the same (ensureAddr of plugins/main/bridge).
  */
-function refuseOfferedAddress(socket: NetlinkSocket, { index, name }: Link, ranges: readonly RangeSet[]): void {
-  for (const message of socket.dump(dumpAddresses({ index }))) {
+function refuseOwnAddress(socket: NetlinkSocket, { index, name }: Link, given: readonly Address[]): void {
+  for (const message of given.length === 0 ? [] : socket.dump(dumpAddresses({ index }))) {
     const own = parseInterfaceAddress(message);
     // Kernels before 4.20 list the addresses of all links.
-    if (own?.index !== index) continue;
-    const { address } = own;
-    const offering = ranges.find((set) => isOffered(set, address.address));
-    if (offering === undefined) continue;
-    const text = formatCidr(address);
-    const gateways = offering.map(({ gateway }) => formatAddress(gateway)).join(", ");
+    if (own?.index !== index || !given.includes(own.address.address)) continue;
+    const text = formatCidr(own.address);
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",
-      `bridge: ${JSON.stringify(name)} has the address ${text}, which a pod may be given from ${formatRangeSet(offering)}; expected none of the range but its gateway (${gateways}): remove it (ip address del ${text} dev ${name}), or name it as the range's gateway or in its exclude`,
+      `bridge: ${JSON.stringify(name)} has the address ${text}, which the IPAM plugin has given to a pod: remove it (ip address del ${text} dev ${name}), or keep the plugin from giving it`,
     );
   }
 }

@@ -2,6 +2,7 @@ import { isName } from "../../ipam/owner.ts";
 import { type Address, bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { PluginMachine } from "../host.ts";
@@ -10,8 +11,8 @@ import type { PluginMachine } from "../host.ts";
 const LARGEST_RESERVATION = 1024;
 
 /**
- * Returns a function that says whether a pod of another plugin on this node has an address, so that our pods must not
- * get it (FOREIGN-04).
+ * Returns a function that says whether a pod of another plugin on this node has an address, or the bridge, as the
+ * gateway of an earlier range that pods still use, so that our pods must not get it (FOREIGN-04, POD-17).
  *
  * After a change of plugins, the pods of the previous one stay until they are recreated, and their addresses come from
  * the node's pod CIDR, as ours do. Two sources name them: the reservations of host-local's other networks, and a route
@@ -27,7 +28,11 @@ export function foreignAddresses(
   const beside = node.files.readDirectory(ipam.dataDir).filter((other) => other !== name && isName(other));
   const ours = beside.length === 0 ? [] : node.deleting().recordedNetworks(runDir, node.files);
   const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
+  const link = findLink(socket, { name: bridge });
+  const own = link === undefined ? [] : socket.dump(dumpAddresses(link)).map(parseInterfaceAddress);
   return (address) => {
+    // Kernels before 4.20 list the addresses of all links.
+    if (own.some((one) => one?.index === link?.index && one?.address.address === address)) return true;
     const text = formatAddress(address);
     const isReserved = (store: string): boolean =>
       node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";

@@ -28,7 +28,7 @@ export function ensureNodeBridge(
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
     mtu: configuration.mtu,
-    ranges: given === undefined ? configuration.ipam.ranges : node.rare().offeredOf(given),
+    given: (given ?? []).map(({ address }) => address.address),
   });
   ensureForwarding(socket, sysctl, bridge.name);
   filterChecksums(node.syscalls, bridge.index, (calls) => node.rare().kernelChecksumProgram(calls));

@@ -1,7 +1,7 @@
 import type { RangeSet } from "../../ipam/range.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import { networkAddress } from "../../kernel/ip/cidr.ts";
 import { type BridgeConfiguration, checkExpressible, onNetwork } from "../configuration/configuration.ts";
 import type { DetachInput, NetworkInput } from "../configuration/network_input.ts";
 import type { Attachment } from "../environment.ts";
@@ -146,11 +146,4 @@ export function collectOfGiver(
 ): void {
   const type = usableType(ipam?.type, self);
   if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "GC");
-}
-
-/** Returns each address of the pod as the only one of a range, so that the bridge may not have it. */
-export function offeredOf(allocations: readonly Allocation[]): readonly RangeSet[] {
-  return allocations.map(({ address: { address }, gateway }) => [
-    { subnet: { ...hostCidr(address), prefixLength: 0 }, rangeStart: address, rangeEnd: address, gateway, exclude: [] },
-  ]);
 }

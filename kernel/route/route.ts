@@ -71,6 +71,7 @@ const layout = {
     metrics: [8, nested(metrics)],
     multipath: [9, bytes],
     table: [15, u32],
+    mark: [16, u32],
     via: [18, bytes],
   },
 } as const satisfies BodyLayout;
@@ -157,17 +158,19 @@ export interface LookedUp {
   readonly source?: Address | undefined;
   /** The index of the link by which it arrives. */
   readonly inputInterface?: number | undefined;
+  /** Its mark (fwmark); 0 without. */
+  readonly mark?: number | undefined;
 }
 
 /** Returns the request for the route that a packet to this address would take. */
-export function lookUpRoute(destination: Address, { source, inputInterface }: LookedUp = {}): Request {
+export function lookUpRoute(destination: Address, { source, inputInterface, mark }: LookedUp = {}): Request {
   const family = familyOf(destination);
   const sourceLength = source === undefined ? 0 : bitsOf(family);
   return request(
     () => `look up route to ${formatAddress(destination)}`,
     { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
     { family: addressFamilyNumber(family), destinationLength: bitsOf(family), sourceLength },
-    { destination, packetSource: source, inputInterface },
+    { destination, packetSource: source, inputInterface, mark },
   );
 }
 

@@ -48,6 +48,8 @@ export interface VxlanParameters {
   readonly learning: boolean;
   /** Whether it has its own remote, an underlying device, policies or external metadata, none of which we use. */
   readonly hasMore: boolean;
+  /** Whether it has policies or external metadata, with which it shares its port with no device of ours. */
+  readonly hasOwnSocket: boolean;
 }
 
 /** A VXLAN device to create. */
@@ -91,11 +93,13 @@ export function parseVxlan(message: ReceivedMessage): VxlanParameters | undefine
   if (kind !== "vxlan" || data === undefined) return undefined;
   const values = decodeAttributes(vxlanAttributes, data);
   const hasRemote = values.group !== undefined || values.group6 !== undefined;
+  const hasOwnSocket = values.collectMetadata === 1 || values.groupPolicy !== undefined;
   return {
     vni: values.vni ?? 0,
     port: values.port ?? 0,
     local: values.local ?? values.local6,
     learning: values.learning === 1,
-    hasMore: hasRemote || (values.link ?? 0) !== 0 || values.collectMetadata === 1 || values.groupPolicy !== undefined,
+    hasMore: hasRemote || (values.link ?? 0) !== 0 || hasOwnSocket,
+    hasOwnSocket,
   };
 }

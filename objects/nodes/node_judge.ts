@@ -53,7 +53,12 @@ export class NodeJudge {
     this.#setClaims(options.nodeName);
   }
 
-  /** Applies changes. The daemon's components that read the verdict get them after the judge. */
+  /** Whether the verdict may change without a change of objects, since a Node has not been Ready for long enough. */
+  get isWaiting(): boolean {
+    return this.#notReady.size > 0;
+  }
+
+  /** Applies changes; none when only time has passed. The daemon's components that read the verdict get them after the judge. */
   apply(changes: readonly ObjectChange[]): void {
     const names: string[] = [];
     for (const change of changes) {
@@ -62,7 +67,7 @@ export class NodeJudge {
       if (kind === "ServiceCIDR") this.#setRanges(key, object?.kind === "ServiceCIDR" ? object : undefined);
       if (kind === "Node" && this.#setNode(key, object?.kind === "Node" ? object : undefined)) names.push(key);
     }
-    if (changes.some(({ kind }) => kind === "Node")) names.push(...this.#ended(names));
+    names.push(...this.#ended(names));
     if (names.length === 0) return;
     this.#isCurrent = false;
     const concerned = new Set([...this.#concerned, ...names]);

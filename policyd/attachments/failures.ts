@@ -8,6 +8,7 @@ import {
 } from "../../cni/status/failure_record.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { problemLine } from "../problems/problem.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Lifecycle } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
@@ -23,7 +24,8 @@ const SUFFIX = ".json";
 const KINDS = ["attach", "full"] as const;
 
 const WAY_OUT: Readonly<Record<FailureCause, string>> = {
-  addresses: "its range has no free address: move pods to other nodes, or give this node a larger range",
+  addresses:
+    "its range has no free address: move pods to other nodes, give this node a larger range, or run drawbridge node audit --repair, which frees what ended pods have left",
   ports: "its bridge has no free port: move pods to other nodes, or give the kubelet a smaller maxPods",
   daemon: "policyd did not answer in time, as during an update of it: where this lasts, look into its log",
   other: "correct what the reason names",
@@ -109,7 +111,9 @@ export class AttachmentFailures implements Lifecycle {
   }
 
   problems(): readonly string[] {
-    return [...this.#current.values()].map((failure) => textOf(failure));
+    return [...this.#current.values()].map((failure) =>
+      problemLine(failure.cause === "addresses" ? "addresses" : "attachments", textOf(failure)),
+    );
   }
 
   async stop(): Promise<void> {

@@ -9,6 +9,11 @@ export type PortLink = Pick<Link, "index" | "name" | "master">;
 /** The plugin's names for pods' host ends (attachment/names_and_macs.ts). */
 const HOST_END = /^dbv[0-9a-f]{12}$/;
 
+/** Whether a link has a name that the plugin gives to host ends of pods. */
+export function isPodsLink(name: string): boolean {
+  return HOST_END.test(name);
+}
+
 /**
  * Returns the sorted names of a bridge's ports that do not belong to our pods: they have no name of ours and are in no
  * record. Empty without the bridge.
@@ -22,7 +27,7 @@ export function foreignPorts(
   if (index === undefined) return [];
   const recorded = new Set([...attachments].map(({ hostInterface }) => hostInterface));
   return links
-    .filter(({ name, master }) => master === index && !HOST_END.test(name) && !recorded.has(name))
+    .filter(({ name, master }) => master === index && !isPodsLink(name) && !recorded.has(name))
     .map(({ name }) => name)
     .toSorted();
 }

@@ -1,16 +1,21 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { linkIdentity } from "../../kernel/route/link.ts";
+import { Notification } from "../../kernel/route/notification.ts";
 import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
 import type { Condition } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
-import { portWords } from "./foreign_ports.ts";
+import { problemLine } from "../problems/problem.ts";
+import { isPodsLink, portWords } from "./foreign_ports.ts";
 
 /** Milliseconds between two checks while the bridge is refused. */
 const REFUSED_PERIOD = 1000;
-/** The same while it is ours, when foreign ports are only reported. */
-const REPORT_PERIOD = 60_000;
+/** The same while it is ours, when foreign ports are only reported, and after a notification about a link of others. */
+const REPORT_PERIOD = 600_000;
+const SETTLE_MILLISECONDS = 100;
 
 /** The state of the bridge. */
 export interface BridgeSight {
@@ -82,7 +87,17 @@ export class TakeOver {
 
   /** Returns the current problem, for the status. */
   problems(): readonly string[] {
-    return this.#problems.present;
+    return this.#problems.present.map((text) => problemLine("former-plugin", text));
+  }
+
+  /** Looks again soon after a change of a link that is not a pod's. @throws DrawbridgeError ERR_NETLINK_MALFORMED */
+  take(messages: readonly ReceivedMessage[]): void {
+    if (messages.some(isOfOtherLink)) this.lookAgain();
+  }
+
+  /** Looks again soon, also after notifications were lost. */
+  lookAgain(): void {
+    if (this.#isGranted) this.#loop.within(SETTLE_MILLISECONDS);
   }
 
   stop(): void {
@@ -111,31 +126,30 @@ export class TakeOver {
       return this.#parts.look();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      if (!this.#isGranted) this.#problems.set([`${SUBJECT}its ports cannot be read: ${error.message}`]);
+      if (!this.#isGranted)
+        this.#problems.set([`the ports of ${JSON.stringify(this.#parts.bridge)} cannot be read: ${error.message}`]);
       return undefined;
     }
   }
+}
+
+function isOfOtherLink(message: ReceivedMessage): boolean {
+  const isChange = message.type === Notification.NEWLINK || message.type === Notification.DELLINK;
+  return isChange && !isPodsLink(linkIdentity(message).name);
 }
 
 function mayBeTaken({ foreignPorts, isOurs }: BridgeSight): boolean {
   return foreignPorts.length === 0 || isOurs;
 }
 
-const SUBJECT = "bridge: ";
-
-/** Returns whether a status line is about foreign ports on the bridge, which the doctor checks itself. */
-export function isOfTakeOver(problem: string): boolean {
-  return problem.startsWith(SUBJECT);
-}
-
 function refusalOf(bridge: string, ports: readonly string[]): string {
   return (
-    `${SUBJECT}${JSON.stringify(bridge)} has ${portWords(ports)}, which our rules would cut off: no rule is written and no pod is ` +
+    `${JSON.stringify(bridge)} has ${portWords(ports)}, which our rules would cut off: no rule is written and no pod is ` +
     "attached until they are gone; name another bridge, such as the default drawbridge0, in policyd's bridge, or delete the pods " +
     `that another plugin has attached there; a port of no pod is taken off the bridge by ip link set ${ports[0] ?? "PORT"} nomaster`
   );
 }
 
 function reportOf(bridge: string, ports: readonly string[]): string {
-  return `${SUBJECT}${JSON.stringify(bridge)} has ${portWords(ports)}, through which policies let nothing pass: take them off the bridge`;
+  return `${JSON.stringify(bridge)} has ${portWords(ports)}, through which policies let nothing pass: take them off the bridge`;
 }

@@ -32,14 +32,15 @@ export function healthzAnswer({ isHealthy, isEligible, lastUpdated }: NodeHealth
 
 /**
  * Returns the answer of `/livez` or `/readyz`: "ok", or 503 with a line for each condition, as Kubernetes components
- * do.
+ * do. The problems of the status follow; they change nothing else (DOCTOR-18).
  *
- * @param isTrusted whether to include reasons, which contain paths of the node and errors of the kernel
+ * @param isTrusted whether to include reasons and problems, which contain paths of the node and errors of the kernel
  */
 export function conditionsAnswer(
   path: "livez" | "readyz",
   conditions: readonly Condition[],
   isTrusted: boolean,
+  problems: readonly string[] = [],
 ): HealthAnswer {
   const found = conditions.map(({ name, missing }) => ({ name, reason: missing() }));
   const isWell = found.every(({ reason }) => reason === undefined);
@@ -47,7 +48,10 @@ export function conditionsAnswer(
     if (reason === undefined) return `[+]${name} ok`;
     return `[-]${name}: ${isTrusted ? reason : REASON_WITHHELD}`;
   });
-  return text(isWell ? 200 : 503, isWell ? "ok" : `${lines.join("\n")}\n${path} check failed\n`);
+  const body = isWell ? "ok" : `${lines.join("\n")}\n${path} check failed\n`;
+  const notes =
+    isTrusted && problems.length > 0 ? `${isWell ? "\n" : ""}${problems.map((one) => `[!]${one}\n`).join("")}` : "";
+  return text(isWell ? 200 : 503, `${body}${notes}`);
 }
 
 /** Returns the answer for an unknown path. */

@@ -23,8 +23,8 @@ export interface HealthMachine {
 export interface Health {
   /** Follows the node's own Node object. */
   readonly component: Component;
-  /** Starts to serve. The daemon is ready when all these conditions hold and the rules are in force. */
-  serve(conditions: readonly Condition[]): void;
+  /** Starts to serve. The daemon is ready when all these conditions hold and the rules are in force. @param problems of the status */
+  serve(conditions: readonly Condition[], problems: () => readonly string[]): void;
   /** Whether the daemon is ready as `/readyz` defines it, even if that is not served; false before {@link serve}. */
   isReady(): boolean;
   /** Adds the thread that waits for the kernel's notifications to the liveness check. */
@@ -58,14 +58,14 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
     healthzAnswer({ isHealthy: isHealthy(), isEligible: eligibility.isEligible, lastUpdated }, clock.time());
   return {
     component: eligibility,
-    serve: (conditions) => {
+    serve: (conditions, problems) => {
       const all = [...own, ...conditions];
       ready = all;
       const listen = healthListen(configuration);
       if (listen === undefined) return;
       const paths: Paths = {
         "/livez": (isLoopback) => conditionsAnswer("livez", liveness.conditions(), isLoopback),
-        "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback),
+        "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback, problems()),
         ...(services ? { "/healthz": node } : {}),
       };
       servers = new HealthServers({

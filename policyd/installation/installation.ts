@@ -2,6 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
+import { problemLine } from "../problems/problem.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { Condition, ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
@@ -149,7 +150,7 @@ export class Installation implements ObjectConsumer {
     } catch (error) {
       this.#isInstalled = false;
       if (!(error instanceof DrawbridgeError)) throw error;
-      problems.push(`plugin not installed: ${error.message}`);
+      problems.push(problemLine("cni-plugin", `plugin not installed: ${error.message}`));
     }
     this.#problems.set(problems);
     return this.#nextPass();
@@ -169,7 +170,7 @@ export class Installation implements ObjectConsumer {
     if (isInPlace) await this.#installer.removeDetachList();
     const first = await this.#primary.problem();
     if (first === "perhaps unfinished") this.#wait ??= PAUSE;
-    else if (first !== undefined) problems.push(first);
+    else if (first !== undefined) problems.push(problemLine("cni-configuration", first));
     return isInPlace;
   }
 
@@ -212,7 +213,8 @@ export class Installation implements ObjectConsumer {
     if (!this.#isSynced || !this.#areRulesInForce) return undefined;
     const { nodeName, podCidrs, network, mtu } = this.#parts;
     const found = podRanges(nodeName, this.#nodes, podCidrs);
-    problems.push(...found.problems);
+    const isMissing = (this.#ranges ?? found.ranges) === undefined;
+    problems.push(...found.problems.map((one) => (isMissing ? problemLine("cni-configuration", one) : one)));
     // Pods exist by then, and other nodes may still know only the way to the old ranges.
     if (this.#ranges !== undefined && found.ranges !== undefined && textOf(found.ranges) !== textOf(this.#ranges)) {
       problems.push(
@@ -225,8 +227,11 @@ export class Installation implements ObjectConsumer {
     const bytes = mtu();
     if (bytes === undefined) {
       problems.push(
-        `MTU of pods is not known: it is that of the interface with the first InternalIP of Node ${nodeName}; ` +
-          "expected such an address, on an interface that is up",
+        problemLine(
+          "cni-configuration",
+          `MTU of pods is not known: it is that of the interface with the first InternalIP of Node ${nodeName}; ` +
+            "expected such an address, on an interface that is up",
+        ),
       );
       return undefined;
     }

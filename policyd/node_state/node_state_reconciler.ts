@@ -19,10 +19,11 @@ import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.
 import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { Condition, PodGate } from "../component.ts";
+import { remarkText } from "../problems/problem.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { BRIDGE, Doubts } from "./doubts.ts";
 import { type Doubt, doubtOf, isNotified, type KnownBridge } from "./relevance.ts";
-import { NODE_STATE, type NodeStateReport } from "./report.ts";
+import type { NodeStateReport } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
 
 /** Milliseconds between reads of settings without kernel notifications; each takes some ten microseconds. */
@@ -159,7 +160,7 @@ export class NodeStateReconciler implements PodGate {
   }
 
   problems(): readonly string[] {
-    return this.#parts.report.problems.map(({ text }) => `${NODE_STATE}: ${text}`);
+    return this.#parts.report.lines();
   }
 
   /** Whether the node's pods have their network. */
@@ -353,7 +354,11 @@ export class NodeStateReconciler implements PodGate {
         return value === undefined ? [] : [[key, value] as const];
       }),
     );
-    report.tell("surroundings", surroundingProblems({ settings, uplinks: links, families }));
+    const found = surroundingProblems({ settings, uplinks: links, families });
+    report.tell(
+      "surroundings",
+      found.map(({ code, remark }) => ({ code, text: remarkText(remark), isCut: remark.severity === "error" })),
+    );
   }
 }
 

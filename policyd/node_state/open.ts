@@ -25,6 +25,7 @@ export interface NodeStateMachine {
   readonly uplinks: () => readonly string[];
   /** Whether a bridge must not be changed now. */
   readonly isForbidden: (bridge: string) => boolean;
+  /** These receive the messages about links. */
   readonly links: readonly LinkFollower[];
 }
 

@@ -2,9 +2,15 @@ import type { Part, Step } from "../../cni/node_state/observed.ts";
 import { stepText } from "../../cni/node_state/difference.ts";
 import type { Problem } from "../../cni/node_state/problems.ts";
 import { NodeProblems, type NodeReporter } from "../events/node_problems.ts";
+import { type ProblemCode, problemLine } from "../problems/problem.ts";
 
-/** The prefix of status lines about the node's state, which the doctor checks itself. */
+/** The prefix of lines of the status about the node's state that cut no pod off. */
 export const NODE_STATE = "node";
+
+/** A problem of the node; without a code it is one of the bridge and the pods' ports. */
+export interface NodeProblem extends Problem {
+  readonly code?: ProblemCode;
+}
 
 /** The subjects that repairs are counted by: those in the kernel, and the reservations of pods' addresses. */
 type Counted = Part | "reservation";
@@ -15,7 +21,7 @@ const MOST_STEPS_IN_A_LINE = 5;
 export class NodeStateReport {
   readonly #reporter: NodeReporter;
   readonly #repairs = new Map<Counted, number>();
-  readonly #problems = new Map<string, readonly Problem[]>();
+  readonly #problems = new Map<string, readonly NodeProblem[]>();
   readonly #reported: NodeProblems;
 
   constructor(reporter: NodeReporter) {
@@ -29,8 +35,16 @@ export class NodeStateReport {
     return this.#repairs;
   }
 
-  get problems(): readonly Problem[] {
+  get problems(): readonly NodeProblem[] {
     return [...this.#problems.values()].flat();
+  }
+
+  /** Returns the lines of the status. */
+  lines(): readonly string[] {
+    return this.problems.map(({ code, text, isCut }) => {
+      const known = code ?? (isCut ? "node-state" : undefined);
+      return known === undefined ? `${NODE_STATE}: ${text}` : problemLine(known, text);
+    });
   }
 
   /** Counts repairs of the node's files; the caller logs them. */
@@ -50,7 +64,7 @@ export class NodeStateReport {
   }
 
   /** Replaces the reported problems of a subject. */
-  tell(subject: string, problems: readonly Problem[]): void {
+  tell(subject: string, problems: readonly NodeProblem[]): void {
     if (problems.length === 0) this.#problems.delete(subject);
     else this.#problems.set(subject, problems);
     this.#reported.set(this.problems.map(({ text }) => text));

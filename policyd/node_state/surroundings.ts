@@ -1,5 +1,7 @@
-import type { Problem } from "../../cni/node_state/problems.ts";
 import type { Family } from "../../kernel/ip/address.ts";
+import type { Remark } from "../problems/check.ts";
+import { type ProblemCode, severityOf } from "../problems/problem.ts";
+import { TUNNEL } from "../routes/tunnel.ts";
 
 /** Settings that belong to the administrator, and the links and families that they affect. */
 export interface Surroundings {
@@ -9,6 +11,15 @@ export interface Surroundings {
   readonly uplinks: readonly string[];
   /** The families of the pods; none without pods. */
   readonly families: readonly Family[];
+}
+
+/** The checks of these settings. */
+export type SettingCode = Extract<ProblemCode, "forwarding" | "ipv6" | "redirects" | "reverse-path">;
+
+/** A setting and its effect on pods. */
+export interface SettingProblem {
+  readonly code: SettingCode;
+  readonly remark: Remark;
 }
 
 const IPV4_FORWARDING = "net/ipv4/ip_forward";
@@ -24,53 +35,60 @@ export function surroundingKeys(uplinks: readonly string[]): readonly string[] {
     IPV4_REDIRECTS,
     IPV6_FORWARDING,
     IPV6_OFF,
-    sourceCheckOf("all"),
+    ...["all", TUNNEL.name].map(sourceCheckOf),
     ...uplinks.flatMap((name) => [`net/ipv4/conf/${name}/forwarding`, sourceCheckOf(name)]),
   ];
 }
 
 /**
- * Returns the administrator's settings that keep pods' packets from getting through, each with the way out. They are
- * only reported, never changed: whether a node forwards is a decision about all of its links.
+ * Returns the administrator's settings that keep pods' packets from getting through, for the status and for the doctor.
+ * They are only reported, never changed: whether a node forwards is a decision about all of its links.
  */
-export function surroundingProblems({ settings, uplinks, families }: Surroundings): readonly Problem[] {
-  const problems: Problem[] = [];
-  const report = (key: string, isCut: boolean, what: string, value: string): void => {
-    const dotted = key.replaceAll("/", ".");
-    const text = `${dotted} is ${settings.get(key)}: ${what}; run sysctl -w ${dotted}=${value}, and set it in /etc/sysctl.d`;
-    problems.push({ text, isCut });
+export function surroundingProblems({ settings, uplinks, families }: Surroundings): readonly SettingProblem[] {
+  const problems: SettingProblem[] = [];
+  const report = (code: SettingCode, key: string, bad: string, good: string, why: string): void => {
+    if (settings.get(key) !== bad) return;
+    const way = `sysctl -w ${dotted(key)}=${good}, and in /etc/sysctl.d whatever sets it to ${bad}`;
+    problems.push({ code, remark: { severity: severityOf(code), what: `${dotted(key)} = ${bad}`, why, way } });
   };
   if (families.includes(4)) {
-    const isOff = settings.get(IPV4_FORWARDING) === "0";
-    if (isOff) report(IPV4_FORWARDING, true, "the node does not forward IPv4 of pods", "1");
-    for (const name of isOff ? [] : uplinks) {
-      const key = `net/ipv4/conf/${name}/forwarding`;
-      if (settings.get(key) === "0") report(key, true, `nothing from ${name} gets to pods by IPv4`, "1");
+    report("forwarding", IPV4_FORWARDING, "0", "1", "the node does not forward IPv4 of pods");
+    for (const name of settings.get(IPV4_FORWARDING) === "0" ? [] : uplinks) {
+      report("forwarding", `net/ipv4/conf/${name}/forwarding`, "0", "1", `nothing from ${name} gets to pods by IPv4`);
     }
-    for (const name of strictUplinks(settings, uplinks)) {
-      report(
-        sourceCheckOf(name),
-        false,
-        `packets that arrive by ${name} and are answered by another uplink are dropped`,
-        "2",
-      );
-    }
-    if (settings.get(IPV4_REDIRECTS) === "1") {
-      report(IPV4_REDIRECTS, false, "the node sends redirects to pods, which lead packets off the routed path", "0");
-    }
+    problems.push(...strictLinks(settings, uplinks));
+    report("redirects", IPV4_REDIRECTS, "1", "0", "redirects lead packets of pods off the routed path");
   }
   if (families.includes(6)) {
-    if (settings.get(IPV6_FORWARDING) === "0") report(IPV6_FORWARDING, true, "the node forwards no IPv6 of pods", "1");
-    if (settings.get(IPV6_OFF) === "1") report(IPV6_OFF, true, "links of the node are made without IPv6", "0");
+    report("forwarding", IPV6_FORWARDING, "0", "1", "the node forwards no IPv6 of pods");
+    report("ipv6", IPV6_OFF, "1", "0", "links of the node are made without IPv6");
   }
   return problems;
 }
 
-/** Returns the uplinks, if there are several, with a strict check: the larger value is in effect (IN_DEV_MAXCONF). */
-function strictUplinks(settings: Surroundings["settings"], uplinks: readonly string[]): readonly string[] {
-  if (uplinks.length < 2) return [];
-  const all = Number(settings.get(sourceCheckOf("all")) ?? 0);
-  return uplinks.filter((name) => Math.max(all, Number(settings.get(sourceCheckOf(name)) ?? 0)) === STRICT);
+/** Reports a strict check of the tunnel, and of uplinks if there are several: the larger value holds (IN_DEV_MAXCONF). */
+function strictLinks(settings: Surroundings["settings"], uplinks: readonly string[]): readonly SettingProblem[] {
+  const all = settings.get(sourceCheckOf("all")) ?? "0";
+  return [TUNNEL.name, ...(uplinks.length < 2 ? [] : uplinks)].flatMap((name): readonly SettingProblem[] => {
+    const own = settings.get(sourceCheckOf(name));
+    if (own === undefined || Math.max(Number(all), Number(own)) !== STRICT) return [];
+    return [
+      {
+        code: "reverse-path",
+        remark: {
+          severity: "warning",
+          what: `the reverse-path filter of ${name} is strict (all ${all}, ${name} ${own})`,
+          why: `packets that arrive by ${name} and would be answered by another link are dropped without a trace`,
+          way: `sysctl -w ${dotted(sourceCheckOf(name))}=2`,
+        },
+      },
+    ];
+  });
+}
+
+/** Returns a key as sysctl(8) has it, with dots instead of slashes; the dots of a link's name become slashes. */
+export function dotted(key: string): string {
+  return key.replaceAll(/[./]/g, (sign) => (sign === "/" ? "." : "/"));
 }
 
 function sourceCheckOf(name: string): string {

@@ -5,12 +5,13 @@ import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import { problemsIn } from "../../objects/nodes/node_verdict.ts";
 import { linkLocalAddress } from "../../kernel/ip/mac.ts";
+import { problemLine } from "../problems/problem.ts";
 import { atOnce, each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
 import { LEAST_IPV6_MTU } from "./pod_mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
-import { obstacleProblems, ownObstacles } from "./obstacles.ts";
+import { addressConflicts, obstacleProblems, ownObstacles } from "./obstacles.ts";
 import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken } from "./peer_routes.ts";
 import type { Peers } from "./peers.ts";
 import { RoutePlan } from "./route_plan.ts";
@@ -115,13 +116,21 @@ export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
 }
 
 /** Returns problems with this node's addresses, and with routes of other programs that take its pods' packets away. */
-function ownProblems({ own, links, options, containment, unused = [] }: RouteSurroundings): readonly string[] {
+function ownProblems(surroundings: RouteSurroundings): readonly string[] {
+  const { own, links, addresses, options, containment, unused = [] } = surroundings;
   const bridge = links.find(({ name }) => name === options.bridge)?.index;
   return [
     ...unused.map(
       (address) =>
         `Node ${own?.name}: InternalIP ${formatAddress(address)} is on a link that only this node has; the address is ` +
         `${own?.all.map(formatAddress).join(", ")}: name it to the kubelet with --node-ip, since other nodes cannot know`,
+    ),
+    ...addressConflicts(own?.podCidrs ?? [], links, addresses).map(({ cidr, words, look }) =>
+      problemLine(
+        "pod-networks",
+        `pods of this node: pod CIDR ${formatCidr(cidr)} overlaps with ${words}, so that packets for one of the two go to ` +
+          `the other; take the address away (${look}), or give the cluster another pod CIDR`,
+      ),
     ),
     ...(own?.podCidrs ?? []).flatMap((cidr) =>
       obstacleProblems("pods of this node", cidr, ownObstacles(containment, cidr, bridge)),

@@ -15,8 +15,12 @@ import { leavesElsewhere, LOOPBACK_LINK, routeKey } from "./surroundings.ts";
 
 /** The largest number of nodes whose ways are looked up in a pass: rules rarely distinguish nodes. */
 const MOST_LOOKED_UP = 16;
+/** The largest number of these packets that are looked up with each of our marks, too. */
+const MOST_MARKED = 16;
 /** Stands for other nodes where there are none yet (RFC 2544, RFC 5180). */
 const OUTSIDE: Readonly<Record<Family, Address>> = { 4: parseAddress("198.18.0.1"), 6: parseAddress("2001:2::1") };
+
+const SCOPE_UNIVERSE = 0;
 
 type LookUp = Pick<RouteKernel, "lookUp">;
 
@@ -33,7 +37,7 @@ export function withOutward(
   );
   const asked = primaries.length === 0 ? [OUTSIDE[familyOf(source)]] : primaries.slice(0, MOST_LOOKED_UP);
   const found = kernel.lookUp(asked.map((destination) => ({ destination, source })));
-  return { ...state, outward: found.filter((index) => index !== undefined) };
+  return { ...state, outward: found.flatMap((index) => (index === undefined || index === 0 ? [] : index)) };
 }
 
 /** A packet whose way the kernel is asked for, and the link by which it has to leave. */
@@ -47,7 +51,7 @@ interface ExpectedWay {
 /**
  * Returns the problems of rules and routes of other programs that lead packets elsewhere than our routes and the
  * bridge: those of pods to other nodes' pods, of other nodes' pods to pods here, and the node's own to both (WAY-05).
- * Each is looked up as the packet is, by its source and the link by which it arrives.
+ * Each is looked up as the packet is, by its source, its mark and the link by which it arrives.
  */
 export function astray(
   plan: RoutePlan,
@@ -58,32 +62,42 @@ export function astray(
   const expected = expectedWays(plan, others, state);
   const found = kernel.lookUp(expected.map(({ packet }) => packet));
   const nameOf = (index: number | undefined) => state.links.find((link) => link.index === index)?.name ?? `${index}`;
-  const texts = expected.flatMap(({ packet: { destination, source, inputInterface }, what, to }, place) => {
+  const unmarked = new Set<string>();
+  const texts = expected.flatMap(({ packet: { destination, source, inputInterface, mark }, what, to }, place) => {
     const index = found[place];
-    // Other checks find packets that the kernel does not send at all; a local address is not a pod's.
+    // A local address is not a pod's.
     if (index === undefined || index === to || nameOf(index) === LOOPBACK_LINK) return [];
+    // A packet whose mark makes no difference is reported without it.
+    if (mark === undefined) unmarked.add(what);
+    else if (unmarked.has(what)) return [];
     const from = source === undefined ? "" : ` from ${formatAddress(source)}`;
     const by = inputInterface === undefined ? "" : ` iif ${nameOf(inputInterface)}`;
+    const marked = mark === undefined ? "" : ` mark 0x${mark.toString(16)}`;
+    const where = index === 0 ? "are not sent" : `leave by ${nameOf(index)} instead of ${nameOf(to)}`;
     return [
-      `${what} leave by ${nameOf(index)} instead of ${nameOf(to)}, by a rule or route of another program: ` +
-        `have it spare them (ip rule; ip route get ${formatAddress(destination)}${from}${by})`,
+      `${what}${marked === "" ? "" : ` with the${marked}`} ${where}, by a rule or route of another program: ` +
+        `have it spare them (ip rule; ip route get ${formatAddress(destination)}${from}${by}${marked})`,
     ];
   });
   return [...new Set(texts)];
 }
 
-/** Returns a packet of each kind for each pod CIDR of other nodes, and one from the node to its pods in each family. */
+/**
+ * Returns a packet of each kind for each pod CIDR of other nodes, and one from the node to its pods in each family;
+ * pods' packets to the first nodes also with each mark that our rules give to packets before they are routed.
+ */
 function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelState): readonly ExpectedWay[] {
   const { own, options, sources } = plan.surroundings;
   const bridge = state.links.find(({ name, up }) => up && name === options.bridge)?.index;
   if (own === undefined || bridge === undefined) return [];
   const expected: ExpectedWay[] = [];
+  const ownCidrs = reachableCidrs(own, bridge, state);
   /** A pod of this node in each family that other nodes have. */
   const ownPods = new Map<Family, Address>();
   for (const { name, podCidrs } of others.slice(0, MOST_LOOKED_UP)) {
     for (const cidr of podCidrs) {
       const family = cidrFamily(cidr);
-      const [there, here] = [podOf([cidr], family), podOf(own.podCidrs, family)];
+      const [there, here] = [podOf([cidr], family), podOf(ownCidrs, family)];
       const route = plan.route(routeKey(MAIN_TABLE, cidr));
       const to = route?.device === "tunnel" ? state.tunnel?.index : route?.device;
       if (there === undefined || to === undefined || route?.isTaken === true) continue;
@@ -101,7 +115,17 @@ function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelSta
   const toOwn = [...ownPods].map(([family, destination]): ExpectedWay => {
     return { packet: { destination, source: sources[family] }, what: "the node's packets to its pods", to: bridge };
   });
-  return [...expected, ...toOwn];
+  const ofPods = expected.filter(({ packet }) => packet.inputInterface !== undefined).slice(0, MOST_MARKED);
+  const marked = ofPods.flatMap((way) =>
+    (options.marks ?? []).map((mark) => ({ ...way, packet: { ...way.packet, mark } })),
+  );
+  return [...expected, ...marked, ...toOwn];
+}
+
+/** Returns the pod CIDRs of families in which the bridge has an address: nothing gets to pods of others yet. */
+function reachableCidrs({ podCidrs }: Peer, bridge: number, { addresses }: KernelState): readonly Cidr[] {
+  const ofBridge = addresses.filter(({ index, scope }) => index === bridge && scope === SCOPE_UNIVERSE);
+  return podCidrs.filter((cidr) => ofBridge.some(({ address }) => cidrFamily(address) === cidrFamily(cidr)));
 }
 
 /** Returns the address that the first pod of a family's CIDR gets; undefined without a CIDR of the family. */

@@ -1,7 +1,10 @@
 import { type Address, bitsOf, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { type FoundRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import { shortList } from "../../objects/printable.ts";
+import { problemLine } from "../problems/problem.ts";
+import { TUNNEL } from "./tunnel.ts";
 
 /** RTPROT_KERNEL: a route that the kernel adds with an address of a link. */
 const PROTOCOL_KERNEL = 2;
@@ -112,13 +115,6 @@ export function peerObstacles(
     );
 }
 
-const INSIDE = "has routes of other programs inside";
-
-/** Whether a line of the daemon's status is about such routes, which the doctor checks itself. */
-export function isOfObstacles(problem: string): boolean {
-  return problem.includes(INSIDE);
-}
-
 /** Returns one line about all obstacles of a prefix, or none. @param whose the pods that are cut off */
 export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
   if (obstacles.length === 0) return [];
@@ -126,8 +122,11 @@ export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly 
   const [first] = obstacles;
   const look = first?.route.destination === undefined ? "" : ` (ip route show root ${formatCidr(cidr)})`;
   return [
-    `${whose}: pod CIDR ${formatCidr(cidr)} ${INSIDE}, which come before ours: ${named}; ` +
-      `delete what is left of another add-on${look}`,
+    problemLine(
+      "pod-networks",
+      `${whose}: pod CIDR ${formatCidr(cidr)} has routes of other programs inside, which come before ours: ${named}; ` +
+        `delete what is left of another add-on${look}`,
+    ),
   ];
 }
 
@@ -135,4 +134,30 @@ export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly 
 export function obstacleWords({ route, discards }: FoundRoute): string {
   const to = route.destination === undefined ? "default" : formatCidr(route.destination);
   return `${to} (protocol ${route.protocol}${discards ? ", discards packets" : `, by link ${route.outputInterface ?? "unknown"}`})`;
+}
+
+/** An address of a link in a pod CIDR of this node. */
+interface AddressConflict {
+  readonly cidr: Cidr;
+  /** The address with its link. */
+  readonly words: string;
+  readonly look: string;
+}
+
+/**
+ * Returns the addresses of links beside ours in pod CIDRs of this node: packets for one of the two go to the other.
+ * Those of other bridges are of another plugin's pods (FOREIGN-03).
+ */
+export function addressConflicts(
+  podCidrs: readonly Cidr[],
+  links: readonly { readonly index: number; readonly name: string; readonly isBridge?: boolean }[],
+  addresses: readonly { readonly index: number; readonly address: Cidr }[],
+): readonly AddressConflict[] {
+  const names = new Map(links.flatMap((link) => (link.isBridge === true ? [] : [[link.index, link.name] as const])));
+  return addresses.flatMap(({ index, address }) => {
+    const cidr = podCidrs.find((one) => doOverlap(one, address));
+    const link = names.get(index);
+    if (cidr === undefined || link === undefined || link === TUNNEL.name) return [];
+    return [{ cidr, words: `the address ${formatCidr(address)} of ${link}`, look: `ip address show dev ${link}` }];
+  });
 }

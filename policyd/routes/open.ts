@@ -18,7 +18,7 @@ import { RouteReconciler } from "./route_reconciler.ts";
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openRoutes(
-  { nodeName, encapsulation, bridge, syncPeriod }: Configuration,
+  { nodeName, encapsulation, bridge, syncPeriod, markBits }: Configuration,
   {
     syscalls,
     clock,
@@ -44,7 +44,12 @@ export function openRoutes(
     events: clusterEvents,
     nodeName,
     judge,
-    options: { encapsulation, bridge, uses: (address) => isUsed(address, attachments.values()) },
+    options: {
+      encapsulation,
+      bridge,
+      marks: Object.values(markBits),
+      uses: (address) => isUsed(address, attachments.values()),
+    },
     syncPeriod,
     setOnLink,
   });

@@ -37,7 +37,7 @@ export function isRelevant(message: ReceivedMessage, state: KernelState): boolea
     }
     case Notification.NEWROUTE:
     case Notification.DELROUTE:
-      return isRelevantRoute(message);
+      return isRelevantRoute(message, state);
     case Notification.NEWNEIGH:
     case Notification.DELNEIGH:
       return neighbourLink(message) === state.tunnel?.index;
@@ -120,8 +120,10 @@ function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addre
   return known.up !== up || known.mtu !== mtu || known.hasLinkLayer !== hasLinkLayer;
 }
 
-function isRelevantRoute(message: ReceivedMessage): boolean {
+/** Whether it is about a route of the main table or ours, or of a table to which rules of other programs may lead. */
+function isRelevantRoute(message: ReceivedMessage, { hasOtherRules }: KernelState): boolean {
   const route = parseRouteOrDiscard(message)?.route;
-  if (route === undefined || (route.table !== MAIN_TABLE && route.table !== PODS_TABLE)) return false;
+  if (route === undefined) return false;
+  if (hasOtherRules !== true && route.table !== MAIN_TABLE && route.table !== PODS_TABLE) return false;
   return route.destination === undefined || !cidrContains(LINK_LOCAL[6], route.destination.address);
 }

@@ -1,8 +1,9 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import type { Address } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { codeOf, problemLine } from "../problems/problem.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
@@ -143,6 +144,17 @@ export class RouteReconciler implements ObjectConsumer {
     return this.#isInForce && this.#view?.made?.podMtu !== undefined;
   }
 
+  /** Returns this node's address between nodes in words, with the reasons against others of its Node; undefined so far. */
+  get nodeAddress(): string | undefined {
+    const { made } = this.#view ?? {};
+    const { own, underlay } = made?.plan.surroundings ?? {};
+    if (own?.primary === undefined) return undefined;
+    const known = [...(this.#parts.judge.judged.problemsOf.get(own.name) ?? []), ...(made?.problems ?? [])];
+    const against = known.filter((problem) => problem.startsWith(`Node ${own.name}: InternalIP`));
+    const why = against.length === 0 ? "" : ` that other nodes can use: ${against.join("; ")}`;
+    return `${formatAddress(own.primary)} by ${underlay?.name ?? "no link"}, the first InternalIP of Node ${own.name}${why}`;
+  }
+
   /** The last known MTU of pods in bytes; undefined until it is first known. */
   get podMtu(): number | undefined {
     return this.#podMtu;
@@ -156,7 +168,7 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   problems(): readonly string[] {
-    return this.#problems.present.map((problem) => `routes: ${problem}`);
+    return this.#problems.present.map((text) => (codeOf(text) === undefined ? problemLine("routes", text) : text));
   }
 
   async stop(): Promise<void> {

@@ -16,6 +16,8 @@ export interface RouteOptions {
   readonly encapsulation: Encapsulation;
   /** The bridge the pods are on. */
   readonly bridge: string;
+  /** The marks that our rules give to pods' packets before they are routed. */
+  readonly marks?: readonly number[];
   /** Whether a record of a pod needs an address of the bridge; undefined where nothing may be removed from it. */
   readonly uses?: (address: Cidr) => boolean;
 }

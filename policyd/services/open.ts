@@ -20,7 +20,6 @@ import { HealthCheckServers } from "./health_check/health_check_servers.ts";
 import { nodeHttpListener } from "./health_check/http_listener.ts";
 import { answeringAddresses } from "./health_check/listening_addresses.ts";
 import { isProxyHealthy } from "./health_check/proxy_health.ts";
-import { kernelKubeProxyRules } from "./kube_proxy_rules.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
 import { problemReport } from "./problem_report.ts";
 import { proxyMode } from "./proxy_mode.ts";
@@ -60,14 +59,14 @@ export interface OpenedServices {
 }
 
 /**
- * Opens Services with their health check servers, stale flows, the check for kube-proxy's rules and its mode, in the
+ * Opens Services with their health check servers, stale flows and kube-proxy's mode, in the
  * network namespace of this thread. Nothing is started yet.
  *
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
-  const { nodeName, nodePortAddresses, refuseExternalIPs, syncPeriod } = configuration;
-  const { syscalls, clock, logger, clusterEvents, ruleset, observer } = machine;
+  const { nodeName, nodePortAddresses, refuseExternalIPs } = configuration;
+  const { clock, logger, clusterEvents, ruleset, observer } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
   const warning = refuseExternalIPs ? [] : [servedExternalIpWarning(logger, clusterEvents)];
@@ -82,7 +81,6 @@ export function openServices(configuration: Configuration, machine: ServicesMach
       healthChecks(configuration, machine),
       stale.follower,
       proxyMode({ listener: nodeHttpListener(), clock }),
-      kernelKubeProxyRules(syscalls, { clock, logger, period: syncPeriod }),
     ],
     observers: [problemReport(logger, clusterEvents), observer, ...warning],
   });

@@ -38,13 +38,22 @@ export function openSource(
   if (objectsDirectory !== undefined) {
     return new DirectorySource(new RealDirectory(expectDirectory(objectsDirectory)), clock);
   }
-  const credentials = apiCredentials(configuration, files, changesOf(notice));
+  const tell = changesOf(notice);
+  let origin: FoundAddress["origin"] | undefined;
+  const credentials = apiCredentials(configuration, files, (address) => {
+    ({ origin } = address);
+    tell(address);
+  });
   const connection = new HttpConnection(async () => {
     const found = await credentials();
     await before(found.server);
     return found;
   });
-  return new ApiSource({ connection, clock, random: () => Math.random() });
+  const stale = (): readonly string[] =>
+    origin?.type === "kubelet" && isReplaced(origin.path)
+      ? [`${origin.path}: the API server's address${REPLACED}`]
+      : [];
+  return new ApiSource({ connection, clock, random: () => Math.random() }, stale);
 }
 
 /**

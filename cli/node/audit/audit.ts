@@ -3,7 +3,7 @@ import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { delayDevices, hostLinks, sha256 } from "../cleanup/attached.ts";
-import { seen } from "../doctor/diagnose.ts";
+import { seen } from "../../../policyd/problems/check.ts";
 import type { AuditedRecord, AuditFacts } from "./facts.ts";
 import { type AuditFindings, type Leak, LEAK_KINDS } from "./leak.ts";
 

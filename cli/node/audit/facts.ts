@@ -1,6 +1,6 @@
 import type { AttachmentRecord, UnreadableAttachment } from "../../../attachment/attachment.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
-import type { NodeLink, Seen } from "../doctor/facts.ts";
+import type { CheckedLink, Seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
 
 /** A record, and whether its sandbox has ended: an earlier boot, or no namespace and no link (cni/gc/proof.ts). */
@@ -22,7 +22,7 @@ export interface AuditedReservation {
 /** The facts that an audit evaluates. */
 export interface AuditFacts {
   readonly place: NodePlace;
-  readonly links: Seen<readonly NodeLink[]>;
+  readonly links: Seen<readonly CheckedLink[]>;
   readonly records: Seen<{
     readonly records: readonly AuditedRecord[];
     readonly unreadable: readonly UnreadableAttachment[];

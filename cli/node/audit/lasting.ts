@@ -1,4 +1,4 @@
-import type { Seen } from "../doctor/facts.ts";
+import type { Seen } from "../../../policyd/problems/check.ts";
 import type { AuditedRecord, AuditFacts } from "./facts.ts";
 
 /** Returns what two reads of a node agree about: things that are in both, and every record that either has. */

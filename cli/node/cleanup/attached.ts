@@ -1,21 +1,21 @@
 import { createHash } from "node:crypto";
 import { delayDeviceMac, hostMac } from "../../../attachment/names_and_macs.ts";
 import { isDelayDevice } from "../../../kernel/traffic_control/delay_device.ts";
-import type { NodeLink } from "../doctor/facts.ts";
+import type { CheckedLink } from "../../../policyd/problems/check.ts";
 import type { Inventory } from "./inventory.ts";
 
 const HOST_INTERFACE = /^dbv[0-9a-f]{12}$/;
 const DELAY_DEVICE = /^dbi[0-9a-f]{12}$/;
 
 /** Returns the host ends of pods' links: their MAC address follows from their name, unlike that of others' links. */
-export function hostLinks({ links }: Pick<Inventory, "links">): readonly NodeLink[] {
+export function hostLinks({ links }: Pick<Inventory, "links">): readonly CheckedLink[] {
   return links.filter(
     ({ name, kind, mac }) => kind === "veth" && HOST_INTERFACE.test(name) && mac === hostMac(sha256, name),
   );
 }
 
 /** Returns the devices that delay what pods with a limited bandwidth send. */
-export function delayDevices({ links }: Pick<Inventory, "links">): readonly NodeLink[] {
+export function delayDevices({ links }: Pick<Inventory, "links">): readonly CheckedLink[] {
   return links.filter(
     (link) =>
       DELAY_DEVICE.test(link.name) && isDelayDevice(link, { name: link.name, mac: delayDeviceMac(sha256, link.name) }),

@@ -5,7 +5,8 @@ import type { TableOverview } from "../../../kernel/nftables/decode/overview.ts"
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 import type { NetworkList } from "../../../policyd/installation/list_text.ts";
-import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
+import type { NodeAddress } from "../doctor/facts.ts";
+import type { CheckedLink } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
 
 /** A file with a name that might be ours. */
@@ -35,9 +36,9 @@ export interface Inventory {
   readonly routes: readonly Route[];
   /** Only those of our protocol. */
   readonly rules: readonly RoutingRule[];
-  readonly links: readonly NodeLink[];
+  readonly links: readonly CheckedLink[];
   /** Our programs for the frames of bridges, whoever made the bridges. */
-  readonly bridgePrograms: readonly { readonly program: OwnProgram; readonly bridge: NodeLink }[];
+  readonly bridgePrograms: readonly { readonly program: OwnProgram; readonly bridge: CheckedLink }[];
   readonly addresses: readonly NodeAddress[];
   readonly records: readonly AttachmentRecord[];
   /** Files with our names in the directories of configurations and plugins. */

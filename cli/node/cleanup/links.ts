@@ -2,7 +2,7 @@ import { bridgeMac } from "../../../attachment/names_and_macs.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
-import type { NodeLink } from "../doctor/facts.ts";
+import type { CheckedLink } from "../../../policyd/problems/check.ts";
 import { delayDevices, hostLinks, sha256 } from "./attached.ts";
 import type { Inventory } from "./inventory.ts";
 import type { Plan, Removal } from "./removal.ts";
@@ -59,7 +59,7 @@ function bridgeOf(inventory: Inventory, withPods: boolean): Plan {
   return { removals, kept: [{ what: `link ${bridge.name}`, why: `${reason}${left}` }] };
 }
 
-function reasonToKeep(bridge: NodeLink, inventory: Inventory, hosts: readonly NodeLink[]): string | undefined {
+function reasonToKeep(bridge: CheckedLink, inventory: Inventory, hosts: readonly CheckedLink[]): string | undefined {
   if (!isOurBridge(bridge, inventory)) return "its MAC address is not the one Drawbridge gives";
   const foreign = inventory.links.filter(
     ({ master, name }) => master === bridge.index && !hosts.some((host) => host.name === name),
@@ -69,21 +69,21 @@ function reasonToKeep(bridge: NodeLink, inventory: Inventory, hosts: readonly No
 }
 
 /** Returns the addresses that somebody has set; the kernel makes the link-local ones. */
-function addressesOf({ name }: NodeLink, { addresses }: Inventory): readonly string[] {
+function addressesOf({ name }: CheckedLink, { addresses }: Inventory): readonly string[] {
   const all = addresses.filter(({ link }) => link === name).map(({ address }) => formatCidr(address));
   return all.filter((text) => !text.startsWith("fe80:"));
 }
 
 /** Returns whether a bridge is ours: its MAC address then follows from its name and its first gateway address. */
-function isOurBridge({ name, mac }: NodeLink, { addresses }: Inventory): boolean {
+function isOurBridge({ name, mac }: CheckedLink, { addresses }: Inventory): boolean {
   const gateways = addresses.filter(({ link }) => link === name).map(({ address }) => formatAddress(address.address));
   return ["", ...gateways].some((gateway) => mac === bridgeMac(sha256, name, gateway));
 }
 
-function linkRemoval({ name, index }: NodeLink): Removal {
+function linkRemoval({ name, index }: CheckedLink): Removal {
   return { kind: "link", name, index };
 }
 
-function connectionRemoval({ name, index }: NodeLink): Removal {
+function connectionRemoval({ name, index }: CheckedLink): Removal {
   return { kind: "connection", name, index };
 }

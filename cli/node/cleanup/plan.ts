@@ -1,5 +1,5 @@
 import { isOurs as isOurRoute, RULE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
-import { isOurTable, OUR_TABLES } from "../our_tables.ts";
+import { isOurTable, OUR_TABLES } from "../../../policyd/checks/our_tables.ts";
 import { attachedPods } from "./attached.ts";
 import { files, flows, server, state } from "./files.ts";
 import type { Inventory } from "./inventory.ts";

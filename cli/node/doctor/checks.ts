@@ -2,40 +2,40 @@ import { addresses, attachments, daemon, networkConfiguration, plugins } from ".
 import { formerPlugin } from "./checks/former_plugin.ts";
 import { directRoutes } from "./checks/direct_routes.ts";
 import { foreignDrops } from "./checks/firewall.ts";
-import { checksumFilter, kernelFeatures, kernelVersion } from "./checks/kernel.ts";
-import { mtu, tunnel } from "./checks/network.ts";
+import { mtu } from "./checks/network.ts";
 import { probe } from "./checks/probe.ts";
 import { podNetworks } from "./checks/pod_networks.ts";
 import { nodeState } from "./checks/node_state.ts";
-import { kubeProxy, marks, priorities, tables } from "./checks/rules.ts";
+import { marks, priorities, tables } from "./checks/rules.ts";
+import { EXAMINED_CHECKS } from "../../../policyd/checks/examination.ts";
 import * as settings from "./checks/settings.ts";
-import type { Check } from "./finding.ts";
+import type { Check } from "./facts.ts";
 
 /** All checks, in the order in which they run. */
 export const CHECKS: readonly Check[] = [
-  kernelVersion,
-  kernelFeatures,
-  checksumFilter,
-  settings.clock,
+  EXAMINED_CHECKS["kernel-version"],
+  EXAMINED_CHECKS["kernel-features"],
+  settings.checksumFilter,
+  EXAMINED_CHECKS.clock,
   settings.ipv6,
   settings.forwarding,
   settings.reversePath,
   settings.redirects,
   settings.localhost,
   settings.bridgeNetfilter,
-  settings.connectionTracking,
+  EXAMINED_CHECKS.conntrack,
   daemon,
   tables,
   foreignDrops,
   probe,
-  kubeProxy,
+  EXAMINED_CHECKS["kube-proxy"],
   priorities,
   marks,
   nodeState,
   podNetworks,
   formerPlugin,
   directRoutes,
-  tunnel,
+  EXAMINED_CHECKS.tunnel,
   mtu,
   networkConfiguration,
   plugins,

@@ -7,23 +7,10 @@ import type { Reservation } from "../../../ipam/reservation.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
-import type { Trial } from "../../../kernel/nftables/table_check.ts";
-import type { Link } from "../../../kernel/route/link.ts";
 import type { Route } from "../../../kernel/route/route.ts";
-import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
+import type { Check as CheckOf, MachineFacts, Seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
 import type { Probed } from "./probe/probed.ts";
-
-/** A fact, or why it could not be read. */
-export type Seen<T> =
-  | { readonly value: T }
-  /** `needsRoot` where root could have read it. */
-  | { readonly unseen: string; readonly needsRoot?: boolean };
-
-/** A link with the parameters that checks need. */
-export interface NodeLink extends Link {
-  readonly vxlan: VxlanParameters | undefined;
-}
 
 /** A direct route of ours to the pods of another node, and whether that node answered over it. */
 export interface DirectRoute {
@@ -82,21 +69,11 @@ export interface PluginFile {
 }
 
 /** The facts about a node, as data. Reading them changes nothing, except for a probe. */
-export interface NodeFacts {
+export interface NodeFacts extends MachineFacts {
   readonly place: NodePlace;
   readonly expected: Expectation;
-  /** Milliseconds since 1970. */
-  readonly now: number;
-  readonly bootId: Seen<string>;
   /** The outcome of a probe; undefined where none was asked for. */
   readonly probed: Seen<Probed | undefined>;
-  readonly release: Seen<string>;
-  readonly trials: Seen<readonly Trial[]>;
-  readonly linkKinds: Seen<readonly { readonly kind: string; readonly isKnown: boolean }[]>;
-  readonly hasPacketLog: boolean;
-  /** Settings by key; those that the kernel does not have are absent. */
-  readonly settings: ReadonlyMap<string, string>;
-  readonly links: Seen<readonly NodeLink[]>;
   readonly addresses: Seen<readonly NodeAddress[]>;
   readonly routes: Seen<readonly Route[]>;
   /** Some of our direct routes to other nodes' pods. */
@@ -106,8 +83,6 @@ export interface NodeFacts {
   readonly ruleset: Seen<RulesetOverview>;
   /** Tables of the older iptables, whose rules netlink does not show. */
   readonly legacyTables: readonly string[];
-  /** Ports that UDP sockets of the namespace listen on, including those of kernel tunnels. */
-  readonly udpPorts: ReadonlySet<number>;
   /** Ports that TCP sockets of the namespace listen on. */
   readonly tcpPorts: ReadonlySet<number>;
   readonly daemon: Seen<{ readonly status: PolicydStatus } | { readonly away: string }>;
@@ -132,3 +107,6 @@ export interface NodeFacts {
     readonly strange: readonly string[];
   }>;
 }
+
+/** One check of the doctor. */
+export type Check = CheckOf<NodeFacts>;

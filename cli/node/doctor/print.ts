@@ -1,11 +1,16 @@
 import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
-import type { Diagnosis } from "./diagnose.ts";
-import { type Check, SEVERITIES, type Severity } from "./finding.ts";
+import type { Diagnosis } from "../../../policyd/problems/diagnose.ts";
+import type { Check } from "./facts.ts";
+import { SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
 
 /** Yields the findings for people, each with its reason and the way out, then the checks that could not run. */
-export function* diagnosisTable({ findings, unseen }: Diagnosis, columns: number, style: Style): Generator<string> {
+export function* diagnosisTable(
+  { findings, unseen, nodeAddress }: Diagnosis,
+  columns: number,
+  style: Style,
+): Generator<string> {
   const rows = findings.flatMap(({ severity, check, what, why, way }) => [
     [coloured(severity, style), check, printable(what)],
     ["", "", `why: ${printable(why)}`],
@@ -13,12 +18,13 @@ export function* diagnosisTable({ findings, unseen }: Diagnosis, columns: number
   ]);
   if (rows.length > 0) yield `${formatTable(["severity", "check", "finding"], rows, columns)}\n`;
   for (const { check, reason } of unseen) yield `not checked: ${check}: ${printable(reason)}\n`;
+  if (nodeAddress !== undefined) yield `node address: ${printable(nodeAddress)}\n`;
   yield `${countText({ findings, unseen })}\n`;
 }
 
-/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}]}`. */
-export function diagnosisJson({ findings, unseen }: Diagnosis): string {
-  return `${JSON.stringify(plain({ findings, unseen }), null, 2)}\n`;
+/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}], nodeAddress}`. */
+export function diagnosisJson(diagnosis: Diagnosis): string {
+  return `${JSON.stringify(plain(diagnosis), null, 2)}\n`;
 }
 
 /** The same as YAML. */
@@ -36,10 +42,11 @@ export function checksTable(checks: readonly Check[], columns: number): string {
   );
 }
 
-function plain({ findings, unseen }: Diagnosis): object {
+function plain({ findings, unseen, nodeAddress }: Diagnosis): object {
   return {
     findings: findings.map(({ check, severity, what, why, way }) => ({ check, severity, what, why, way })),
     unseen: unseen.map(({ check, reason }) => ({ check, reason })),
+    ...(nodeAddress === undefined ? {} : { nodeAddress }),
   };
 }
 

@@ -8,8 +8,9 @@ import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
 import { CHECKS } from "./checks.ts";
 import { DOCTOR_FORMATS } from "./command.ts";
-import { diagnose, type Diagnosis } from "./diagnose.ts";
+import { diagnose, type Diagnosis } from "../../../policyd/problems/diagnose.ts";
 import { expectation } from "./expectation.ts";
+import { withStatus } from "./status.ts";
 import { checksTable, diagnosisJson, diagnosisTable, diagnosisYaml } from "./print.ts";
 
 const optionsSchema = v.object({
@@ -28,7 +29,7 @@ const optionsSchema = v.object({
  */
 export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | string> {
   const { config, only, list, probe, output, ...places } = v.parse(optionsSchema, options);
-  const ids = CHECKS.map(({ id }) => id);
+  const ids: readonly string[] = CHECKS.map(({ id }) => id);
   const unknown = only?.find((id) => !ids.includes(id));
   if (unknown !== undefined) {
     const [nearest] = nearestNames(unknown, ids);
@@ -45,7 +46,11 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
   const expected = expectation(configuration);
   const machine = await io.node.open(place.networkNamespace);
   const facts = machine.readFacts(place, expected);
-  const diagnosis = diagnose(probe ? { ...facts, probed: await machine.probe(facts) } : facts, checks);
+  const diagnosis = withStatus(
+    diagnose(probe ? { ...facts, probed: await machine.probe(facts) } : facts, checks),
+    facts,
+    checks,
+  );
   for (const text of await printed(diagnosis, output, io)) io.out.write(text);
   if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
   const isProbeUnseen = probe && diagnosis.unseen.some(({ check }) => check === "probe");

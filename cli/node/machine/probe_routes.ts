@@ -5,7 +5,8 @@ import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { isOurs } from "../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
-import type { DirectRoute, NodeAddress, NodeLink } from "../doctor/facts.ts";
+import type { DirectRoute, NodeAddress } from "../doctor/facts.ts";
+import type { CheckedLink } from "../../../policyd/problems/check.ts";
 
 /** Each probe may wait for its answer: the doctor must not take minutes on a node with thousands of routes. */
 const MOST_PROBES = 4;
@@ -22,7 +23,7 @@ export function probeDirectRoutes(
   bridge: string,
   facts: {
     readonly routes: readonly Route[];
-    readonly links: readonly NodeLink[];
+    readonly links: readonly CheckedLink[];
     readonly addresses: readonly NodeAddress[];
   },
 ): readonly DirectRoute[] {

@@ -20,11 +20,10 @@ import { BRIDGE_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import type { AuditedRecord, AuditedReservation, AuditFacts } from "../audit/facts.ts";
 import { lastingFacts } from "../audit/lasting.ts";
 import { sha256 } from "../cleanup/attached.ts";
-import { seen } from "../doctor/diagnose.ts";
+import { seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
-import { attempt } from "./attempt.ts";
+import { attempt, readLinks } from "../../../policyd/checks/read_machine.ts";
 import { readNetwork, readRecords } from "./read_files.ts";
-import { readLinks } from "./read_network.ts";
 
 /** Seconds until a reservation without a record counts: an ADD writes the record some milliseconds after it. */
 export const ADD_SECONDS = 60;

@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import os from "node:os";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
@@ -7,12 +6,11 @@ import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
-import { knowsLinkKind } from "../../../kernel/route/link_kind.ts";
-import { seen } from "../doctor/diagnose.ts";
+import { seen, type Seen } from "../../../policyd/problems/check.ts";
 import type { Expected } from "../doctor/expectation.ts";
-import type { NetworkFile, NodeFacts, Seen } from "../doctor/facts.ts";
+import type { NetworkFile, NodeFacts } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
-import { attempt } from "./attempt.ts";
+import { attempt, readLinkKinds, readLinks, readMachine, readTcpPorts } from "../../../policyd/checks/read_machine.ts";
 import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
@@ -28,14 +26,10 @@ import {
   readAddresses,
   readDiscardingRoutes,
   readLegacyTables,
-  readLinks,
   readNodeState,
   readRoutes,
   readRuleset,
   readSettings,
-  readTcpPorts,
-  readUdpPorts,
-  withRoutes,
 } from "./read_network.ts";
 
 const DAEMON_MILLISECONDS = 3000;
@@ -51,25 +45,20 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const routes = attempt(() => readRoutes(syscalls));
   const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
   const attached = (seen(records)?.records ?? []).filter((record) => record.bootId === seen(bootId));
+  const indexes = (seen(routes) ?? []).flatMap((one) => (one.destination === undefined ? one.outputInterface : []));
+  const uplinks = (seen(links) ?? []).flatMap(({ index, name }) => (indexes.includes(index) ? [name] : []));
+  const linkKinds = readLinkKinds(syscalls, ["bridge", "veth", "vxlan"]);
   return {
+    ...readMachine(syscalls, { bridge: place.bridge, uplinks, servesServices: expected.servesServices, linkKinds }),
     place,
     expected,
-    now: Date.now(),
-    bootId,
     probed: { value: undefined },
-    release: { value: os.release() },
     trials: attempt(() => expected.trialTables.flatMap((table) => tryTable(syscalls, table))),
-    linkKinds: attempt(() =>
-      withRoutes(syscalls, (socket) =>
-        (["bridge", "veth", "vxlan"] as const).map((kind) => ({ kind, isKnown: knowsLinkKind(socket, kind) })),
-      ),
-    ),
     hasPacketLog: hasPacketLog(),
     settings: readSettings(
       syscalls,
       (seen(links) ?? []).map(({ name }) => name),
     ),
-    links,
     addresses,
     routes,
     directRoutes: attempt(() =>
@@ -82,7 +71,6 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     discarding: attempt(() => readDiscardingRoutes(syscalls)),
     ruleset: attempt(() => readRuleset(syscalls)),
     legacyTables: readLegacyTables(),
-    udpPorts: readUdpPorts(),
     tcpPorts: readTcpPorts(),
     daemon: askDaemon(syscalls, place),
     configurations: attempt(() => readConfigurationNames(place)),

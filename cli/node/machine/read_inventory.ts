@@ -21,7 +21,8 @@ import { configurationPath, detachPath, type NodePlace } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";
 import { readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
-import { readAddresses, readLinks, readRoutes, readRuleset, withRoutes } from "./read_network.ts";
+import { readAddresses, readRoutes, readRuleset } from "./read_network.ts";
+import { readLinks, withRoutes } from "../../../policyd/checks/read_machine.ts";
 
 const DAEMON_MILLISECONDS = 3000;
 /** The last one is executed by the others of a former release, so that none of these is left without it. */

@@ -1,13 +1,10 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
-import { NETLINK_NETFILTER } from "../../../kernel/netlink/netfilter_message.ts";
-import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { readOverview, type RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
-import { dumpLinks, parseLink } from "../../../kernel/route/link.ts";
 import {
   dumpRoutes,
   MAIN_TABLE,
@@ -15,29 +12,13 @@ import {
   parseRouteOrDiscard,
   type Route,
 } from "../../../kernel/route/route.ts";
-import { openRouteSocket } from "../../../kernel/route/socket.ts";
-import { parseVxlan } from "../../../kernel/route/vxlan.ts";
+import { NET, readOptional, withRoutes, withTables } from "../../../policyd/checks/read_machine.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
-import type { NodeAddress, NodeLink } from "../doctor/facts.ts";
+import type { NodeAddress } from "../doctor/facts.ts";
+import type { CheckedLink } from "../../../policyd/problems/check.ts";
 
-/** Runs an action with a netlink socket for links and routes, and closes it afterwards. */
-export function withRoutes<T>(syscalls: MachineCalls, action: (socket: NetlinkSocket) => T): T {
-  const socket = openRouteSocket(syscalls);
-  try {
-    return action(socket);
-  } finally {
-    socket.close();
-  }
-}
-
-export function readLinks(syscalls: MachineCalls): readonly NodeLink[] {
-  return withRoutes(syscalls, (socket) =>
-    socket.dump(dumpLinks()).map((message) => ({ ...parseLink(message), vxlan: parseVxlan(message) })),
-  );
-}
-
-export function readAddresses(syscalls: MachineCalls, links: readonly NodeLink[]): readonly NodeAddress[] {
+export function readAddresses(syscalls: MachineCalls, links: readonly CheckedLink[]): readonly NodeAddress[] {
   const names = new Map(links.map(({ index, name }) => [index, name]));
   return withRoutes(syscalls, (socket) =>
     socket.dump(dumpAddresses()).flatMap((message) => {
@@ -67,12 +48,7 @@ export function readDiscardingRoutes(syscalls: MachineCalls): readonly Route[] {
 
 /** @throws NetlinkError EPERM without CAP_NET_ADMIN */
 export function readRuleset(syscalls: MachineCalls): RulesetOverview {
-  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
-  try {
-    return readOverview(socket);
-  } finally {
-    socket.close();
-  }
+  return withTables(syscalls, readOverview);
 }
 
 /** Returns the desired and observed state of each bridge with pods in the records. @throws DrawbridgeError */
@@ -114,29 +90,6 @@ export function readSettings(syscalls: MachineCalls, links: readonly string[]): 
   );
 }
 
-/** The namespace of this thread; /proc/net would be that of the process's first thread. */
-const NET = "/proc/thread-self/net";
-
-/** Returns the local ports of UDP sockets, including those of kernel tunnels. */
-export function readUdpPorts(): ReadonlySet<number> {
-  return portsIn(["udp", "udp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /);
-}
-
-/** Returns the ports that TCP sockets listen on (state 0A, TCP_LISTEN). */
-export function readTcpPorts(): ReadonlySet<number> {
-  return portsIn(["tcp", "tcp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /);
-}
-
-function portsIn(files: readonly string[], pattern: RegExp): ReadonlySet<number> {
-  const lines = files.flatMap((file) => readOptional(`${NET}/${file}`).split("\n").slice(1));
-  return new Set(
-    lines.flatMap((line) => {
-      const [, port] = pattern.exec(line) ?? [];
-      return port === undefined ? [] : [Number.parseInt(port, 16)];
-    }),
-  );
-}
-
 /** Returns the loaded tables of the older iptables, with the family. */
 export function readLegacyTables(): readonly string[] {
   return (["ip", "ip6"] as const).flatMap((family) =>
@@ -153,13 +106,5 @@ export function hasPacketLog(): boolean {
     return readdirSync(`${NET}/netfilter`).includes("nfnetlink_log");
   } catch {
     return false;
-  }
-}
-
-function readOptional(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

@@ -14,7 +14,7 @@ import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import type { Removal } from "../cleanup/removal.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
-import { withRoutes } from "./read_network.ts";
+import { withRoutes } from "../../../policyd/checks/read_machine.ts";
 
 /** The kernel's errors for a thing that is gone already. */
 const GONE = ["ENOENT", "ESRCH", "ENODEV"];

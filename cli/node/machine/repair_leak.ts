@@ -16,7 +16,7 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import type { Repair } from "../audit/leak.ts";
 import type { NodePlace } from "../place.ts";
 import { nodeOf, processesByContainer } from "./read_audit.ts";
-import { withRoutes } from "./read_network.ts";
+import { withRoutes } from "../../../policyd/checks/read_machine.ts";
 
 /** The most milliseconds that the daemon may take to unregister a pod. */
 const DAEMON_MILLISECONDS = 10_000;

@@ -17,6 +17,7 @@ export interface NodeLink {
   readonly up: boolean;
   /** Whether the link resolves a gateway to a MAC address; without that it forwards by the packets' own addresses. */
   readonly hasLinkLayer: boolean;
+  readonly isBridge?: boolean;
 }
 
 /** A permanent neighbour entry of the tunnel. */
@@ -52,6 +53,8 @@ export interface KernelState {
   readonly discarding?: readonly Route[];
   /** Only our own rules. */
   readonly rules: readonly RoutingRule[];
+  /** Whether other programs have rules, so that routes of any table count. */
+  readonly hasOtherRules?: boolean;
   /** Whether IPv6 is on (net.ipv6.conf.all.disable_ipv6). */
   readonly hasIpv6: boolean;
   readonly tunnel: TunnelState | undefined;
@@ -122,7 +125,7 @@ export interface RouteKernel {
    * @throws DrawbridgeError when the kernel does not answer
    */
   apply(steps: readonly Step[]): readonly DrawbridgeError[];
-  /** Returns the index of the link by which each packet leaves; undefined for one that the kernel would not send. */
+  /** Returns the index of the link by which each packet leaves; 0 for one that the kernel would not send. */
   lookUp(packets: readonly Lookup[]): readonly (number | undefined)[];
   close(): void;
 }

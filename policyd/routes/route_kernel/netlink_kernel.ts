@@ -46,6 +46,8 @@ import type { KernelState, Lookup, OwnRoute, RouteKernel, Step, TunnelNeighbour,
 import { PODS_TABLE, ROUTE_PRIORITY } from "../own_routes.ts";
 import { TUNNEL } from "../tunnel.ts";
 
+/** The rules that the kernel makes: of the tables local and main, and for IPv4 default. */
+const USUAL_RULES: Readonly<Record<Family, number>> = { 4: 3, 6: 2 };
 /** Attempts to read a list that changes while it is read. */
 const LIST_ATTEMPTS = 10;
 /** The first attempts read in slices. A slow read is more likely to be interrupted, so the later ones do not. */
@@ -90,15 +92,18 @@ class NetlinkRouteKernel implements RouteKernel {
       }
     }
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
+    const found = families.flatMap((family) => this.#socket.dump(dumpRules(family)));
+    const rules = found.map(parseRule).filter((rule) => rule !== undefined);
+    const usual = families.reduce((sum, family) => sum + USUAL_RULES[family], rules.length);
     return {
-      links: links.map(({ index, name, mtu, up, hasLinkLayer }) => ({ index, name, mtu, up, hasLinkLayer })),
+      links: links.map(({ index, name, kind, mtu, up, hasLinkLayer }) => {
+        return { index, name, isBridge: kind === "bridge", mtu, up, hasLinkLayer };
+      }),
       addresses: (yield* this.#list(dumpAddresses(), parseInterfaceAddress)).filter(isUsable),
       routes,
       discarding,
-      rules: families
-        .flatMap((family) => this.#socket.dump(dumpRules(family)))
-        .map(parseRule)
-        .filter((rule) => rule !== undefined),
+      rules,
+      hasOtherRules: found.length > usual,
       hasIpv6: disabled === "0",
       tunnel: tunnel === undefined ? undefined : yield* this.#readTunnel(tunnel.index, families),
     };
@@ -256,7 +261,7 @@ class NetlinkRouteKernel implements RouteKernel {
 
   lookUp(packets: readonly Lookup[]): readonly (number | undefined)[] {
     const replies = this.#socket.batch(packets.map((packet) => lookUpRoute(packet.destination, packet)));
-    return replies.map(({ messages: [message] }) => message && parseRouteOfAnyTable(message)?.outputInterface);
+    return replies.map(({ messages: [message] }) => (message && parseRouteOfAnyTable(message)?.outputInterface) ?? 0);
   }
 
   close(): void {

@@ -36,6 +36,7 @@ const DISPENSABLE: Serving = { type: "dispensable", versions: [0] };
  */
 export class ApiSource implements ObjectSource {
   readonly #parts: ReflectorParts;
+  readonly #notes: () => readonly string[];
   readonly #kinds: readonly FollowedKind[];
   readonly #definition: KindDefinition;
   readonly #definitions: Reflector;
@@ -47,8 +48,10 @@ export class ApiSource implements ObjectSource {
   readonly #restored = new Map<string, number>();
   #isSynced = false;
 
-  constructor(parts: ReflectorParts) {
+  /** @param notes returns further problems, which keep nothing from being followed yet */
+  constructor(parts: ReflectorParts, notes: () => readonly string[] = () => []) {
     this.#parts = parts;
+    this.#notes = notes;
     const interner = new Interner();
     const moved = (): void => this.#moved();
     this.#kinds = RESOURCES.map((resource) => this.#follow(resource, interner, moved));
@@ -89,7 +92,7 @@ export class ApiSource implements ObjectSource {
   }
 
   problems(): readonly string[] {
-    return [...this.#troubles(), ...this.#kinds.flatMap(({ collection }) => collection.problems())];
+    return [...this.#troubles(), ...this.#notes(), ...this.#kinds.flatMap(({ collection }) => collection.problems())];
   }
 
   /** Returns for how many seconds the objects of each kind may have been out of date, by the kind's name in RBAC. */

@@ -39,7 +39,7 @@ describe("ADDs that fail on a node with policyd", function () {
     const failing = await daemon.statusWhen(({ problemCount }) => problemCount > 0, "reported", 30);
     assert.match(
       failing.problems[0] ?? "",
-      /^pods cannot be attached to network drawbridge: its range has no free address/,
+      /^addresses: pods cannot be attached to network drawbridge: its range has no free address/,
     );
     assert.equal(add(wired, lab.pod("b"), tiny).error?.code, 102);
     await scrapeWhen(wired.node, (values) => (values.get(METRIC("addresses")) ?? 0) > 5, "more than 5 s");
@@ -59,7 +59,10 @@ describe("ADDs that fail on a node with policyd", function () {
     assert.notEqual(add(wired, lab.pod("a"), closed).exitCode, 0);
     const daemon = await policyd.start();
     const { problems } = await daemon.statusWhen(({ problemCount }) => problemCount > 0, "reported", 30);
-    assert.match(problems[0] ?? "", /^pods cannot be attached to network drawbridge: policyd did not answer/);
+    assert.match(
+      problems[0] ?? "",
+      /^attachments: pods cannot be attached to network drawbridge: policyd did not answer/,
+    );
     assert.equal(add(wired, lab.pod("b"), policyd.overrides).exitCode, 0);
     await daemon.statusWhen(({ problemCount }) => problemCount === 0, "over", 30);
   });

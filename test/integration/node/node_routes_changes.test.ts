@@ -201,7 +201,7 @@ describe("routes of a node when Nodes, links and addresses change", function () 
     daemon = await near.policyd.start(["--encapsulation=auto"]);
     await on.untilReached([flow(near.pod, far.podAddresses[4]), flow(far.pod, near.podAddresses[4])]);
     // The node's pods have IPv6 addresses, so the daemon reports that IPv6 is off, but nothing about routes.
-    const isOfNode = (problem: string): boolean => problem.startsWith("node: net.ipv6.conf.all.disable_ipv6 is 1");
+    const isOfNode = (problem: string): boolean => problem.startsWith("ipv6: net.ipv6.conf.all.disable_ipv6 = 1");
     assert.deepEqual(
       daemon.status().problems.filter((problem) => !isOfNode(problem)),
       [],

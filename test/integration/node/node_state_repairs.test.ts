@@ -123,10 +123,80 @@ describe("the node's network state, harmed by other programs", function () {
       (status) => status.problems.join().includes("ip_forward"),
       "reported",
     );
-    assert.match(problems.join(), /node: net\.ipv4\.ip_forward is 0: .*run sysctl -w net\.ipv4\.ip_forward=1/);
+    assert.match(problems.join(), /^forwarding: net\.ipv4\.ip_forward = 0: .*sysctl -w net\.ipv4\.ip_forward=1/);
     assert.equal(node.readSysctl("net/ipv4/ip_forward"), "0");
     node.writeSysctl("net/ipv4/ip_forward", "1");
     await harmed.daemon.statusWhen(({ problems: left }) => !left.join().includes("ip_forward"), "it is over");
+  });
+
+  const DOCKER = [
+    ["-P", "FORWARD", "DROP"],
+    ["-A", "FORWARD", "-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED", "-j", "ACCEPT"],
+    ["-A", "FORWARD", "-i", "docker0", "!", "-o", "docker0", "-j", "ACCEPT"],
+    ["-A", "FORWARD", "-p", "icmp", "--icmp-type", "destination-unreachable", "-j", "ACCEPT"],
+  ];
+  const nft = (text: string) => (): void => void harmed.wired.node.exec("nft", ["-f", "-"], text);
+  const iptables = (tool: string, rules: readonly (readonly string[])[]) => (): void => {
+    for (const args of rules) harmed.wired.node.exec(tool, [...args]);
+  };
+  for (const [name, chain, drop, accept] of [
+    [
+      "iptables -P FORWARD DROP with rules as of Docker and ufw",
+      "ip filter FORWARD",
+      iptables("iptables-nft", DOCKER),
+      iptables("iptables-nft", [["-I", "FORWARD", "-i", BRIDGE, "-j", "ACCEPT"]]),
+    ],
+    [
+      "ip6tables -P FORWARD DROP",
+      "ip6 filter FORWARD",
+      iptables("ip6tables-nft", [["-P", "FORWARD", "DROP"]]),
+      iptables("ip6tables-nft", [["-A", "FORWARD", "-s", "fd00:244:1::/64", "-j", "ACCEPT"]]),
+    ],
+    [
+      "a chain of nftables that jumps to one which accepts only answers and other links",
+      "inet fw out",
+      nft(`table inet fw {
+        chain most { ct state established accept; iifname != "${BRIDGE}" accept; }
+        chain out { type filter hook forward priority 5; policy drop; jump most; }
+      }`),
+      nft(`add rule inet fw most ip saddr 10.244.0.0/16 accept`),
+    ],
+    [
+      "a chain of nftables for both families before others",
+      "inet first forward",
+      nft("table inet first { chain forward { type filter hook forward priority -200; policy drop; }; }"),
+      nft("add rule inet first forward meta mark 7 accept"),
+    ],
+  ] as const) {
+    it(`STATE-09: ${name} cuts off pods, and is in the status and an Event until a rule of it may accept their packets`, async () => {
+      const { node } = harmed.wired;
+      if (chain === "ip filter FORWARD") {
+        await harmed.policyd.kill();
+        await harmed.restart("--sync-period=1s");
+      }
+      drop();
+      assert.ok((await harmed.lost()).length > 0, "pods are cut off");
+      const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+        problems.some((one) => one.startsWith(`foreign-drops: chain ${chain} drops what pods send`));
+      await harmed.daemon.statusWhen(isTold, "it is reported");
+      accept();
+      await harmed.daemon.statusWhen((status) => !isTold(status), "it is over");
+      assert.match(harmed.daemon.log(), new RegExp(`not as pods need it.*chain ${chain}`));
+      node.exec("nft", ["flush", "table", ...chain.split(" ").slice(0, 2)]);
+      node.exec("nft", ["delete", "table", ...chain.split(" ").slice(0, 2)]);
+    });
+  }
+
+  it("FOREIGN-02: a port of another program on the bridge of a running daemon is in the status within seconds, until it is gone", async () => {
+    const { node } = harmed.wired;
+    node.exec("ip", ["link", "add", "port9", "type", "veth", "peer", "name", "peer9"]);
+    node.exec("ip", ["link", "set", "port9", "master", BRIDGE]);
+    const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+      problems.some((one) => /^former-plugin: .*port9/.test(one));
+    await harmed.daemon.statusWhen(isTold, "it is reported", 5);
+    node.exec("ip", ["link", "set", "port9", "nomaster"]);
+    await harmed.daemon.statusWhen((status) => !isTold(status), "it is gone", 5);
+    node.exec("ip", ["link", "del", "port9"]);
   });
 
   it("STATE-04: against a program that keeps removing an address, the daemon restores it at most twice a second and reports it once", async () => {

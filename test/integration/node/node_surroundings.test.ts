@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
 import { UPLINK } from "../../lab/topology.ts";
@@ -44,7 +45,10 @@ describe("a node in surroundings that are not simple", function () {
     it(`D1: pods reach pods where Nodes name the address of a ${what} first, and the tunnel and routes keep the nodes' own`, async () => {
       const before = on.describe();
       on.put("nodes.json", on.nodeList({ node1: naming(0, ...first(1)), node3: naming(2, ...first(3)) }));
-      await daemons[0]?.statusWhen(({ problemCount }) => problemCount >= 2, "the address is reported");
+      const status = await daemons[0]?.statusWhen(({ problemCount }) => problemCount >= 2, "the address is reported");
+      const chosen = `192.0.2.1 by ${UPLINK}, the first InternalIP of Node node1 that other nodes can use: `;
+      const why = `Node node1: InternalIP ${first(1)[0]} is `;
+      assert.ok(status?.nodeAddress?.startsWith(`${chosen}${why}`), status?.nodeAddress);
       await on.untilPodsReachPods();
       await until(
         () => on.describe() === before,
@@ -130,10 +134,28 @@ describe("a node in surroundings that are not simple", function () {
       ["fd00:244:2::/64", "via", "2001:db8:2::254"],
       /packets of pods of Node node1 to pods here leave by uplink/,
     ],
+    [
+      "of packets with our mark",
+      ["fwmark", "0x10000000/0x10000000"],
+      ["default", "via", "192.0.2.254"],
+      /packets of pods to pods of Node node3 with the mark 0x10000000 leave by uplink .* mark 0x10000000\)/,
+    ],
+    [
+      "from other nodes' pods to a table that discards",
+      ["from", "10.244.1.0/24"],
+      ["blackhole", "10.244.2.0/24"],
+      /packets of pods of Node node1 to pods here are not sent/,
+    ],
+    [
+      "from pods to a table without a way, as a VRF's",
+      ["from", "fd00:244:2::/64"],
+      ["unreachable", "default"],
+      /packets of pods to pods of Node node1 are not sent/,
+    ],
   ] as const) {
     it(`WAY-05: a rule ${what} that leads pods' packets away is reported while it is there`, async () => {
       const [, { wired }] = on.nodes;
-      const family = route[0].includes(":") ? "-6" : "-4";
+      const family = [...rule, ...route].join().includes("::") ? "-6" : "-4";
       wired.node.exec("ip", [family, "route", "add", ...route, "table", "500"]);
       wired.node.exec("ip", [family, "rule", "add", ...rule, "lookup", "500", "pref", "50"]);
       await untilProblem(daemons[1] ?? assert.fail(), report);
@@ -142,6 +164,22 @@ describe("a node in surroundings that are not simple", function () {
       await untilWell();
     });
   }
+
+  it("WAY-05: a route that comes to a table of a rule, as tailscale's table 52, is reported at once", async () => {
+    const { node } = on.nodes[1].wired;
+    const daemon = daemons[1] ?? assert.fail();
+    node.exec("ip", ["rule", "add", "lookup", "52", "pref", "5270"]);
+    await pause(1000);
+    assert.equal(daemon.status().problemCount, 0);
+    node.exec("ip", ["route", "add", "10.244.3.0/24", "dev", UPLINK, "table", "52"]);
+    const isTold = ({ problems }: { readonly problems: readonly string[] }): boolean =>
+      /packets of pods to pods of Node node3 leave by uplink/.test(problems.join());
+    await daemon.statusWhen(isTold, "it is reported", 3);
+    node.exec("ip", ["route", "flush", "table", "52"]);
+    await daemon.statusWhen((status) => !isTold(status), "it is gone", 3);
+    node.exec("ip", ["rule", "del", "pref", "5270"]);
+    await untilWell();
+  });
 
   it("D14: pods reach pods without a gap while a controller reports Nodes without addresses or in another order", async () => {
     const before = on.describe();

@@ -223,7 +223,9 @@ describe("a node with pods of another network plugin", function () {
     const daemon = await policyd.start();
     await daemon.statusWhen(
       ({ problems }) =>
-        problems.some((problem) => /^bridge: "cni0" has 1 port that is not of Drawbridge .*drawbridge0/.test(problem)),
+        problems.some((problem) =>
+          /^former-plugin: "cni0" has 1 port that is not of Drawbridge .*drawbridge0/.test(problem),
+        ),
       "the status says why, and the way out",
     );
     const { status, body } = askHttp(wired.node, "127.0.0.1", 10_256, "/readyz");
@@ -242,7 +244,7 @@ describe("a node with pods of another network plugin", function () {
     wired.node.exec("ip", ["link", "delete", portOf(wired.node)]);
     // The daemon may have seen the refused ADD by now, which is a problem until one succeeds (STATUS-05).
     await daemon.statusWhen(
-      ({ problems }) => !problems.some((problem) => problem.startsWith("bridge: ")),
+      ({ problems }) => !problems.some((problem) => problem.startsWith("former-plugin: ")),
       "taken over",
     );
     const ours = attach("ours", "cni0");

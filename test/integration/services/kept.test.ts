@@ -213,7 +213,7 @@ describe("a node that changes over from kube-proxy and back", function () {
     const { problems } = await daemon.statusWhen(({ problemCount }) => problemCount > 0, "reported");
     assert.match(
       problems.join(),
-      /^rules of kube-proxy are in ip kube-proxy, ip nat KUBE-SERVICES, ip6 kube-proxy: .*kube-proxy --cleanup.*services: false$/,
+      /^kube-proxy: rules of kube-proxy are in ip kube-proxy, ip nat KUBE-SERVICES, ip6 kube-proxy: .*kube-proxy --cleanup.*services: false$/,
     );
     await pause(500);
     assert.equal(daemon.log().match(/rules of kube-proxy are in/g)?.length, 1, daemon.log());

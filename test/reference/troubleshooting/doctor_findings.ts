@@ -35,8 +35,10 @@ const IMPORTED: ReadonlyMap<string, readonly string[]> = new Map(
 /** Returns all checks with their findings, sorted by the check's name. */
 export function doctorChecks(): readonly DoctorCheck[] {
   const findings = new Map<string, readonly DoctorFinding[]>();
-  for (const file of globSync("cli/node/doctor/checks/*.ts")) {
-    for (const [id, ofCheck] of findingsIn(readFileSync(file, "utf8"))) findings.set(id, ofCheck);
+  for (const file of globSync(["cli/node/doctor/checks/*.ts", "policyd/checks/*.ts"])) {
+    for (const [id, ofCheck] of findingsIn(readFileSync(file, "utf8"))) {
+      findings.set(id, [...(findings.get(id) ?? []), ...ofCheck]);
+    }
   }
   return CHECKS.map(({ id, summary }) => ({ id, summary, findings: findings.get(id) ?? [] })).toSorted((a, b) =>
     a.id < b.id ? -1 : 1,

@@ -29,8 +29,8 @@ of [the configuration](configuration.md), the value and what was expected.
 
 const STATUS = `## Problems of the status
 
-The daemon's [status](debugging.md#the-state-of-the-daemon) lists its present problems, and the check \`daemon\` of
-\`node doctor\` reports most of them. A problem that is not in this list has the words of an Event or of the \`reason\` of
+The daemon's [status](debugging.md#the-state-of-the-daemon) lists its present problems, and \`node doctor\`
+reports each. A problem that is not in this list has the words of an Event or of the \`reason\` of
 a line of the log, and names its way out.
 `;
 

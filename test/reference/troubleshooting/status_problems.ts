@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
-import { NODE_STATE } from "../../../policyd/node_state/report.ts";
+import { PROBLEM_CODES } from "../../../policyd/problems/problem.ts";
 import { endOf } from "./source_text.ts";
-import { constantsIn, type Lookup, textsOf } from "./texts.ts";
+import { constantsIn, textsOf } from "./texts.ts";
 
 /** Returns the problems of the status that the components' methods `problems` state in words, sorted. */
 export function statusProblems(): readonly string[] {
@@ -11,7 +11,7 @@ export function statusProblems(): readonly string[] {
 
 /** Returns the texts in the methods `problems` of a file. */
 export function problemsIn(source: string): readonly string[] {
-  const constants = constantsIn(source, IMPORTED);
+  const constants = constantsIn(source);
   const found = [...source.matchAll(/\bproblems(?:ByKind)?\(\): readonly \w+\[\] (\{)/dg)].flatMap((match) => {
     const open = match.indices?.[1]?.[0] ?? 0;
     return sumsIn(source.slice(0, endOf(source, open)), open).flatMap(({ sum, start }) => {
@@ -22,11 +22,10 @@ export function problemsIn(source: string): readonly string[] {
     });
   });
   // A text that is a part of another one is not a problem by itself.
-  const texts = found.filter((text) => /\p{L}{3}/u.test(text));
+  const codes: readonly string[] = PROBLEM_CODES;
+  const texts = found.filter((text) => /\p{L}{3}/u.test(text) && !codes.includes(text));
   return texts.filter((text) => !texts.some((other) => other !== text && other.includes(text)));
 }
-
-const IMPORTED: Lookup = (name) => (name === "NODE_STATE" ? [NODE_STATE] : undefined);
 
 interface Sum {
   readonly sum: string;

@@ -87,12 +87,12 @@ export const confOf = ({ configurationDirectory }: NodePlace): string =>
 export const BREAKAGES: readonly Breakage[] = [
   sysctl("forwarding", "net/ipv4/ip_forward", "0", "1", /ip_forward = 0/),
   sysctl("forwarding", "net/ipv6/conf/all/forwarding", "0", "1", /ipv6\.conf\.all\.forwarding = 0/),
-  sysctl("ipv6", "net/ipv6/conf/all/disable_ipv6", "1", "0", /IPv6 is off/),
+  sysctl("ipv6", "net/ipv6/conf/all/disable_ipv6", "1", "0", /disable_ipv6 = 1/),
   foreignTable(
     "foreign-drops",
     "ip filter",
     "chain FORWARD { type filter hook forward priority 0; policy drop; }",
-    /ip filter FORWARD \(hook forward, priority 0, policy drop, 0 rules\)/,
+    /ip filter FORWARD drops what pods send/,
   ),
   foreignTable("kube-proxy", "ip nat", "chain KUBE-SERVICES { }", /ip nat/),
   foreignTable("kube-proxy", "ip6 kube-proxy", "", /ip6 kube-proxy/),
@@ -101,9 +101,9 @@ export const BREAKAGES: readonly Breakage[] = [
   foreignTable("marks", "ip m", "chain c { meta mark set meta mark or 0x10000000; }", /bits 0x10000000/),
   commands(
     "pod-networks",
-    "route add 10.244.0.0/16 dev lo",
-    "route del 10.244.0.0/16 dev lo",
-    /10\.244\.0\.0\/16 by lo/,
+    "route add 10.244.1.128/25 dev lo",
+    "route del 10.244.1.128/25 dev lo",
+    /10\.244\.1\.128\/25 \(protocol 3, by link 1\)/,
   ),
   commands(
     "pod-networks",
@@ -181,8 +181,8 @@ export const BREAKAGES: readonly Breakage[] = [
 
 /** Faults that the daemon repairs; the doctor finds them while no daemon runs. */
 export const REPAIRED: readonly Breakage[] = [
-  sysctl("redirects", "net/ipv4/conf/cni0/send_redirects", "1", "0", /cni0\.send_redirects = 1/),
-  sysctl("forwarding", "net/ipv4/conf/cni0/forwarding", "0", "1", /cni0\.forwarding = 0/),
+  sysctl("node-state", "net/ipv4/conf/cni0/send_redirects", "1", "0", /cni0\/send_redirects/),
+  sysctl("node-state", "net/ipv4/conf/cni0/forwarding", "0", "1", /cni0\/forwarding/),
   commands("mtu", "link set cni0 mtu 1300", "link set cni0 mtu 1420", /MTU of 1300/),
   commands(
     "node-state",

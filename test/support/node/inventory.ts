@@ -11,7 +11,7 @@ import { link, PLACE } from "./node_facts.ts";
 export const HOST = "dbv0123456789ab";
 export const BRIDGE = link(3, "drawbridge0", { kind: "bridge", mac: bridgeMac(sha256, "drawbridge0", "10.244.1.1") });
 export const VETH = link(4, HOST, { kind: "veth", mac: hostMac(sha256, HOST), master: 3 });
-const VXLAN = { vni: 107, port: 4789, local: undefined, learning: false, hasMore: false };
+const VXLAN = { vni: 107, port: 4789, local: undefined, learning: false, hasMore: false, hasOwnSocket: false };
 const ROUTE = {
   table: 254,
   family: 4,

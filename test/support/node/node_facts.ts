@@ -1,6 +1,7 @@
 import { expectation } from "../../../cli/node/doctor/expectation.ts";
 import { plainLink } from "../node_state/fake_node_state.ts";
-import type { NodeFacts, NodeLink, PluginFile } from "../../../cli/node/doctor/facts.ts";
+import type { NodeFacts, PluginFile } from "../../../cli/node/doctor/facts.ts";
+import type { CheckedLink } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -28,7 +29,7 @@ export function pluginFile(name: string, changes: Partial<PluginFile> = {}): Plu
 }
 
 /** Returns a link that is up and has no further properties. */
-export function link(index: number, name: string, changes: Partial<NodeLink> = {}): NodeLink {
+export function link(index: number, name: string, changes: Partial<CheckedLink> = {}): CheckedLink {
   return { ...plainLink(index, name, undefined), vxlan: undefined, ...changes };
 }
 
@@ -40,6 +41,9 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
     expected,
     now: Date.UTC(2026, 10, 22),
     bootId: { value: RECORD.bootId },
+    bridge: PLACE.bridge,
+    forwardDrops: { value: [] },
+    kubeProxy: { value: [] },
     probed: { value: undefined },
     release: { value: "6.18.44" },
     trials: {

@@ -1,5 +1,5 @@
 import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
-import type { Severity } from "../../../cli/node/doctor/finding.ts";
+import type { Severity } from "../../../policyd/problems/check.ts";
 import type { ProbeFlow } from "../../../cli/node/doctor/probe/flow.ts";
 import type { Loss } from "../../../cli/node/doctor/probe/loss.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";

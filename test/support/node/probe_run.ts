@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import type { Finding } from "../../../cli/node/doctor/finding.ts";
+import type { Finding } from "../../../policyd/problems/diagnose.ts";
 import { type Configuration, configurationOf, DRAWBRIDGE, LAB_BRIDGE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";

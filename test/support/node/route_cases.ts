@@ -1,5 +1,5 @@
 import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
-import type { Severity } from "../../../cli/node/doctor/finding.ts";
+import type { Severity } from "../../../policyd/problems/check.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Route } from "../../../kernel/route/route.ts";
@@ -29,6 +29,13 @@ const TO_OTHER_NODE: Route = {
 };
 function beside(text: string, index: number): Route {
   return { ...foreignRoute(text, index), protocol: 107, priority: BESIDE_PRIORITY };
+}
+
+/** Returns the facts of a node with a VXLAN device of another program on our port. */
+function vxlan(changes: object): Partial<NodeFacts> {
+  const local = parseAddress("192.0.2.1");
+  const parameters = { vni: 1, port: 4789, local, learning: false, hasMore: false, hasOwnSocket: false, ...changes };
+  return { links: { value: [...LINKS, link(OTHER, "vxlan9", { kind: "vxlan", vxlan: parameters })] } };
 }
 
 const BESIDE = beside("10.244.1.9/32", OTHER);
@@ -76,6 +83,8 @@ export const ROUTE_CASES: readonly (readonly [string, Partial<NodeFacts>, Severi
     "info",
     /10\.244\.2\.1 does not answer by the direct route to 10\.244\.2\.0\/24 via 192\.0\.2\.2/,
   ],
+  ["tunnel", vxlan({ vni: 4096, hasMore: true }), "info", /vxlan9.* VNI 4096/],
+  ["tunnel", vxlan({ vni: 0, hasMore: true, hasOwnSocket: true }), "error", /vxlan9/],
   ["former-plugin", PORTS, "error", /drawbridge0 has 1 port that is not of Drawbridge \(veth1a2b\)/],
   ["former-plugin", BRIDGE, "warning", /routes of metric 106 are missing: 10\.244\.1\.2\/32, 10\.244\.1\.0\/25/],
   [

@@ -96,8 +96,9 @@ export class HarmedNode {
     await until(() => existsSync(`${this.files.configurations}/10-drawbridge.conflist`), "the plugin is installed");
   }
 
-  async restart(): Promise<void> {
+  async restart(...args: readonly string[]): Promise<void> {
     this.#daemon = await this.policyd.start([
+      ...args,
       "--encapsulation=always",
       `--config=${this.#lab.scratch}/host/policyd.json`,
     ]);

@@ -127,7 +127,7 @@ export class FakeRouteKernel implements RouteKernel {
     const tunnel: TunnelState = {
       ...link,
       mac,
-      parameters: { vni: TUNNEL.vni, port: TUNNEL.port, local, learning: false, hasMore: false },
+      parameters: { vni: TUNNEL.vni, port: TUNNEL.port, local, learning: false, hasMore: false, hasOwnSocket: false },
       checksumOffload: true,
       hasStrictSourceCheck: this.isStubborn,
       isWithoutIpv6: false,

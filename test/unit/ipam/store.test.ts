@@ -109,7 +109,10 @@ describe("ipam/store", () => {
         /10\.1\.2\.3 is not available/,
       );
       const small = rangeSets(["10.1.3.0/30"]);
-      assert.throws(() => open().allocate(small, pod(2), [], "scan", isForeign), /but for 1 of pods of another plugin/);
+      assert.throws(
+        () => open().allocate(small, pod(2), [], "scan", isForeign),
+        /but for 1 that pods of another plugin/,
+      );
     });
 
     it("I1: a release keeps last_reserved_ip unchanged", () => {

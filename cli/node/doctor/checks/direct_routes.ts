@@ -1,7 +1,7 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
-import { seen } from "../diagnose.ts";
-import type { Check } from "../finding.ts";
+import { seen } from "../../../../policyd/problems/check.ts";
+import type { Check } from "../facts.ts";
 
 export const directRoutes: Check = {
   id: "direct-routes",

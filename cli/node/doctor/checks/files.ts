@@ -3,21 +3,13 @@ import { type Address, compareAddresses, formatAddress } from "../../../../kerne
 import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
 import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
-import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
-import { isOfObstacles } from "../../../../policyd/routes/obstacles.ts";
 import { VERSION } from "../../../../policyd/version.ts";
 import { configurationPath } from "../../place.ts";
-import { seen } from "../diagnose.ts";
-import { type Check, listed, type Remark } from "../finding.ts";
-import { isOfNodeState } from "./node_state.ts";
+import { seen, listed, type Remark } from "../../../../policyd/problems/check.ts";
+import type { Check } from "../facts.ts";
 
 const RESTART =
   "kubectl -n kube-system delete pod -l app.kubernetes.io/name=drawbridge --field-selector spec.nodeName=NODE";
-
-/** Returns whether another check reports a problem of the daemon, too. */
-function isOfAnotherCheck(problem: string): boolean {
-  return isOfNodeState(problem) || isOfObstacles(problem) || isOfTakeOver(problem);
-}
 
 export const daemon: Check = {
   id: "daemon",
@@ -44,16 +36,6 @@ export const daemon: Check = {
         what: `policyd has not read all objects yet, ${Math.round(status.uptimeSeconds)} s after its start`,
         why: "nothing new is programmed, and new pods wait",
         way: "kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge: it says which list it waits for",
-      });
-    }
-    const problems = status.problems.filter((problem) => !isOfAnotherCheck(problem));
-    const count = status.problemCount - (status.problems.length - problems.length);
-    if (count > 0) {
-      remarks.push({
-        severity: "warning",
-        what: `policyd has ${counted(count, "problem")}: ${listed(problems)}`,
-        why: "what they name is not in force",
-        way: "mend what each of them names; kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge has all",
       });
     }
     if (status.version !== VERSION) {
@@ -232,10 +214,10 @@ function* exhausted(set: RangeSet, reservations: Reservations): Generator<Remark
   ).length;
   if (BigInt(taken) < size) return;
   yield {
-    severity: "error",
+    severity: "warning",
     what: `all ${size} addresses of ${formatRangeSet(set)} are reserved`,
     why: "no further pod can be attached",
-    way: "remove reservations without pods (see above), or give nodes larger pod CIDRs (--node-cidr-mask-size)",
+    way: "drawbridge node audit --repair, which frees what ended pods have left; or give nodes larger pod CIDRs (--node-cidr-mask-size)",
   };
 }
 

@@ -1,14 +1,14 @@
 import { counted } from "../../../output/text.ts";
-import { isOurName } from "../../our_tables.ts";
-import { seen } from "../diagnose.ts";
-import type { NodeFacts } from "../facts.ts";
-import { type Check, listed, type Remark } from "../finding.ts";
+import { isOurName } from "../../../../policyd/checks/our_tables.ts";
+import { seen, listed, type Remark } from "../../../../policyd/problems/check.ts";
+import type { NodeFacts, Check } from "../facts.ts";
+import { forwardPolicy } from "../../../../policyd/checks/firewall.ts";
 
 export const foreignDrops: Check = {
   id: "foreign-drops",
   summary: "No other program has chains that can drop or reject packets.",
-  needs: ["ruleset"],
-  examine: (facts) => [...chainRemarks(facts), ...legacyRemarks(facts)],
+  needs: ["ruleset", ...forwardPolicy.needs],
+  examine: (facts) => [...forwardPolicy.examine(facts), ...chainRemarks(facts), ...legacyRemarks(facts)],
 };
 
 /** Reports others' base chains with a policy or rules that drop; which packets those are, only a probe shows. */

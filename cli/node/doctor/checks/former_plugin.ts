@@ -1,6 +1,7 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
 import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
+import { POLICY_TABLE } from "../../../../attachment/our_tables.ts";
 import { BESIDE_PRIORITY } from "../../../../policyd/coexistence/beside_kernel.ts";
 import { foreignPorts, portWords } from "../../../../policyd/coexistence/foreign_ports.ts";
 import {
@@ -9,10 +10,8 @@ import {
   type BesideRoute,
   neighbouringBridges,
 } from "../../../../policyd/coexistence/neighbouring_bridges.ts";
-import { isOfTakeOver } from "../../../../policyd/coexistence/take_over.ts";
-import { seen } from "../diagnose.ts";
-import type { NodeFacts } from "../facts.ts";
-import type { Check, Remark } from "../finding.ts";
+import { seen, type Remark } from "../../../../policyd/problems/check.ts";
+import type { NodeFacts, Check } from "../facts.ts";
 import { shortList } from "../../../../objects/printable.ts";
 
 /** The most routes in a finding. */
@@ -30,15 +29,12 @@ function portRemarks(facts: NodeFacts): readonly Remark[] {
   const { bridge } = facts.place;
   const ports = foreignPorts(seen(facts.links) ?? [], bridge, seen(facts.records)?.records ?? []);
   if (ports.length === 0) return [];
-  const answer = seen(facts.daemon);
-  const refusal = answer !== undefined && "status" in answer ? answer.status.problems.find(isOfTakeOver) : undefined;
+  const isPoliced = facts.expected.tables.some(({ name }) => name === POLICY_TABLE.name);
   return [
     {
-      severity: "error",
+      severity: isPoliced ? "error" : "info",
       what: `the bridge ${bridge} has ${portWords(ports)}`,
-      why:
-        refusal ??
-        "with policies their pods get no packets through, and a daemon that starts does not take the bridge over",
+      why: "with policies their pods get no packets through, and a daemon that starts does not take the bridge over",
       way: "name another bridge, such as the default drawbridge0, in policyd's bridge, or delete the pods that another plugin has attached there",
     },
   ];

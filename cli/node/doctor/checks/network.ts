@@ -1,51 +1,6 @@
 import { TUNNEL, tunnelOverhead } from "../../../../policyd/routes/tunnel.ts";
-import { seen } from "../diagnose.ts";
-import type { NodeFacts, NodeLink } from "../facts.ts";
-import type { Check, Remark } from "../finding.ts";
-
-export const tunnel: Check = {
-  id: "tunnel",
-  summary: "Nobody else uses the port of the VXLAN tunnel, and the device is as it should be.",
-  needs: ["links"],
-  examine: ({ links, udpPorts }) => {
-    const vxlans = (seen(links) ?? []).filter(({ vxlan }) => vxlan !== undefined);
-    const remarks: Remark[] = [];
-    for (const { name, vxlan } of vxlans) {
-      if (vxlan === undefined || vxlan.port !== TUNNEL.port) {
-        if (name === TUNNEL.name) remarks.push(otherTunnel(`port ${vxlan?.port}`));
-        continue;
-      }
-      if (name === TUNNEL.name) {
-        if (vxlan.vni !== TUNNEL.vni) remarks.push(otherTunnel(`VNI ${vxlan.vni}`));
-      } else {
-        remarks.push({
-          severity: vxlan.vni === TUNNEL.vni || vxlan.hasMore ? "error" : "warning",
-          what: `the VXLAN device ${name} uses UDP port ${TUNNEL.port} with VNI ${vxlan.vni}`,
-          why: "two networks on one port share a socket: with the same VNI, or with external metadata, the kernel refuses the second one",
-          way: `remove it if its add-on (flannel, Calico, Antrea) is gone: ip link delete ${name}; else give that one another port`,
-        });
-      }
-    }
-    if (udpPorts.has(TUNNEL.port) && !vxlans.some(({ vxlan }) => vxlan?.port === TUNNEL.port)) {
-      remarks.push({
-        severity: "error",
-        what: `a socket is bound to UDP port ${TUNNEL.port}`,
-        why: `the device ${TUNNEL.name} cannot be brought up, so pods do not reach those of other nodes`,
-        way: `ss -lunp sport = :${TUNNEL.port}, and stop who has it`,
-      });
-    }
-    return remarks;
-  },
-};
-
-function otherTunnel(what: string): Remark {
-  return {
-    severity: "warning",
-    what: `the device ${TUNNEL.name} has ${what}; expected VNI ${TUNNEL.vni} and port ${TUNNEL.port}`,
-    why: "other nodes send to these",
-    way: `ip link delete ${TUNNEL.name}: policyd makes it again`,
-  };
-}
+import { seen, type CheckedLink, type Hint } from "../../../../policyd/problems/check.ts";
+import type { NodeFacts, Check } from "../facts.ts";
 
 export const mtu: Check = {
   id: "mtu",
@@ -61,9 +16,9 @@ export const mtu: Check = {
 
 function* portMtus(
   { network, records, place }: NodeFacts,
-  bridge: NodeLink | undefined,
-  byName: ReadonlyMap<string, NodeLink>,
-): Generator<Remark> {
+  bridge: CheckedLink | undefined,
+  byName: ReadonlyMap<string, CheckedLink>,
+): Generator<Hint> {
   const file = seen(network);
   const wanted = file?.kind === "network" ? file.mtu : undefined;
   if (bridge !== undefined && wanted !== undefined && wanted !== 0 && bridge.mtu !== wanted) {
@@ -88,7 +43,7 @@ function* portMtus(
   }
 }
 
-function* tunnelMtu({ links, routes }: NodeFacts, device: NodeLink | undefined): Generator<Remark> {
+function* tunnelMtu({ links, routes }: NodeFacts, device: CheckedLink | undefined): Generator<Hint> {
   if (device?.vxlan === undefined) return;
   const outer = typeof device.vxlan.local === "bigint" ? 6 : 4;
   const uplink = (seen(routes) ?? []).find(({ family, destination }) => family === outer && destination === undefined);

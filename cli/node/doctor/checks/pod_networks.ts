@@ -1,13 +1,15 @@
-import { type Cidr, cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
-import { bitsOf } from "../../../../kernel/ip/address.ts";
-import { type FoundRoute, MAIN_TABLE, type Route, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
-import { doOverlap } from "../../../../objects/nodes/node_claims.ts";
+import { type Cidr, formatCidr } from "../../../../kernel/ip/cidr.ts";
+import { type FoundRoute, MAIN_TABLE, type Route } from "../../../../kernel/route/route.ts";
 import { isOurs } from "../../../../policyd/routes/own_routes.ts";
-import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
-import { obstacleWords, ownObstacles, peerObstacles, RouteContainment } from "../../../../policyd/routes/obstacles.ts";
-import { seen } from "../diagnose.ts";
-import type { NodeFacts } from "../facts.ts";
-import type { Check, Remark } from "../finding.ts";
+import {
+  addressConflicts,
+  obstacleWords,
+  ownObstacles,
+  peerObstacles,
+  RouteContainment,
+} from "../../../../policyd/routes/obstacles.ts";
+import { seen, type Remark } from "../../../../policyd/problems/check.ts";
+import type { NodeFacts, Check } from "../facts.ts";
 
 const BRIDGE = "bridge";
 
@@ -15,61 +17,26 @@ export const podNetworks: Check = {
   id: "pod-networks",
   summary: "No other network or route of this node is in the way of pods' CIDRs, its own and those of other nodes.",
   needs: ["network", "links", "addresses", "routes", "discarding"],
-  examine: (facts) => [...addressConflicts(facts), ...routeConflicts(facts), ...obstacles(facts)],
+  examine: (facts) => [...conflicts(facts), ...obstacles(facts)],
 };
 
 /** Reports addresses of other links within the pod CIDR. The check `former-plugin` reports those of bridges. */
-function addressConflicts(facts: NodeFacts): readonly Remark[] {
-  const cidrs = podCidrs(facts);
-  const bridges = namesOfBridges(facts);
-  return (seen(facts.addresses) ?? []).flatMap(({ link, address }) => {
-    const cidr = cidrs.find((one) => doOverlap(one, address));
-    const isOurLink = link === facts.place.bridge || link === TUNNEL.name;
-    if (cidr === undefined || isOurLink || bridges.has(link)) return [];
-    return [conflict(cidr, `the address ${formatCidr(address)} of ${link}`, `ip address show dev ${link}`)];
-  });
-}
-
-function namesOfBridges({ links }: NodeFacts): ReadonlySet<string> {
-  return new Set((seen(links) ?? []).flatMap(({ name, kind }) => (kind === BRIDGE ? [name] : [])));
-}
-
-/** Reports others' routes by other links. One to a single address leads to another plugin's pod without a bridge. */
-function routeConflicts(facts: NodeFacts): readonly Remark[] {
-  const cidrs = podCidrs(facts);
-  const { bridge } = facts.place;
-  const links = seen(facts.links) ?? [];
-  const nameOf = (index: number | undefined): string => links.find((link) => link.index === index)?.name ?? "no link";
-  return (seen(facts.routes) ?? []).flatMap(({ destination, outputInterface, protocol, gateway, family }) => {
-    if (destination === undefined || protocol === ROUTE_PROTOCOL) return [];
-    const cidr = cidrs.find((one) => doOverlap(one, destination));
-    const link = nameOf(outputInterface);
-    const isOwn = link === bridge || (seen(facts.addresses) ?? []).some(isConnected(link, destination));
-    const isOfPod = destination.prefixLength === bitsOf(family) && gateway === undefined;
-    if (cidr === undefined || isOwn || isOfPod) return [];
-    const route = formatCidr(destination);
-    return [conflict(cidr, `the route to ${route} by ${link}`, `ip route show ${route}`)];
-  });
-}
-
-/** Matches the kernel's route to a link's own network, which is reported with the address already. */
-function isConnected(link: string, destination: Cidr) {
-  return (one: { readonly link: string; readonly address: Cidr }): boolean =>
-    one.link === link &&
-    cidrContains(destination, one.address.address) &&
-    destination.prefixLength === one.address.prefixLength;
-}
-
-function conflict(cidr: Cidr, what: string, look: string): Remark {
-  return {
+function conflicts(facts: NodeFacts): readonly Remark[] {
+  const links = (seen(facts.links) ?? []).map(({ index, name, kind }) => ({ index, name, isBridge: kind === BRIDGE }));
+  const indexes = new Map(links.map(({ index, name }) => [name, index]));
+  const addresses = (seen(facts.addresses) ?? []).map(({ link, address }) => ({
+    index: indexes.get(link) ?? 0,
+    address,
+  }));
+  return addressConflicts(podCidrs(facts), links, addresses).map(({ cidr, words, look }) => ({
     severity: "error",
-    what: `the pod CIDR ${formatCidr(cidr)} overlaps with ${what}`,
+    what: `the pod CIDR ${formatCidr(cidr)} overlaps with ${words}`,
     why: "packets for one of the two go to the other",
-    way: `give the cluster another pod CIDR (--cluster-cidr), or take the other one away: ${look}`,
-  };
+    way: `give the cluster another pod CIDR (--cluster-cidr), or take the address away: ${look}`,
+  }));
 }
 
-/** Reports discarding routes in this node's pod CIDRs, and any in other nodes' CIDRs, as our routes to these show. */
+/** Reports routes in this node's pod CIDRs, and in those of other nodes, as our routes to these show. */
 function obstacles(facts: NodeFacts): readonly Remark[] {
   const routes = (seen(facts.routes) ?? []).filter(({ table }) => table === MAIN_TABLE);
   const containment = new RouteContainment([
@@ -78,9 +45,7 @@ function obstacles(facts: NodeFacts): readonly Remark[] {
   ]);
   const bridge = (seen(facts.links) ?? []).find(({ name }) => name === facts.place.bridge)?.index;
   const own = podCidrs(facts).flatMap((cidr) =>
-    ownObstacles(containment, cidr, bridge)
-      .filter(({ discards }) => discards)
-      .map((found) => obstacle("this node", cidr, found)),
+    ownObstacles(containment, cidr, bridge).map((found) => obstacle("this node", cidr, found)),
   );
   const others = routes.filter(isOurs).flatMap((route) => {
     const { destination } = route;

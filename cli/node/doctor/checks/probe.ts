@@ -1,10 +1,9 @@
 import { familyOf, formatAddress } from "../../../../kernel/ip/address.ts";
 import { POLICY_TABLE } from "../../../../attachment/our_tables.ts";
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
-import { isOurName } from "../../our_tables.ts";
-import { seen } from "../diagnose.ts";
-import type { NodeFacts } from "../facts.ts";
-import { type Check, listed, type Remark } from "../finding.ts";
+import { isOurName } from "../../../../policyd/checks/our_tables.ts";
+import { seen, listed, type Remark } from "../../../../policyd/problems/check.ts";
+import type { NodeFacts, Check } from "../facts.ts";
 import { NEEDS, type ProbeFlow } from "../probe/flow.ts";
 import { COUNTERS, isTooBig } from "../probe/counters.ts";
 import type { Loss } from "../probe/loss.ts";

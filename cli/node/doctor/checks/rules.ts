@@ -1,13 +1,7 @@
 import type { ChainOverview } from "../../../../kernel/nftables/decode/overview.ts";
-import { isOurName, isOurTable } from "../../our_tables.ts";
-import { seen } from "../diagnose.ts";
-import type { NodeFacts } from "../facts.ts";
-import type { Check, Remark } from "../finding.ts";
-
-/** Matches the names of chains that kube-proxy makes in any of its modes (pkg/proxy). */
-const KUBE_PROXY_CHAIN = /^KUBE-(SERVICES|NODEPORTS|SVC-|SEP-|PROXY-|POSTROUTING|EXTERNAL-SERVICES|LOAD-BALANCER)/;
-const KUBE_PROXY_TABLES = ["kube-proxy"];
-const IPVS_DEVICE = "kube-ipvs0";
+import { isOurName, isOurTable } from "../../../../policyd/checks/our_tables.ts";
+import { seen, type Hint, type Remark } from "../../../../policyd/problems/check.ts";
+import type { NodeFacts, Check } from "../facts.ts";
 
 export const tables: Check = {
   id: "tables",
@@ -53,32 +47,6 @@ export const tables: Check = {
   },
 };
 
-export const kubeProxy: Check = {
-  id: "kube-proxy",
-  summary: "No rules of a kube-proxy are left.",
-  needs: ["ruleset", "links"],
-  examine: ({ ruleset, links, expected }) => {
-    if (!expected.servesServices) return [];
-    const all = seen(ruleset) ?? { tables: [], chains: [] };
-    const places = new Set([
-      ...all.tables
-        .filter(({ name }) => KUBE_PROXY_TABLES.includes(name))
-        .map(({ family, name }) => `${family} ${name}`),
-      ...all.chains.filter(({ name }) => KUBE_PROXY_CHAIN.test(name)).map(({ family, table }) => `${family} ${table}`),
-    ]);
-    if ((seen(links) ?? []).some(({ name }) => name === IPVS_DEVICE)) places.add(`link ${IPVS_DEVICE}`);
-    if (places.size === 0) return [];
-    return [
-      {
-        severity: "warning",
-        what: `rules of kube-proxy are in ${[...places].sort().join(", ")}`,
-        why: "they translate packets to Services, too, also to endpoints that are long gone when no kube-proxy runs",
-        way: "kubectl -n kube-system delete daemonset kube-proxy, then on the node: kube-proxy --cleanup (or reboot it); to keep kube-proxy set services: false",
-      },
-    ];
-  },
-};
-
 export const priorities: Check = {
   id: "priorities",
   summary: "No other program translates addresses before Drawbridge does.",
@@ -89,7 +57,7 @@ export const priorities: Check = {
     for (const { hook, priority } of ours.filter(({ chain }) => chain !== "")) {
       if (priority === -100 && (hook === "prerouting" || hook === "output")) first.set(hook, priority);
     }
-    return foreignChains(ruleset).flatMap(({ family, table, name, base }): readonly Remark[] => {
+    return foreignChains(ruleset).flatMap(({ family, table, name, base }): readonly Hint[] => {
       const limit = first.get(base?.hook ?? "");
       if (base?.type !== "nat" || limit === undefined || base.priority >= limit) return [];
       return [
@@ -110,7 +78,7 @@ export const marks: Check = {
   needs: ["ruleset"],
   examine: ({ ruleset, expected }) => {
     const seenRules = new Set<string>();
-    return (seen(ruleset)?.markWrites ?? []).flatMap(({ family, table, chain, bits }): readonly Remark[] => {
+    return (seen(ruleset)?.markWrites ?? []).flatMap(({ family, table, chain, bits }): readonly Hint[] => {
       const shared = (bits & expected.markBits) >>> 0;
       const place = `${family} ${table} ${chain}`;
       if (shared === 0 || isOurName(family, table) || seenRules.has(place)) return [];

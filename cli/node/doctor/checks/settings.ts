@@ -1,20 +1,20 @@
-import { seen } from "../diagnose.ts";
-import type { NodeFacts } from "../facts.ts";
-import type { Check, Remark } from "../finding.ts";
-import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
-
-const STRICT = 1;
-const NEARLY_FULL = 0.8;
-const FULL = 0.95;
+import { familyOf } from "../../../../kernel/ip/address.ts";
+import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
+import { type Hint, type Remark, seen } from "../../../../policyd/problems/check.ts";
+import { dotted, type SettingCode, surroundingProblems } from "../../../../policyd/node_state/surroundings.ts";
+import type { Check, NodeFacts } from "../facts.ts";
+import { podCidrs } from "./pod_networks.ts";
 
 export const ipv6: Check = {
   id: "ipv6",
   summary: "IPv6 is on, or the node is known to do without.",
   needs: [],
-  examine: ({ settings }) => {
+  examine: (facts) => {
+    const { settings } = facts;
     const key = "net/ipv6/conf/all/disable_ipv6";
     const value = settings.get(key);
-    if (value === "0") return [];
+    const found = remarksOf("ipv6", facts);
+    if (value === "0" || found.length > 0) return found;
     return [
       {
         severity: "info",
@@ -29,62 +29,37 @@ export const ipv6: Check = {
   },
 };
 
-export const forwarding: Check = {
-  id: "forwarding",
-  summary: "The node forwards packets in each family.",
-  needs: [],
-  examine: ({ settings, place }) =>
-    ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", `net/ipv4/conf/${place.bridge}/forwarding`]
-      .filter((key) => settings.get(key) === "0" && !(key.startsWith("net/ipv6") && isOff6(settings)))
-      .map((key) => ({
-        severity: "error",
-        what: `${dotted(key)} = 0`,
-        why: "nothing gets from one pod to another, nor out of the node",
-        way: `sysctl -w ${dotted(key)}=1, and in /etc/sysctl.d/ whatever sets it to 0 (grep -r forward /etc/sysctl.conf /etc/sysctl.d)`,
-      })),
-};
+export const forwarding = surroundings(
+  "forwarding",
+  "The node and its uplinks forward packets in the families of pods.",
+);
+export const reversePath = surroundings(
+  "reverse-path",
+  "The reverse-path filter drops nothing that comes another way than answers go.",
+);
+export const redirects = surroundings("redirects", "The node sends pods no ICMP redirects.");
 
-export const reversePath: Check = {
-  id: "reverse-path",
-  summary: "The reverse-path filter drops nothing that comes another way than answers go.",
-  needs: ["links", "routes"],
-  examine: (facts) => {
-    const { settings } = facts;
-    const names = new Set([TUNNEL.name, ...severalUplinks(facts)]);
-    const all = Number(settings.get("net/ipv4/conf/all/rp_filter") ?? 0);
-    return [...names].flatMap((name): readonly Remark[] => {
-      const own = settings.get(`net/ipv4/conf/${name}/rp_filter`);
-      // The kernel uses the larger one (IN_DEV_RPFILTER).
-      if (own === undefined || Math.max(all, Number(own)) !== STRICT) return [];
-      return [
-        {
-          severity: "warning",
-          what: `the reverse-path filter of ${name} is strict (all ${all}, ${name} ${own})`,
-          why: "packets from an address that the node would answer through another link are dropped without a trace",
-          way: `sysctl -w net.ipv4.conf.${name.replaceAll(".", "/")}.rp_filter=2`,
-        },
-      ];
-    });
-  },
-};
+/** Returns the check of the administrator's settings that the daemon reports as well (STATE-03). */
+function surroundings(id: SettingCode, summary: string): Check {
+  return {
+    id,
+    summary,
+    needs: id === "reverse-path" ? ["links", "routes"] : [],
+    examine: (facts) => remarksOf(id, facts),
+  };
+}
 
-export const redirects: Check = {
-  id: "redirects",
-  summary: "The node sends pods no ICMP redirects.",
-  needs: ["links"],
-  examine: ({ settings, place, links }) => {
-    if (!(seen(links) ?? []).some(({ name }) => name === place.bridge)) return [];
-    const keys = ["all", place.bridge].map((name) => `net/ipv4/conf/${name}/send_redirects`);
-    return keys
-      .filter((key) => settings.get(key) === "1")
-      .map((key) => ({
-        severity: "warning",
-        what: `${dotted(key)} = 1`,
-        why: "a pod that follows a redirect leaves the routed path, and its connections stop; policyd's tables drop them while they are loaded",
-        way: `sysctl -w ${dotted(key)}=0`,
-      }));
-  },
-};
+function remarksOf(id: SettingCode, facts: NodeFacts): readonly Remark[] {
+  const { settings, links, routes, records } = facts;
+  const indexes = (seen(routes) ?? []).flatMap((one) => (one.destination === undefined ? one.outputInterface : []));
+  const uplinks = (seen(links) ?? []).flatMap(({ index, name }) => (indexes.includes(index) ? [name] : []));
+  const pods = (seen(records)?.records ?? []).flatMap((record) => record.addresses.map(({ address }) => address));
+  const families = new Set([...podCidrs(facts).map(cidrFamily), ...pods.map(familyOf)]);
+  const isKnown = families.size > 0 || ("value" in records && "value" in facts.network);
+  return surroundingProblems({ settings, uplinks, families: isKnown ? [...families] : [4, 6] })
+    .filter(({ code }) => code === id)
+    .map(({ remark }) => remark);
+}
 
 export const localhost: Check = {
   id: "localhost",
@@ -102,25 +77,6 @@ export const localhost: Check = {
       })),
 };
 
-export const connectionTracking: Check = {
-  id: "conntrack",
-  summary: "The table of connections has room.",
-  needs: [],
-  examine: ({ settings }) => {
-    const count = Number(settings.get("net/netfilter/nf_conntrack_count") ?? 0);
-    const most = Number(settings.get("net/netfilter/nf_conntrack_max") ?? 0);
-    if (most === 0 || count < most * NEARLY_FULL) return [];
-    return [
-      {
-        severity: count < most * FULL ? "warning" : "error",
-        what: `${count} of ${most} connections are tracked`,
-        why: "when the table is full new connections are dropped (nf_conntrack: table full, dropping packet)",
-        way: `sysctl -w net.netfilter.nf_conntrack_max=${most * 2}; who has them: conntrack -L | awk '{print $4, $5}' | sort | uniq -c | sort -n`,
-      },
-    ];
-  },
-};
-
 export const bridgeNetfilter: Check = {
   id: "bridge-netfilter",
   summary: "br_netfilter treats both families alike, or is not there.",
@@ -128,7 +84,7 @@ export const bridgeNetfilter: Check = {
   examine: ({ settings }) => {
     const four = settings.get("net/bridge/bridge-nf-call-iptables");
     const six = settings.get("net/bridge/bridge-nf-call-ip6tables");
-    const remarks: Remark[] = [];
+    const remarks: Hint[] = [];
     if (four !== six) {
       remarks.push({
         severity: "warning",
@@ -149,51 +105,15 @@ export const bridgeNetfilter: Check = {
   },
 };
 
-/** No release of Drawbridge is older than this. */
-const EARLIEST = Date.UTC(2026, 0, 1);
-
-export const clock: Check = {
-  id: "clock",
-  summary: "The clock is right enough for certificates, and the boot has an id.",
-  needs: ["bootId"],
-  examine: ({ now, bootId }) => {
-    const remarks: Remark[] = [];
-    if (now < EARLIEST) {
-      remarks.push({
-        severity: "error",
-        what: `the clock says ${new Date(now).toISOString()}`,
-        why: "certificates of the API server count as not valid yet",
-        way: "timedatectl set-ntp true, or date -s with the time",
-      });
-    }
-    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(seen(bootId) ?? "")) {
-      remarks.push({
-        severity: "error",
-        what: `/proc/sys/kernel/random/boot_id is ${JSON.stringify((seen(bootId) ?? "").slice(0, 40))}`,
-        why: "nobody can tell which addresses were reserved before the last reboot",
-        way: "mount -t proc proc /proc",
-      });
-    }
-    return remarks;
-  },
+export const checksumFilter: Check = {
+  id: "checksum-filter",
+  summary: "Bridges with pods drop packets in which two bytes may change after the rules have seen them.",
+  needs: ["unfilteredBridges"],
+  examine: ({ unfilteredBridges }) =>
+    (seen(unfilteredBridges) ?? []).map((bridge) => ({
+      severity: "info",
+      what: `${bridge} has no filter for checksums that are written later`,
+      why: "a pod with CAP_NET_RAW can have a port or the end of an IPv6 address written in a packet that leaves the node, after guard and policies",
+      way: "it comes with the next pod of this node where the kernel has TCX and BTF (Linux 6.6, CONFIG_DEBUG_INFO_BTF) and is not locked down; elsewhere take CAP_NET_RAW from pods that are not trusted",
+    })),
 };
-
-/** Returns the links with a default route, where there are several. */
-function severalUplinks({ routes, links }: NodeFacts): readonly string[] {
-  const indexes = new Set(
-    (seen(routes) ?? [])
-      .filter(({ destination, family }) => destination === undefined && family === 4)
-      .flatMap(({ outputInterface }) => outputInterface ?? []),
-  );
-  if (indexes.size < 2) return [];
-  return (seen(links) ?? []).filter(({ index }) => indexes.has(index)).map(({ name }) => name);
-}
-
-function isOff6(settings: NodeFacts["settings"]): boolean {
-  return settings.get("net/ipv6/conf/all/disable_ipv6") !== "0";
-}
-
-/** Returns a key as sysctl(8) has it, with dots instead of slashes, unless a link's name has dots. */
-function dotted(key: string): string {
-  return key.includes(".") ? key : key.replaceAll("/", ".");
-}

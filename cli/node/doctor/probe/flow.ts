@@ -5,7 +5,7 @@ import { MAIN_TABLE, type Route } from "../../../../kernel/route/route.ts";
 import { bridgeAddress } from "../../../../objects/nodes/node_addresses.ts";
 import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
-import { seen } from "../diagnose.ts";
+import { seen } from "../../../../policyd/problems/check.ts";
 import type { NodeFacts } from "../facts.ts";
 
 /** The needs of pods and their node, in the order in which findings list them. */

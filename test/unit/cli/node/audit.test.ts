@@ -5,7 +5,7 @@ import { lastingFacts } from "../../../../cli/node/audit/lasting.ts";
 import type { AuditedReservation, AuditFacts } from "../../../../cli/node/audit/facts.ts";
 import { type Leak, type Repair, repairKey } from "../../../../cli/node/audit/leak.ts";
 import { auditNode } from "../../../../cli/node/audit/run.ts";
-import type { NodeLink } from "../../../../cli/node/doctor/facts.ts";
+import type { CheckedLink } from "../../../../policyd/problems/check.ts";
 import { sha256 } from "../../../../cli/node/cleanup/attached.ts";
 import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
 import { processesByContainer } from "../../../../cli/node/machine/read_audit.ts";
@@ -23,7 +23,7 @@ const linkName = (containerId: string): string => hostInterfaceName(sha256, cont
 const record = (containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord =>
   podRecord(containerId, { hostInterface: linkName(containerId), ...changes });
 
-function link(name: string): NodeLink {
+function link(name: string): CheckedLink {
   return {
     index: 7,
     name,
@@ -32,7 +32,7 @@ function link(name: string): NodeLink {
     up: true,
     mtu: 1500,
     vxlan: undefined,
-  } as NodeLink;
+  } as CheckedLink;
 }
 
 const reserved = (containerId: string, text: string, isOld = true): AuditedReservation =>

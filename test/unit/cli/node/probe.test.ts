@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { probe } from "../../../../cli/node/doctor/checks/probe.ts";
-import { diagnose } from "../../../../cli/node/doctor/diagnose.ts";
+import { diagnose } from "../../../../policyd/problems/diagnose.ts";
 import { readCounters, risen } from "../../../../cli/node/doctor/probe/counters.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import { type ProbeFlow, probeFlows } from "../../../../cli/node/doctor/probe/flow.ts";

@@ -85,6 +85,27 @@ describe("objects/nodes: passing reports", () => {
     });
   }
 
+  for (const [what, cidr] of [
+    ["the same pod CIDR", "10.244.2.0/24"],
+    ["a part of its pod CIDR", "10.244.2.128/25"],
+    ["another pod CIDR", "10.244.9.0/24"],
+  ] as const) {
+    it(`D14: when a Node with the address of another and ${what} is Ready, only time makes the other lose them, without a change`, () => {
+      const dead = since(node("b", [V4], CIDRS.slice(0, 1)), 1_000_000);
+      const { judge, time, set, addressesOf, cidrsOf } = world(dead);
+      set(node("b2", [V4], [cidr]));
+      const changed = judge.reader();
+      changed();
+      time.now += 299_999;
+      judge.apply([]);
+      assert.deepEqual([[...changed()], addressesOf("b2"), judge.isWaiting], [[], [], true]);
+      time.now += 1;
+      judge.apply([]);
+      assert.deepEqual([...changed()].toSorted(), ["b", "b2"]);
+      assert.deepEqual([addressesOf("b2"), cidrsOf("b2"), judge.isWaiting], [[V4], [cidr], false]);
+    });
+  }
+
   it("D14: a Node that has not been Ready for less than five minutes, or that has no rival, keeps its claims", () => {
     const { set, addressesOf } = world(
       since(node("b", [V4, V6], CIDRS), 800_000),

@@ -43,7 +43,7 @@ describe("policyd/routes/obstacles", () => {
       ["fd00:244:2::7/128", "pods of Node b"],
     ] as const) {
       const [problem = "", ...others] = problems([], [route(cidr, 1)]);
-      assert.ok(problem.startsWith(`${whose}: pod CIDR `), problem);
+      assert.ok(problem.startsWith(`pod-networks: ${whose}: pod CIDR `), problem);
       assert.ok(problem.includes(`${cidr} (protocol 80, discards packets)`), problem);
       assert.deepEqual(others, []);
     }

@@ -77,6 +77,10 @@ describe("policyd/sources/api: the API server's address and credentials", () => 
         reports[1] ?? "",
         /^https:\/\/127\.0\.0\.1:1, read from .*has been replaced on the node.*restart the pod$/,
       );
+      assert.match(
+        source.problems().join("\n"),
+        /^.*fd.*: the API server's address.* replaced on the node.*restart the pod$/m,
+      );
     } finally {
       source.stop();
       closeSync(descriptor);

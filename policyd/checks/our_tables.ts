@@ -7,9 +7,9 @@ import {
   POLICY_TABLE,
   isOfDaemon,
 } from "../../attachment/our_tables.ts";
-import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policyd/policies/closing/closing_tables.ts";
-import { EARLY_TABLE } from "../../policyd/protection/early_table.ts";
-import { OPENING_TABLE } from "../../policyd/policies/cuts/startup_rules.ts";
+import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../policies/closing/closing_tables.ts";
+import { EARLY_TABLE } from "../protection/early_table.ts";
+import { OPENING_TABLE } from "../policies/cuts/startup_rules.ts";
 
 /** The tables with names of Drawbridge. */
 export const OUR_TABLES = [

@@ -1,5 +1,4 @@
-import { seen } from "../diagnose.ts";
-import type { Check, Remark } from "../finding.ts";
+import { type Check, type Remark, seen } from "../problems/check.ts";
 
 /** The oldest kernel whose nftables the tests cover (docs/limits.md). */
 const OLDEST = [5, 15] as const;
@@ -67,19 +66,6 @@ export const kernelFeatures: Check = {
     }
     return remarks;
   },
-};
-
-export const checksumFilter: Check = {
-  id: "checksum-filter",
-  summary: "Bridges with pods drop packets in which two bytes may change after the rules have seen them.",
-  needs: ["unfilteredBridges"],
-  examine: ({ unfilteredBridges }) =>
-    (seen(unfilteredBridges) ?? []).map((bridge) => ({
-      severity: "info",
-      what: `${bridge} has no filter for checksums that are written later`,
-      why: "a pod with CAP_NET_RAW can have a port or the end of an IPv6 address written in a packet that leaves the node, after guard and policies",
-      way: "it comes with the next pod of this node where the kernel has TCX and BTF (Linux 6.6, CONFIG_DEBUG_INFO_BTF) and is not locked down; elsewhere take CAP_NET_RAW from pods that are not trusted",
-    })),
 };
 
 type Trials = readonly {

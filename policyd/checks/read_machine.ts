@@ -1,0 +1,139 @@
+import { readFileSync } from "node:fs";
+import os from "node:os";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
+import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { forwardDrops } from "../../kernel/nftables/decode/forward_drops.ts";
+import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
+import { knowsLinkKind } from "../../kernel/route/link_kind.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { parseVxlan } from "../../kernel/route/vxlan.ts";
+import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
+import type { CheckedLink, MachineFacts, Seen } from "../problems/check.ts";
+import { kubeProxyPlaces } from "./kube_proxy.ts";
+import { isOurName } from "./our_tables.ts";
+
+/** The parts of the configuration and the routes that facts depend on. */
+export interface MachinePlace {
+  readonly bridge: string;
+  /** The links of the node's default routes. */
+  readonly uplinks: readonly string[];
+  /** False where kube-proxy serves the Services. */
+  readonly servesServices: boolean;
+  readonly linkKinds: MachineFacts["linkKinds"];
+}
+
+/** Reads the facts in the thread's namespace; they say what cannot be read. No table is tried on the kernel. */
+export function readMachine(
+  syscalls: Syscalls & FileCalls,
+  { bridge, uplinks, servesServices, linkKinds }: MachinePlace,
+): MachineFacts {
+  const sysctl = procSysctl(syscalls);
+  const settings = ["net/netfilter/nf_conntrack_count", "net/netfilter/nf_conntrack_max"] as const;
+  return {
+    now: Date.now(),
+    bootId: attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
+    release: { value: os.release() },
+    trials: { value: [] },
+    linkKinds,
+    hasPacketLog: true,
+    settings: new Map(
+      settings.flatMap((key) => {
+        const value = sysctl.read(key);
+        return value === undefined ? [] : [[key, value] as const];
+      }),
+    ),
+    links: attempt(() => readLinks(syscalls)),
+    udpPorts: readUdpPorts(),
+    bridge,
+    forwardDrops: attempt(() => withTables(syscalls, (socket) => forwardDrops(socket, { bridge, uplinks }, isOurName))),
+    kubeProxy: attempt(() => (servesServices ? withTables(syscalls, kubeProxyPlaces) : [])),
+  };
+}
+
+/** Returns whether the kernel has these kinds of links; it may load their modules. */
+export function readLinkKinds(
+  syscalls: Syscalls,
+  kinds: readonly ("bridge" | "veth" | "vxlan")[],
+): MachineFacts["linkKinds"] {
+  return attempt(() =>
+    withRoutes(syscalls, (socket) => kinds.map((kind) => ({ kind, isKnown: knowsLinkKind(socket, kind) }))),
+  );
+}
+
+/** Returns the result of a read, or why the machine does not permit it. A bug is thrown. */
+export function attempt<T>(see: () => T): Seen<T> {
+  try {
+    return { value: see() };
+  } catch (error) {
+    return unseenFor(error);
+  }
+}
+
+/** Returns why a read that has thrown this error is not permitted. A bug is thrown. */
+export function unseenFor(error: unknown): { readonly unseen: string; readonly needsRoot?: boolean } {
+  const isRefusal = error instanceof DrawbridgeError || (error instanceof Error && "code" in error);
+  if (!isRefusal) throw error;
+  const reason = error.message;
+  const needsRoot = /EPERM|EACCES/.test(reason) && process.geteuid?.() !== 0;
+  return needsRoot ? { unseen: `${reason}; run as root`, needsRoot } : { unseen: reason };
+}
+
+/** Runs an action with a netlink socket for nftables, and closes it afterwards. */
+export function withTables<T>(syscalls: Syscalls, action: (socket: NetlinkSocket) => T): T {
+  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
+  try {
+    return action(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+/** Runs an action with a netlink socket for links and routes, and closes it afterwards. */
+export function withRoutes<T>(syscalls: Syscalls, action: (socket: NetlinkSocket) => T): T {
+  const socket = openRouteSocket(syscalls);
+  try {
+    return action(socket);
+  } finally {
+    socket.close();
+  }
+}
+
+export function readLinks(syscalls: Syscalls): readonly CheckedLink[] {
+  return withRoutes(syscalls, (socket) =>
+    socket.dump(dumpLinks()).map((message) => ({ ...parseLink(message), vxlan: parseVxlan(message) })),
+  );
+}
+
+/** The namespace of this thread; /proc/net would be that of the process's first thread. */
+export const NET = "/proc/thread-self/net";
+
+/** Returns the local ports of UDP sockets, including those of kernel tunnels. */
+export function readUdpPorts(): ReadonlySet<number> {
+  return portsIn(["udp", "udp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /);
+}
+
+/** Returns the ports that TCP sockets listen on (state 0A, TCP_LISTEN). */
+export function readTcpPorts(): ReadonlySet<number> {
+  return portsIn(["tcp", "tcp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /);
+}
+
+function portsIn(files: readonly string[], pattern: RegExp): ReadonlySet<number> {
+  const lines = files.flatMap((file) => readOptional(`${NET}/${file}`).split("\n").slice(1));
+  return new Set(
+    lines.flatMap((line) => {
+      const [, port] = pattern.exec(line) ?? [];
+      return port === undefined ? [] : [Number.parseInt(port, 16)];
+    }),
+  );
+}
+
+export function readOptional(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
