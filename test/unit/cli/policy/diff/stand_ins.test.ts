@@ -182,8 +182,8 @@ describe("cli/policy/diff: what is in no file", () => {
           if (!isStranger(name)) continue;
           changed++;
           // No change of a pod in the files is one between the pod and itself.
-          const isLike = ([pod, own]: readonly [string, readonly string[]]): boolean =>
-            isDeepStrictEqual(new Set(own), new Set(all.filter((effect) => effect.split(" ")[1] !== pod)));
+          const isLike = ([pod, effectsOfPod]: readonly [string, readonly string[]]): boolean =>
+            isDeepStrictEqual(new Set(effectsOfPod), new Set(all.filter((effect) => effect.split(" ")[1] !== pod)));
           assert.ok(known.some(isLike), `${name}: ${all.join("; ")}`);
         }
       }),
