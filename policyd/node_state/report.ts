@@ -26,8 +26,12 @@ export class NodeStateReport {
 
   constructor(reporter: NodeReporter) {
     this.#reporter = reporter;
-    const message = "the node's network state is not as pods need it";
-    this.#reported = new NodeProblems(reporter, "NodeStateProblem", message, "error");
+    this.#reported = new NodeProblems(
+      reporter,
+      "NodeStateProblem",
+      "the node's network state is not as pods need it",
+      "error",
+    );
   }
 
   /** The number of repairs, by part. */

@@ -24,8 +24,8 @@ export function logMessages(): readonly LogMessage[] {
 }
 
 /**
- * Yields the warnings and errors that a file logs: literals, constants of the file, and what callers pass to a function
- * that logs its parameter.
+ * Yields the warnings and errors that a file logs: literals, constants of the file, what callers pass to a function that
+ * logs its parameter, and the message of each list of problems (NodeProblems).
  *
  * @throws Error naming the place of any other message
  */
@@ -43,6 +43,18 @@ export function* messagesIn(
       );
     }
     for (const words of texts) yield { level: match[1] ?? "", words };
+  }
+  yield* problemMessagesIn(source);
+}
+
+/** Yields what the lists of problems that a file makes log. */
+function* problemMessagesIn(source: string): ReturnType<typeof messagesIn> {
+  for (const match of source.matchAll(/\bnew NodeProblems(\()/dg)) {
+    const [, , message = "", level = '"warn"'] = itemsOf(source, match.indices?.[1]?.[0] ?? 0);
+    const [words, name] = [message, level].map((text) => textsOf(text, constantsIn(source))?.[0]);
+    if (words === undefined || name === undefined)
+      throw new Error(`NodeProblems: ${message} or ${level} is not a text`);
+    yield { level: name, words };
   }
 }
 
