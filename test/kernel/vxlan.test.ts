@@ -59,7 +59,14 @@ describe("kernel/route vxlan", () => {
         learning: false,
         ...local,
       });
-      const expected = { vni: 107, port: 4789, local: LOCAL[family], learning: false, hasMore: false };
+      const expected = {
+        vni: 107,
+        port: 4789,
+        local: LOCAL[family],
+        learning: false,
+        hasMore: false,
+        hasOwnSocket: false,
+      };
       assert.deepEqual(parametersOf(name), expected);
     });
 
@@ -99,7 +106,16 @@ describe("kernel/route vxlan", () => {
   it("the parameters of a foreign VXLAN device are read, and a bridge has none", () => {
     node.exec("ip", "link add vxo type vxlan id 9 group 239.1.1.1 dev lo dstport 8472".split(" "));
     node.exec("ip", ["link", "add", "br9", "type", "bridge"]);
-    assert.deepEqual(parametersOf("vxo"), { vni: 9, port: 8472, local: undefined, learning: true, hasMore: true });
+    assert.deepEqual(parametersOf("vxo"), {
+      vni: 9,
+      port: 8472,
+      local: undefined,
+      learning: true,
+      hasMore: true,
+      hasOwnSocket: false,
+    });
+    node.exec("ip", ["link", "add", "vxe", "type", "vxlan", "external", "dstport", "4790"]);
+    assert.equal(parametersOf("vxe")?.hasOwnSocket, true);
     assert.equal(parametersOf("br9"), undefined);
   });
 
