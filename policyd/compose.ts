@@ -17,7 +17,7 @@ import { LinkSockets } from "./attachments/link_sockets.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { openCoexistence } from "./coexistence/open.ts";
 import { Examination } from "./checks/examination.ts";
-import { readLinkKinds, readMachine } from "./checks/read_machine.ts";
+import { attempt, readLinkKinds, readLinks, readMachine } from "./checks/read_machine.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { Daemon } from "./daemon.ts";
 import { openEvents } from "./events/open.ts";
@@ -174,7 +174,10 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const examination = new Examination({
     clock,
     report: nodeState.report,
-    facts: () => readMachine(syscalls, { bridge, uplinks: uplinks(), servesServices, linkKinds }),
+    facts: () => {
+      const place = { bridge, uplinks: uplinks(), servesServices, linkKinds };
+      return readMachine(syscalls, { ...place, links: attempt(() => readLinks(syscalls)) });
+    },
     // With 250 pods the list of links takes some ten milliseconds.
     period: 2 * syncPeriod,
   });

@@ -36,16 +36,16 @@ export function foreignAddresses(
     const text = formatAddress(address);
     const isReserved = (store: string): boolean =>
       node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";
-    return stores.some(isReserved) || hasRouteElsewhere(socket, address, bridge);
+    return stores.some(isReserved) || hasRouteElsewhere(socket, address, link?.index);
   };
 }
 
 /** Whether the kernel's route to an address leads to this address only, and by another link than the bridge. */
-function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: string): boolean {
+function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: number | undefined): boolean {
   // Without any route, the kernel answers with an error.
   const [reply] = socket.batch([lookUpMatchedRoute(address)]);
   const message = reply?.error === undefined ? reply?.messages[0] : undefined;
   const route = message === undefined ? undefined : parseRoute(message);
   if (route?.destination?.prefixLength !== bitsOf(familyOf(address))) return false;
-  return route.outputInterface !== findLink(socket, { name: bridge })?.index;
+  return route.outputInterface !== bridge;
 }

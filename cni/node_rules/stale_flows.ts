@@ -10,7 +10,7 @@ import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts"
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { withRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { claimsOf } from "../../attachment/host_port_claim.ts";
@@ -133,11 +133,6 @@ export function questions(filters: readonly ConntrackFilter[], flows: () => numb
 
 /** Returns the node's own addresses. @throws SyscallError, NetlinkError */
 export function localAddresses(syscalls: Syscalls): ReadonlySet<Address> {
-  const socket = openRouteSocket(syscalls);
-  try {
-    const found = socket.dump(dumpAddresses()).map(parseInterfaceAddress);
-    return new Set(found.flatMap((own) => (own === undefined ? [] : [own.address.address])));
-  } finally {
-    socket.close();
-  }
+  const found = withRouteSocket(syscalls, (socket) => socket.dump(dumpAddresses()).map(parseInterfaceAddress));
+  return new Set(found.flatMap((own) => (own === undefined ? [] : [own.address.address])));
 }

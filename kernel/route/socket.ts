@@ -24,6 +24,16 @@ export function openRouteSocket(syscalls: Syscalls): NetlinkSocket {
   return new NetlinkSocket(syscalls, NETLINK_ROUTE);
 }
 
+/** Runs an action with such a socket, and closes it afterwards. @throws SyscallError as {@link openRouteSocket} */
+export function withRouteSocket<T>(syscalls: Syscalls, action: (socket: NetlinkSocket) => T): T {
+  const socket = openRouteSocket(syscalls);
+  try {
+    return action(socket);
+  } finally {
+    socket.close();
+  }
+}
+
 /**
  * Returns one link, or undefined when the namespace has none of that name or index.
  *

@@ -6,7 +6,7 @@ import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { forwardDrops } from "../../kernel/nftables/decode/forward_drops.ts";
 import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
 import { knowsLinkKind } from "../../kernel/route/link_kind.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { parseVxlan } from "../../kernel/route/vxlan.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -23,12 +23,13 @@ export interface MachinePlace {
   /** False where kube-proxy serves the Services. */
   readonly servesServices: boolean;
   readonly linkKinds: MachineFacts["linkKinds"];
+  readonly links: MachineFacts["links"];
 }
 
 /** Reads the facts in the thread's namespace; they say what cannot be read. No table is tried on the kernel. */
 export function readMachine(
   syscalls: Syscalls & FileCalls,
-  { bridge, uplinks, servesServices, linkKinds }: MachinePlace,
+  { bridge, uplinks, servesServices, linkKinds, links }: MachinePlace,
 ): MachineFacts {
   const sysctl = procSysctl(syscalls);
   const settings = ["net/netfilter/nf_conntrack_count", "net/netfilter/nf_conntrack_max"] as const;
@@ -45,7 +46,7 @@ export function readMachine(
         return value === undefined ? [] : [[key, value] as const];
       }),
     ),
-    links: attempt(() => readLinks(syscalls)),
+    links,
     udpPorts: readUdpPorts(),
     bridge,
     forwardDrops: attempt(() => withTables(syscalls, (socket) => forwardDrops(socket, { bridge, uplinks }, isOurName))),
@@ -59,7 +60,7 @@ export function readLinkKinds(
   kinds: readonly ("bridge" | "veth" | "vxlan")[],
 ): MachineFacts["linkKinds"] {
   return attempt(() =>
-    withRoutes(syscalls, (socket) => kinds.map((kind) => ({ kind, isKnown: knowsLinkKind(socket, kind) }))),
+    withRouteSocket(syscalls, (socket) => kinds.map((kind) => ({ kind, isKnown: knowsLinkKind(socket, kind) }))),
   );
 }
 
@@ -91,18 +92,8 @@ export function withTables<T>(syscalls: Syscalls, action: (socket: NetlinkSocket
   }
 }
 
-/** Runs an action with a netlink socket for links and routes, and closes it afterwards. */
-export function withRoutes<T>(syscalls: Syscalls, action: (socket: NetlinkSocket) => T): T {
-  const socket = openRouteSocket(syscalls);
-  try {
-    return action(socket);
-  } finally {
-    socket.close();
-  }
-}
-
 export function readLinks(syscalls: Syscalls): readonly CheckedLink[] {
-  return withRoutes(syscalls, (socket) =>
+  return withRouteSocket(syscalls, (socket) =>
     socket.dump(dumpLinks()).map((message) => ({ ...parseLink(message), vxlan: parseVxlan(message) })),
   );
 }

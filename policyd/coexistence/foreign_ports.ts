@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { withRouteSocket } from "../../kernel/route/socket.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** The fields of a link that show whether it is a port of a bridge, and of which. */
@@ -34,12 +34,8 @@ export function foreignPorts(
 
 /** Returns whether a bridge of this network namespace has such ports, with no pod recorded. @throws DrawbridgeError */
 export function hasForeignPorts(syscalls: Syscalls, bridge: string): boolean {
-  const socket = openRouteSocket(syscalls);
-  try {
-    return foreignPorts(socket.dump(dumpLinks()).map(parseLink), bridge, []).length > 0;
-  } finally {
-    socket.close();
-  }
+  const links = withRouteSocket(syscalls, (socket) => socket.dump(dumpLinks()).map(parseLink));
+  return foreignPorts(links, bridge, []).length > 0;
 }
 
 /** Number of ports that are listed by name; a node may have hundreds. */

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { dumpLinks } from "../../kernel/route/link.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
+import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { tunnelPortOf } from "../../kernel/route/tunnel_port.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Lifecycle } from "../component.ts";
@@ -48,13 +48,6 @@ export class TunnelPorts implements Lifecycle {
 
 /** Returns the component for the links of this thread's network namespace. */
 export function openTunnelPorts(syscalls: Syscalls, parts: Pick<TunnelPortsParts, "ruleset" | "logger">): TunnelPorts {
-  const links = (): readonly ReceivedMessage[] => {
-    const socket = openRouteSocket(syscalls);
-    try {
-      return [...socket.dump(dumpLinks())];
-    } finally {
-      socket.close();
-    }
-  };
+  const links = (): readonly ReceivedMessage[] => withRouteSocket(syscalls, (socket) => socket.dump(dumpLinks()));
   return new TunnelPorts({ ...parts, links });
 }

@@ -93,9 +93,11 @@ export class ServiceProxy implements ObjectConsumer {
     }
     const touched = new Set([...services, ...others]);
     for (const key of this.#setTimeouts(touched)) touched.add(key);
-    for (const key of new Set([...this.#holders.leaving(), ...touched])) {
+    // Those that give up frontends come before those that get them.
+    const leaving = [...this.#holders.leaving()].filter((key) => touched.has(key));
+    for (const key of new Set([...leaving, ...touched])) {
       // One that gains or loses a frontend begins again.
-      if (touched.has(key)) this.#turns.add(key, others.has(key) ? {} : this.#index.service(key));
+      this.#turns.add(key, others.has(key) ? {} : this.#index.service(key));
     }
     if (hasNodeChanged) this.#claimNode();
     this.#work();

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
@@ -43,13 +42,19 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const records = attempt(() => readRecords(files, place));
   const addresses = attempt(() => readAddresses(syscalls, seen(links) ?? []));
   const routes = attempt(() => readRoutes(syscalls));
-  const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
-  const attached = (seen(records)?.records ?? []).filter((record) => record.bootId === seen(bootId));
   const indexes = (seen(routes) ?? []).flatMap((one) => (one.destination === undefined ? one.outputInterface : []));
   const uplinks = (seen(links) ?? []).flatMap(({ index, name }) => (indexes.includes(index) ? [name] : []));
   const linkKinds = readLinkKinds(syscalls, ["bridge", "veth", "vxlan"]);
+  const machine = readMachine(syscalls, {
+    bridge: place.bridge,
+    uplinks,
+    servesServices: expected.servesServices,
+    linkKinds,
+    links,
+  });
+  const attached = (seen(records)?.records ?? []).filter((record) => record.bootId === seen(machine.bootId));
   return {
-    ...readMachine(syscalls, { bridge: place.bridge, uplinks, servesServices: expected.servesServices, linkKinds }),
+    ...machine,
     place,
     expected,
     probed: { value: undefined },

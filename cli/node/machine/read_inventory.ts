@@ -22,7 +22,8 @@ import { isOurExecutable } from "./program_words.ts";
 import { readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readRoutes, readRuleset } from "./read_network.ts";
-import { readLinks, withRoutes } from "../../../policyd/checks/read_machine.ts";
+import { readLinks } from "../../../policyd/checks/read_machine.ts";
+import { withRouteSocket } from "../../../kernel/route/socket.ts";
 
 const DAEMON_MILLISECONDS = 3000;
 /** The last one is executed by the others of a former release, so that none of these is left without it. */
@@ -46,7 +47,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       place,
       tables: readRuleset(syscalls).tables,
       routes: readRoutes(syscalls),
-      rules: withRoutes(syscalls, (socket) =>
+      rules: withRouteSocket(syscalls, (socket) =>
         ([4, 6] as const).flatMap((family) =>
           socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? []),
         ),

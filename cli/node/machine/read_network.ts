@@ -12,15 +12,16 @@ import {
   parseRouteOrDiscard,
   type Route,
 } from "../../../kernel/route/route.ts";
-import { NET, readOptional, withRoutes, withTables } from "../../../policyd/checks/read_machine.ts";
+import { NET, readOptional, withTables } from "../../../policyd/checks/read_machine.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
+import { withRouteSocket } from "../../../kernel/route/socket.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { NodeAddress } from "../doctor/facts.ts";
 import type { CheckedLink } from "../../../policyd/problems/check.ts";
 
 export function readAddresses(syscalls: MachineCalls, links: readonly CheckedLink[]): readonly NodeAddress[] {
   const names = new Map(links.map(({ index, name }) => [index, name]));
-  return withRoutes(syscalls, (socket) =>
+  return withRouteSocket(syscalls, (socket) =>
     socket.dump(dumpAddresses()).flatMap((message) => {
       const found = parseInterfaceAddress(message);
       return found === undefined ? [] : [{ link: names.get(found.index) ?? "", address: found.address }];
@@ -30,7 +31,7 @@ export function readAddresses(syscalls: MachineCalls, links: readonly CheckedLin
 
 /** Returns the unicast routes of all tables in both families. */
 export function readRoutes(syscalls: MachineCalls): readonly Route[] {
-  return withRoutes(syscalls, (socket) =>
+  return withRouteSocket(syscalls, (socket) =>
     ([4, 6] as const).flatMap((family) =>
       socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOfAnyTable(message) ?? []),
     ),
@@ -39,7 +40,7 @@ export function readRoutes(syscalls: MachineCalls): readonly Route[] {
 
 /** Returns the routes of the main table that discard packets (blackhole, unreachable, prohibit) in both families. */
 export function readDiscardingRoutes(syscalls: MachineCalls): readonly Route[] {
-  return withRoutes(syscalls, (socket) =>
+  return withRouteSocket(syscalls, (socket) =>
     ([4, 6] as const)
       .flatMap((family) => socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOrDiscard(message) ?? []))
       .flatMap(({ route, discards }) => (discards && route.table === MAIN_TABLE ? [route] : [])),
@@ -57,7 +58,7 @@ export function readNodeState(
   records: readonly AttachmentRecord[],
 ): readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[] {
   const sysctl = procSysctl(syscalls);
-  return withRoutes(syscalls, (socket) =>
+  return withRouteSocket(syscalls, (socket) =>
     desiredBridges(records).map((desired) => ({
       desired,
       observed: observeBridge({ socket, sysctl }, desired, EVERYTHING),

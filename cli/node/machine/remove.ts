@@ -14,7 +14,7 @@ import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import type { Removal } from "../cleanup/removal.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
-import { withRoutes } from "../../../policyd/checks/read_machine.ts";
+import { withRouteSocket } from "../../../kernel/route/socket.ts";
 
 /** The kernel's errors for a thing that is gone already. */
 const GONE = ["ENOENT", "ESRCH", "ENODEV"];
@@ -81,7 +81,7 @@ function removeTable(syscalls: MachineCalls, { table, isOwned }: Extract<Removal
 }
 
 function ask(syscalls: MachineCalls, request: Request): void {
-  withRoutes(syscalls, (socket) => unlessGone(() => void socket.request(request)));
+  withRouteSocket(syscalls, (socket) => unlessGone(() => void socket.request(request)));
 }
 
 function unlessGone(action: () => void): void {

@@ -16,7 +16,7 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import type { Repair } from "../audit/leak.ts";
 import type { NodePlace } from "../place.ts";
 import { nodeOf, processesByContainer } from "./read_audit.ts";
-import { withRoutes } from "../../../policyd/checks/read_machine.ts";
+import { withRouteSocket } from "../../../kernel/route/socket.ts";
 
 /** The most milliseconds that the daemon may take to unregister a pod. */
 const DAEMON_MILLISECONDS = 10_000;
@@ -48,7 +48,7 @@ export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Rep
     case "link": {
       const { name } = repair;
       if (isRecordedLink(node, place, name)) throw inUse(name);
-      return withRoutes(syscalls, (socket) => {
+      return withRouteSocket(syscalls, (socket) => {
         const [reply] = socket.batch([deleteLink({ name })]);
         if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
       });

@@ -3,8 +3,11 @@ import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";
 import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "../encode/message.ts";
+import { hooks } from "../encode/change.ts";
 import { verdictCodes } from "../encode/lowering.ts";
+import { CompareOperator } from "../encode/rule_code.ts";
 import { VERDICT_REGISTER } from "../encode/register.ts";
+import { connectionKeys, metaKeys } from "../model/expression.ts";
 import type { TableFamily } from "../model/object.ts";
 import { isInRuleset } from "./in_ruleset.ts";
 
@@ -21,15 +24,16 @@ interface Forwarded {
   readonly uplinks: readonly string[];
 }
 
-/** NF_INET_FORWARD and NF_DROP. */
-const [FORWARD, DROP] = [2, 0];
-/** NFT_META_*, NFT_CT_STATE, NFT_CMP_*, NFT_PAYLOAD_NETWORK_HEADER, IPPROTO_TCP. */
-const META: ReadonlyMap<number, "in" | "out" | "protocol"> = new Map([
-  [6, "in"],
-  [7, "out"],
-  [16, "protocol"],
+/** The parts of a packet that a register can hold. */
+type Subject = "in" | "out" | "protocol";
+
+const META: ReadonlyMap<number, Subject> = new Map([
+  [metaKeys.iifname.number, "in"],
+  [metaKeys.oifname.number, "out"],
+  [metaKeys["meta l4proto"].number, "protocol"],
 ]);
-const [CONNECTION_STATE, EQUAL, NOT_EQUAL, NETWORK_HEADER, TCP] = [0, 0, 1, 1, 6];
+/** NFT_PAYLOAD_NETWORK_HEADER, IPPROTO_TCP. */
+const [NETWORK_HEADER, TCP] = [1, 6];
 /** NFTA_MATCH_NAME, and iptables' matches about the state of connections. */
 const matchAttributes = { name: [1, string] } as const;
 const STATE_MATCHES: readonly (string | undefined)[] = ["conntrack", "state"];
@@ -67,7 +71,8 @@ export function forwardDrops(
       : socket.dump(nftablesRequest("list chains", chains, {}));
     return found.flatMap(({ body }) => {
       const { table = "", name: chain = "", hook, policy, type } = decodeBody(chainLayout, body).attributes;
-      const isDropping = type === "filter" && hook?.number === FORWARD && policy === DROP && names.includes(table);
+      const isDropping =
+        type === "filter" && hook?.number === hooks.forward && policy === verdictCodes.drop && names.includes(table);
       return isDropping && !mayAccept(rulesOf(socket, family, table), chain, packet) ? [{ family, table, chain }] : [];
     });
   });
@@ -100,9 +105,6 @@ function mayAccept(rules: Rules, chain: string, packet: Forwarded, tried: Readon
   });
 }
 
-/** The parts of a packet that a register can hold. */
-type Subject = "in" | "out" | "protocol";
-
 /** Whether a new TCP packet may pass all matches of a rule. */
 function mayMatch(rule: readonly Instruction[], packet: Forwarded): boolean {
   const loaded = new Map<number | undefined, Subject | undefined>();
@@ -121,13 +123,16 @@ function mayMatch(rule: readonly Instruction[], packet: Forwarded): boolean {
       }
       // A rule about the state is one about connections that exist already.
       case "ct":
-        return decodeAttributes(instructions.ct, data).key !== CONNECTION_STATE;
+        return decodeAttributes(instructions.ct, data).key !== connectionKeys["ct state"].number;
       case "match":
         return !STATE_MATCHES.includes(decodeAttributes(matchAttributes, data).name);
       case "cmp": {
         const { source, operator, data: compared } = decodeAttributes(instructions.cmp, data);
         const isEqual = isOfPacket(loaded.get(source), compared?.value ?? new Uint8Array(), packet);
-        return !(operator === EQUAL && isEqual === false) && !(operator === NOT_EQUAL && isEqual === true);
+        return (
+          !(operator === CompareOperator.EQUAL && isEqual === false) &&
+          !(operator === CompareOperator.NOT_EQUAL && isEqual === true)
+        );
       }
       default:
         return true;

@@ -36,7 +36,8 @@ export type Change =
 
 /** NFT_TABLE_F_* (include/uapi/linux/netfilter/nf_tables.h). */
 export const TableFlag = { OWNER: 2, PERSIST: 4 } as const;
-const hooks = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
+/** NF_INET_* (include/uapi/linux/netfilter.h). */
+export const hooks = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 const policies = { drop: 0, accept: 1 } as const;
 /** NLM_F_APPEND: after the existing rules. */
 const APPEND = 0x800;

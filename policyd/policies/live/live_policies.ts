@@ -79,7 +79,7 @@ export class LivePolicies {
   #deciding: { readonly local: OwnPod; readonly priority: Priority; readonly work: Slices<void> } | undefined;
   #isStarted = false;
   readonly #clock: Pick<Clock, "now">;
-  /** When nothing was to settle and to switch, for the last time that this was asked. */
+  /** The last time at which nothing was left to settle or to switch, as far as this was asked. */
   #finished = Number.NEGATIVE_INFINITY;
 
   constructor({ nodeName, rules, options, clock, retained, areNamespacesReported, roomBounds }: LiveParts) {
@@ -147,13 +147,12 @@ export class LivePolicies {
 
   /**
    * Does one piece of work of a priority: decide comes before settle, and settle before switch. The last two wait for
-   * {@link LONGEST_DECIDING} at most, as a tenant can have its pods decided all the time.
+   * {@link LONGEST_DECIDING} at most, since a tenant can keep its pods to be decided all the time.
    */
   #work(priority: Priority): boolean {
-    const now = this.#clock.now();
-    if (priority === "usual" && now - this.#finished > LONGEST_DECIDING) {
+    if (priority === "usual" && this.#clock.now() - this.#finished > LONGEST_DECIDING) {
       if (this.#finish(priority)) return true;
-      this.#finished = now;
+      this.#finished = this.#clock.now();
     }
     return (
       this.#goOnDeciding(priority) ||
