@@ -31,7 +31,7 @@ export function decodeConfiguration<const S extends Shape>(
   const { value, version } = versioned(text);
   judge(version);
   const input: unknown = decode(value, typeof shape === "function" ? shape(value) : shape);
-  // A shape need not have the name: that of a reader of one key has not.
+  // The shape may lack the name, as that of a reader of one key does.
   const name = checkNetworkName(decode(value, { name: "string" }).name ?? "");
   // oxlint-disable-next-line no-unsafe-type-assertion -- this is the gate: both keys have been checked
   return { ...(isObject(input) ? input : {}), cniVersion: version, name } as Configured<S>;

@@ -48,7 +48,7 @@ export interface VxlanParameters {
   readonly learning: boolean;
   /** Whether it has its own remote, an underlying device, policies or external metadata, none of which we use. */
   readonly hasMore: boolean;
-  /** Whether it has policies or external metadata, with which it shares its port with no device of ours. */
+  /** Whether it has policies or external metadata: its socket, and so its port, is then not shared with a device of ours. */
   readonly hasOwnSocket: boolean;
 }
 

@@ -37,12 +37,12 @@ export class ControlLoop {
     return this.#isStopped;
   }
 
-  /** Has a pass run after the pause, since something is dirty. */
+  /** Makes a pass begin after the pause, since something is dirty. */
   enqueue(): void {
     this.within(this.#parts.pause?.() ?? 0);
   }
 
-  /** Has a pass run within this time; while one runs, after the pause that follows it. */
+  /** Makes a pass begin within this time; if one is in progress, after it and the pause. */
   within(milliseconds: number): void {
     if (!this.#mayBegin()) return;
     const { clock } = this.#parts;
@@ -52,7 +52,7 @@ export class ControlLoop {
     this.#due = { at, cancel: clock.after(milliseconds, () => this.run()) };
   }
 
-  /** Runs a pass now; while one runs, after the pause that follows it. */
+  /** Runs a pass now; if one is in progress, after it and the pause. */
   run(): void {
     if (!this.#mayBegin()) return;
     this.#due?.cancel();
@@ -62,14 +62,14 @@ export class ControlLoop {
     else this.#ended(next);
   }
 
-  /** Has no further pass begin. Resolves when the one in progress has ended. */
+  /** Lets no further pass begin. Resolves when the one in progress has ended. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#due?.cancel();
     await this.#running;
   }
 
-  /** Has what is asked for during a pass follow it. */
+  /** Returns whether a pass may begin now. During a pass it notes that another one has to follow. */
   #mayBegin(): boolean {
     if (this.#running !== undefined) this.#isDirty = true;
     return this.#running === undefined && !this.#isStopped;

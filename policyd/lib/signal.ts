@@ -1,8 +1,8 @@
-/** Tells its subscribers each time something has happened. */
+/** Calls its subscribers each time something has happened. */
 export class Signal<T = void> {
   readonly #subscribers: ((value: T) => void)[] = [];
 
-  /** Has a function called each time from now on, after those that subscribed before. */
+  /** Adds a function, which is called each time after those that subscribed before. */
   subscribe(subscriber: (value: T) => void): void {
     this.#subscribers.push(subscriber);
   }

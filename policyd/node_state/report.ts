@@ -4,7 +4,7 @@ import type { Problem } from "../../cni/node_state/problems.ts";
 import { NodeProblems, type NodeReporter } from "../events/node_problems.ts";
 import { type ProblemCode, problemLine } from "../problems/problem.ts";
 
-/** The prefix of lines of the status about the node's state that cut no pod off. */
+/** The prefix of a line of the status about a problem of the node that cuts no pod off. */
 export const NODE_STATE = "node";
 
 /** A problem of the node; without a code it is one of the bridge and the pods' ports. */

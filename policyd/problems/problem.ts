@@ -41,7 +41,7 @@ export const PROBLEM_CODES = [...EXAMINED, ...FOLLOWED, ...UNANSWERED] as const;
 export type ProblemCode = (typeof PROBLEM_CODES)[number];
 export type ExaminedCode = (typeof EXAMINED)[number];
 
-/** The problems that cut nobody off by themselves. */
+/** The problems that by themselves cut no pod off. */
 const WARNINGS: readonly (ProblemCode | undefined)[] = ["kube-proxy", "redirects", "reverse-path", undefined];
 
 /** Returns how severe a line of the status is, by its code. */

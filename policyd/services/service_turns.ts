@@ -94,7 +94,7 @@ export class ServiceTurns {
     this.#isBounded = true;
   }
 
-  /** Works for one turn, unless one is to follow. */
+  /** Works for one turn, unless the kernel does not have the last one yet. */
   work(): void {
     if (this.#next !== undefined) return;
     const { milliseconds, elements } = this.#bounds;

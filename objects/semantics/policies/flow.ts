@@ -32,5 +32,5 @@ export type Traffic =
 /** The policies of the source decide on egress, those of the destination on ingress. */
 export type Direction = "egress" | "ingress";
 
-/** Both, in the order in which people read them. */
+/** Both directions, in the order in which people read them. */
 export const DIRECTIONS = ["ingress", "egress"] as const satisfies readonly Direction[];

@@ -16,7 +16,10 @@ export interface UnansweredConnectionsParts {
   readonly flows: Flows;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Begins a walk; returns the endpoints (`socketText`) of the Service that has a TCP frontend; undefined without one. */
+  /**
+   * Begins a walk. Returns a function from a TCP frontend to the endpoints (`socketText`) of its Service, or to undefined
+   * where no Service has it.
+   */
   readonly targetsOf: () => (id: FrontendId) => ReadonlySet<string> | undefined;
   /** Whether an address of the node serves NodePorts. */
   readonly servesNodePorts: (address: Address) => boolean;

@@ -67,7 +67,7 @@ describe("the Helm chart of a release", function () {
     });
   }
 
-  it("RELEASE-03: values stand for the components, too", () => {
+  it("RELEASE-03: with a value for each component the chart renders what the component changes", () => {
     const ownNodeStatus = objectsOf(template("--set", "ownNodeStatus=true"));
     for (const [kind, object] of Object.entries(objectsOf(ADMISSION_POLICY))) {
       assert.deepEqual(ownNodeStatus[kind], object, kind);

@@ -151,7 +151,7 @@ describe("cni/configuration accepts", () => {
     for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
   });
 
-  it("for a reader whose shape does not have the name, with the name", () => {
+  it("by a shape that lacks the name, and returns the name all the same", () => {
     const { name, ipam } = decodeConfiguration(JSON.stringify(networkInput()), { ipam: { type: "any" } });
     assert.deepEqual([name, ipam?.type], ["pods", "host-local"]);
   });

@@ -90,7 +90,7 @@ describe("objects/nodes: passing reports", () => {
     ["a part of its pod CIDR", "10.244.2.128/25"],
     ["another pod CIDR", "10.244.9.0/24"],
   ] as const) {
-    it(`D14: when a Node with the address of another and ${what} is Ready, only time makes the other lose them, without a change`, () => {
+    it(`D14: a Node that is not Ready loses its address to a Ready one with ${what} after five minutes, without a change`, () => {
       const dead = since(node("b", [V4], CIDRS.slice(0, 1)), 1_000_000);
       const { judge, time, set, addressesOf, cidrsOf } = world(dead);
       set(node("b2", [V4], [cidr]));

@@ -247,7 +247,7 @@ describe("the problems that status, /readyz and node doctor tell", () => {
       });
 
     if (facts !== undefined)
-      it(`DOCTOR-18: the doctor finds a problem of the kind ${code} without the daemon, and tells it once with it`, async () => {
+      it(`DOCTOR-18: the doctor finds a problem of the kind ${code} without the daemon, and with the daemon reports it only once`, async () => {
         const daemon = { value: { away: "none" } } as const;
         const alone = diagnose(nodeFacts({ daemon, ...facts }), CHECKS).findings;
         assert.ok(alone.some(({ check, severity }) => check === code && asSevere.includes(severity)));

@@ -54,7 +54,7 @@ describe("policyd/lib/control_loop", () => {
     assert.deepEqual(passes, [0, 500, 1000]);
   });
 
-  it("the earliest of several times counts", () => {
+  it("of several times that are asked for, the pass begins at the earliest", () => {
     const loop = loopOf(() => 500);
     loop.within(100);
     loop.within(30);
@@ -66,7 +66,7 @@ describe("policyd/lib/control_loop", () => {
     assert.deepEqual(passes, [30, 60, 560], "the time of the pass before is replaced");
   });
 
-  it("a pass now replaces the one that is due", () => {
+  it("a pass that is run at once takes the place of the one that is due", () => {
     const loop = loopOf();
     loop.enqueue();
     clock.pass(10);
@@ -76,7 +76,7 @@ describe("policyd/lib/control_loop", () => {
   });
 
   for (const ask of ["enqueue", "run"] as const) {
-    it(`${ask} during a pass has one more pass after the pause that follows it`, async () => {
+    it(`${ask} during a pass leads to one more pass, after the pause that follows it`, async () => {
       const { loop, end } = heldLoop();
       loop.run();
       clock.pass(50);
@@ -93,7 +93,7 @@ describe("policyd/lib/control_loop", () => {
     });
   }
 
-  it("after a pass that took several turns another follows after the time it asked for", async () => {
+  it("a pass of several turns is followed by another after the time that it asked for", async () => {
     const { loop, end } = heldLoop();
     loop.run();
     await end(300);

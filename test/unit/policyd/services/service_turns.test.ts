@@ -47,7 +47,7 @@ function setUp() {
     commit(changes);
     seen.push(portsOf(kernel));
   };
-  /** The Services that have an address' ports, after each batch until there is nothing to do. */
+  /** Returns the Services that have the ports of an address, after each batch until all work is done. */
   const holders = (address: string): readonly (readonly number[])[] => {
     seen.length = 0;
     clock.pass(0);
