@@ -90,6 +90,12 @@ function element(
 /** The licence of a program: the kernel offers some helpers only to programs under the GPL (license_is_gpl_compatible). */
 export type Licence = "Apache-2.0" | "Dual MIT/GPL";
 
+/**
+ * The number of attempts to load a program. The kernel gives up the verification with EAGAIN when a signal is pending
+ * (bpf_check and do_check of kernel/bpf/verifier.c), which is delivered before the next attempt.
+ */
+const LOADS = 5;
+
 /** Loads a program for frames. The kernel verifies that it ends and reads only what it may. @throws SyscallError */
 export function loadProgram(calls: BpfCalls, name: string, licence: Licence, instructions: Uint8Array): number {
   const attributes = attributesOf(72, [
@@ -101,7 +107,11 @@ export function loadProgram(calls: BpfCalls, name: string, licence: Licence, ins
     { offset: 8, array: instructions },
     { offset: 16, array: encoder.encode(`${licence}\0`) },
   ];
-  return check(calls.openBpf(PROG_LOAD, attributes, arrays), `bpf: load the program ${name}`);
+  let result = -Errno.EAGAIN;
+  for (let load = 0; load < LOADS && result === -Errno.EAGAIN; load++) {
+    result = calls.openBpf(PROG_LOAD, attributes, arrays);
+  }
+  return check(result, `bpf: load the program ${name}`);
 }
 
 /** The place of programs that see the frames a link receives, or those that it sends. */

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { appendFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
@@ -118,7 +119,7 @@ export const BREAKAGES: readonly Breakage[] = [
     breaks: (node, { bridge }) =>
       node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, node.link(bridge).index)),
     mends: (node, { bridge }) =>
-      void node.inside(() => filterChecksums(node.calls, node.link(bridge).index, kernelChecksumProgram)),
+      node.inside(() => assert.ok(filterChecksums(node.calls, node.link(bridge).index, kernelChecksumProgram))),
   },
   commands(
     "tunnel",

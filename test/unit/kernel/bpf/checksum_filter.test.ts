@@ -72,6 +72,14 @@ describe("kernel/bpf/checksum_filter", () => {
     });
   }
 
+  it("GUARD-18: a program is loaded again when a signal has interrupted its verification, five times at most", () => {
+    const interrupted = new FakeKernel(btfBytes(packetTypes()), { [PROG_LOAD]: [-Errno.EAGAIN, -Errno.EAGAIN] });
+    assert.equal(filterChecksums(interrupted, BRIDGE, kernelChecksumProgram), true);
+    const always = new FakeKernel(btfBytes(packetTypes()), { [PROG_LOAD]: Array(9).fill(-Errno.EAGAIN) });
+    assert.equal(filterChecksums(always, BRIDGE, kernelChecksumProgram), false);
+    assert.equal(always.asked.filter((command) => command === PROG_LOAD).length, 5);
+  });
+
   it("GUARD-18: the bridge's programs are read again when another program was attached meanwhile", () => {
     const kernel = new FakeKernel(btfBytes(packetTypes()), { [PROG_ATTACH]: [-Errno.ESTALE] });
     assert.equal(filterChecksums(kernel, BRIDGE, kernelChecksumProgram), true);
