@@ -1,12 +1,16 @@
-import { type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { cidrContains } from "../../kernel/ip/cidr.ts";
 import type {
   ClusterNetworkPolicy,
   ClusterObject,
+  ClusterPolicyPort,
+  ContainerPort,
   Labels,
   LabelSelector,
   NetworkPolicy,
   Pod,
   PodPeer,
+  PolicyPort,
   PolicyType,
 } from "../../objects/model.ts";
 import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
@@ -51,6 +55,15 @@ export class PolicyChange {
   /** The directions of the other ends of what the changed policies decide. */
   readonly #otherTypes: ReadonlySet<PolicyType>;
   readonly #pods: ReadonlyMap<string, readonly KnownPod[]>;
+  readonly #taken: ReadonlySet<Address>;
+  /** The highest address of a pod in each family. */
+  readonly #highest: readonly Address[];
+  /** The named ports of all policies, by {@link portKey}. */
+  readonly #ports: ReadonlyMap<string, ContainerPort>;
+  /** For each block of the policies, whether it has an address. */
+  readonly #blocks: readonly ((address: Address) => boolean)[];
+  /** Whether each block has the address of a new pod. */
+  readonly #hasNew: ReadonlyMap<Family, readonly boolean[]>;
 
   constructor(before: readonly ClusterObject[], after: readonly ClusterObject[]) {
     this.#objects = [...before, ...after];
@@ -59,6 +72,17 @@ export class PolicyChange {
     const all = new Map([...(old ?? []), ...(young ?? [])]);
     this.#changed = [...all].filter(([text]) => isIn(text, old) !== isIn(text, young)).map(([, policy]) => policy);
     this.#selections = [...all.values()].flatMap(selectionsOf);
+    this.#blocks = [...all.values()].flatMap(peersOf).flatMap(blocksOf);
+    this.#ports = numberedPorts([...all.values()].flatMap(namedPortsOf), this.#objects);
+    const ofPods = this.#objects.flatMap((one) => (one.kind === "Pod" && !one.hostNetwork ? one.addresses : []));
+    const ofNodes = this.#objects.flatMap((one) => (one.kind === "Node" ? one.addresses : []));
+    this.#taken = new Set([...ofPods, ...ofNodes.map(({ address }) => address)]);
+    this.#highest = [...Map.groupBy(ofPods, familyOf).values()].map((ofFamily) =>
+      ofFamily.reduce((a, b) => (compareAddresses(a, b) > 0 ? a : b)),
+    );
+    this.#hasNew = new Map(
+      this.newAddresses().map((address) => [familyOf(address), this.#blocks.map((has) => has(address))]),
+    );
     this.#labels = [namespacesOf(before), namespacesOf(after)];
     const names = [...new Set(this.#labels.flatMap((side) => [...side.keys()]))].sort();
     const moved = names.filter((name) => {
@@ -155,22 +179,37 @@ export class PolicyChange {
     return selectors.length === 0 ? [] : labelClasses(selectors, MOST_NAMESPACES);
   }
 
-  /** Returns the named ports of the changed policies, with a number that pods use for them, or else one of their own. */
-  namedPorts(): Pod["ports"] {
-    const asked = this.#changed.flatMap(rulesOf).flatMap((rule): readonly Port[] => rule.ports ?? []);
-    const known = new Map<string, Pod["ports"][number]>();
-    for (const { port: name, protocol = "TCP" } of asked) {
-      if (typeof name !== "string" || known.has(`${name} ${protocol}`)) continue;
-      const used = this.#objects.flatMap((one) => (one.kind === "Pod" ? one.ports : []));
-      const port = used.find((one) => one.name === name && one.protocol === protocol)?.port ?? FIRST_PORT + known.size;
-      known.set(`${name} ${protocol}`, { name, protocol, port });
-    }
-    return [...known.values()];
+  /**
+   * Returns the ports that policies name, with a number that pods use for them, or else one of their own.
+   *
+   * @param selections of policies that may decide together with the change
+   */
+  namedPorts(selections: readonly Selection[] = this.#selections.filter((one) => this.#isInPlay(one))): Pod["ports"] {
+    const policies = new Set([...this.#changed, ...selections.map(({ policy }) => policy)]);
+    const keys = new Set([...policies].flatMap(namedPortsOf).map(portKey));
+    return [...keys].flatMap((key) => this.#ports.get(key) ?? []);
   }
 
-  /** Returns the families of the addresses that pods have; none where no file gives one. */
-  families(): ReadonlySet<Family> {
-    return new Set(this.#objects.flatMap((one) => (one.kind === "Pod" ? one.addresses.map(familyOf) : [])));
+  /**
+   * Returns the addresses of a new pod, of each family that pods have: the next free ones after the highest of a pod, so
+   * that new pods are in the blocks of all pods but not in those of single ones.
+   *
+   * @param last those of the new pod before
+   */
+  newAddresses(last: readonly Address[] = this.#highest): readonly Address[] {
+    return last.map((address) => {
+      let next = addressPlus(address, 1n);
+      while (next !== undefined && this.#taken.has(next)) next = addressPlus(next, 1n);
+      return next ?? address;
+    });
+  }
+
+  /** Returns whether each block of the policies has a pod's addresses exactly where it has those of new pods. */
+  hasAddressesAsNew({ addresses }: Pod): boolean {
+    return addresses.every((address) => {
+      const hasNew = this.#hasNew.get(familyOf(address));
+      return this.#blocks.every((has, i) => has(address) === hasNew?.[i]);
+    });
   }
 
   #isTouched(namespace: string): boolean {
@@ -223,15 +262,49 @@ function selectionsOf(policy: Policy): readonly Selection[] {
 }
 
 type Rule = Policy["ingress"][number];
-type Port = NonNullable<Rule["ports"]>[number];
 type Peer = NonNullable<Rule["peers"]>[number];
 
 function rulesOf({ ingress, egress }: Policy): readonly Rule[] {
   return [...ingress, ...egress];
 }
 
+/** Returns the ports that a policy names. */
+function namedPortsOf(policy: Policy): readonly Omit<ContainerPort, "port">[] {
+  const ports = rulesOf(policy).flatMap((rule): readonly (PolicyPort | ClusterPolicyPort)[] => rule.ports ?? []);
+  return ports.flatMap(({ port: name, protocol = "TCP" }) => (typeof name === "string" ? [{ name, protocol }] : []));
+}
+
+/** Returns the named ports by {@link portKey}, with the number that a pod has for one, or else a number of its own. */
+function numberedPorts(
+  named: readonly Omit<ContainerPort, "port">[],
+  objects: readonly ClusterObject[],
+): ReadonlyMap<string, ContainerPort> {
+  const used = Map.groupBy(
+    objects.flatMap((one) => (one.kind === "Pod" ? one.ports : [])),
+    portKey,
+  );
+  const ports = new Map<string, ContainerPort>();
+  for (const one of named) {
+    const key = portKey(one);
+    if (!ports.has(key)) ports.set(key, { ...one, port: used.get(key)?.[0]?.port ?? FIRST_PORT + ports.size });
+  }
+  return ports;
+}
+
+function portKey({ name, protocol }: Omit<ContainerPort, "port">): string {
+  return `${name} ${protocol}`;
+}
+
 function peersOf(policy: Policy): readonly Peer[] {
   return rulesOf(policy).flatMap((rule): readonly Peer[] => rule.peers ?? []);
+}
+
+/** Returns a function for each block of a peer, which returns whether the block has an address. */
+function blocksOf(peer: Peer): readonly ((address: Address) => boolean)[] {
+  if (peer.type === "networks") return peer.cidrs.map((cidr) => (address: Address) => cidrContains(cidr, address));
+  if (peer.type !== "ipBlock") return [];
+  const { cidr, except } = peer;
+  return [(address) => cidrContains(cidr, address) && !except.some((one) => cidrContains(one, address))];
 }
 
 function isWithin({ within }: Selection, namespaceLabels: Labels): boolean {

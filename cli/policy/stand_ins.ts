@@ -1,8 +1,7 @@
-import type { Family } from "../../kernel/ip/address.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { ClusterObject, Labels, LabelSelector, Namespace, Node, Pod } from "../../objects/model.ts";
 import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
 import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
-import { PlaceholderAddresses } from "../cluster/placeholder_addresses.ts";
 import { labelClasses } from "./label_classes.ts";
 import { distinct, type KnownPod, PolicyChange } from "./policy_change.ts";
 
@@ -40,7 +39,8 @@ const TWO = [0, 1] as const;
 /**
  * Returns stand-ins for all pods that are in no file and whose connections a change of policies or of namespaces' labels
  * may affect: for each class of pods that the policies of the two sides tell apart, in each namespace and in other ones.
- * Classes of which both sides have two pods already are left out, and all where nothing changes.
+ * Classes of which both sides have two pods already, with addresses of which the policies say the same, are left out,
+ * and all where nothing changes.
  *
  * @param isWhole whether to make stand-ins for all classes, also those of which both sides have pods
  *
@@ -53,8 +53,7 @@ export function standInsFor(
 ): StandIns {
   const change = new PolicyChange(before, after);
   if (!change.isAny) return NO_STAND_INS;
-  const ports = change.namedPorts();
-  const made = new Made(ports, change.families(), isWhole ? MOST_WHOLE : MOST);
+  const made = new Made(change, isWhole ? MOST_WHOLE : MOST);
   for (const labels of made.some(change.otherNamespaces())) {
     const { [NAMESPACE_NAME]: name, ...others } = labels;
     const isNamed = change.namesNamespace(name ?? "");
@@ -71,11 +70,14 @@ export function standInsFor(
     );
     const known = Map.groupBy(change.podsIn(name), ({ pod }) => vectorOf(pod.labels));
     const thereAs = (labels: Labels): readonly KnownPod[] => known.get(vectorOf(labels)) ?? [];
-    const hasPorts = ({ pod }: KnownPod): boolean =>
-      ports.every((port) => pod.ports.some((one) => isSamePort(one, port)));
+    const ports = change.namedPorts(selections);
+    const isAsNew = ({ pod }: KnownPod): boolean =>
+      ports.every((port) => pod.ports.some((one) => isSamePort(one, port))) && change.hasAddressesAsNew(pod);
     const classes = change.withoutUnions(name, labelClasses(selectors, MOST_IN_NAMESPACE))?.filter((labels) => {
       const there = thereAs(labels);
-      return isWhole || (there.filter(hasPorts).length < TWO.length && there.every(({ isOnBoth }) => isOnBoth));
+      const first = there.find(isAsNew);
+      const areTwo = first !== undefined && there.some((one) => one !== first && isAsNew(one));
+      return isWhole || (!areTwo && there.every(({ isOnBoth }) => isOnBoth));
     });
     const isMinor = (labels: Labels): boolean =>
       thereAs(labels).length > 0 || (!isWhole && isCombined(selectors, labels));
@@ -96,18 +98,19 @@ interface Place {
 
 /** The stand-ins made so far. */
 class Made {
+  readonly #change: PolicyChange;
   readonly #ports: Pod["ports"];
-  readonly #families: ReadonlySet<Family>;
-  readonly #addresses = new PlaceholderAddresses(new Set());
+  #addresses: readonly Address[];
   readonly #objects: ClusterObject[] = [];
   readonly #names = new Map<string, StandInName>();
   readonly #most: number;
   #isComplete = true;
 
-  constructor(ports: Pod["ports"], families: ReadonlySet<Family>, most: number) {
+  constructor(change: PolicyChange, most: number) {
+    this.#change = change;
+    this.#ports = change.namedPorts();
+    this.#addresses = change.newAddresses();
     this.#most = most;
-    this.#ports = ports;
-    this.#families = families;
   }
 
   /** Returns classes; none, and notes it, where they were too many. */
@@ -132,9 +135,8 @@ class Made {
       const text = `new pod in ${place}${words === "" ? "" : ` with ${words}`}`;
       for (const _ of TWO) {
         const name = `drawbridge-new-pod-${this.#objects.length}`;
-        // Pods have addresses where those of the files do: a block of all addresses is for them, too.
-        const addresses = [...this.#families].map((family) => this.#addresses.addressOf(name, family));
-        const pod: Pod = { ...newPod(namespace, name, labels), ports: this.#ports, addresses };
+        const pod: Pod = { ...newPod(namespace, name, labels), ports: this.#ports, addresses: this.#addresses };
+        this.#addresses = this.#change.newAddresses(this.#addresses);
         this.#objects.push(pod);
         const all = { ...labels, ...prefixed(ofPlace ?? {}) };
         this.#names.set(pod.key, {

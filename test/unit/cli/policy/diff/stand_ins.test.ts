@@ -4,7 +4,7 @@ import { storeOf as storeOfObjects } from "../../../../../cli/cluster/policy_obj
 import { diffPolicies } from "../../../../../cli/policy/diff/diff.ts";
 import { changeKey } from "../../../../../cli/policy/diff/pair_change.ts";
 import { standInsFor } from "../../../../../cli/policy/stand_ins.ts";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { addressPlus } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject, Pod } from "../../../../../objects/model.ts";
 import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
@@ -37,6 +37,21 @@ const clusterPolicy = (rule: string): string =>
 const named = (name: string): string =>
   `{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: ${name} } } }`;
 
+const running = (...names: readonly string[]): string =>
+  names
+    .map(
+      (name, i) => `---
+apiVersion: v1
+kind: Pod
+metadata: { name: ${name}, namespace: shop, labels: { app: ${name.replace(/-.*/, "")} } }
+spec: { containers: [{ name: c, image: i, ports: [{ name: sql, containerPort: 5432 }] }] }
+status: { phase: Running, podIPs: [{ ip: 10.244.1.${i + 5} }] }
+`,
+    )
+    .join("");
+const block = (cidr: string, except: readonly string[] = []): string =>
+  `{ ipBlock: { cidr: ${cidr}, except: ${JSON.stringify(except)} } }`;
+
 /** Returns the exit code and the first words of each change. */
 async function diff(old: string, young: string): Promise<readonly (string | number)[]> {
   const files = memoryFiles({ "a.yaml": old, "b.yaml": young });
@@ -50,7 +65,29 @@ describe("cli/policy/diff: what is in no file", () => {
   const own = ingress("{ podSelector: {} }");
   const dns = "{ podSelector: { matchLabels: { k8s-app: kube-dns } }, namespaceSelector: {} }";
   const nobody = ingress("{ podSelector: { matchLabels: { role: none } } }");
+  const RUNNING = running("web-1", "web-2", "db-1", "db-2");
+  const web = "{ podSelector: { matchLabels: { app: web } } }";
+  const denied = (networks: string): string =>
+    clusterPolicy(`egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
   for (const [what, old, young, ...expected] of [
+    [
+      "the addresses of the pods of today are admitted in place of their labels",
+      RUNNING + ingress(web),
+      RUNNING + ingress(`${block("10.244.1.5/32")}, ${block("10.244.1.6/32")}`),
+      "closes new pod in shop with app=web -> shop/db-1, shop/db-2: 5432/TCP",
+    ],
+    [
+      "everyone but the pods of today is admitted",
+      RUNNING + ingress("{ podSelector: { matchLabels: { app: none } } }"),
+      RUNNING + ingress(block("10.244.0.0/16", ["10.244.1.4/30", "10.244.1.8/32"])),
+      "opens new pod in any other namespace, outside 10.244.0.0/16 except 10.244.1.4/30, 10.244.1.8/32 -> shop/db-1, shop/db-2: 5432/TCP",
+    ],
+    [
+      "the addresses of the pods of today are denied in place of their network",
+      RUNNING + denied("10.244.0.0/16"),
+      RUNNING + denied("10.244.1.4/30, 10.244.1.8/32"),
+      "opens all pods -> new pod in any other namespace, outside 10.244.0.0/16 except 10.244.1.4/30, 10.244.1.8/32: all",
+    ],
     [
       "all namespaces are admitted",
       DB + own,
@@ -141,9 +178,7 @@ describe("cli/policy/diff: what is in no file", () => {
         const strangers = objectsOf(second)
           .filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork)
           .map((pod, i): Pod => {
-            const addresses = model.addresses.map((address) =>
-              parseAddress(typeof address === "bigint" ? `100::1:${i + 1}` : `241.0.0.${i + 1}`),
-            );
+            const addresses = model.addresses.map((address) => addressPlus(address, 100n + BigInt(i)) ?? address);
             return {
               ...model,
               namespace: pod.namespace,
