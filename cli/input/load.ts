@@ -55,7 +55,10 @@ export async function loadManifests(io: Io, input: InputOptions): Promise<Manife
     return manifests;
   }
   const count = problems.length === 1 ? "one problem" : `${problems.length} problems`;
-  throw new DrawbridgeError("ERR_INPUT", `${count} in what was read; expected objects the API server takes: mend them`);
+  throw new DrawbridgeError(
+    "ERR_INPUT",
+    `${count} in what was read; expected objects that the API server accepts: correct them`,
+  );
 }
 
 /** Checks that standard input is in one list of paths at most. @throws DrawbridgeError ERR_INPUT where it is not */

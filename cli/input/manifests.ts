@@ -56,6 +56,8 @@ export interface ReadingReport {
   readonly objects: number;
   /** The kinds on which no answer depends, each with its number of objects. */
   readonly ignored: ReadonlyMap<string, number>;
+  /** Likewise the kinds of other makers, which may stand for pods or policies. */
+  readonly unread: ReadonlyMap<string, number>;
   readonly skipped: readonly SkippedFile[];
 }
 
@@ -121,7 +123,8 @@ export function readManifests(
     reading: {
       files: all.filter(({ skipped }) => skipped === undefined).map(({ file }) => file),
       objects: taken.filter(({ type }) => type === "manifests" || type === "way in").length,
-      ignored: countsOf(taken.flatMap((one) => (one.type === "ignored" ? [one.kind] : []))),
+      ignored: countsOf(taken.flatMap((one) => (one.type === "ignored" && one.isOwn ? [one.kind] : []))),
+      unread: countsOf(taken.flatMap((one) => (one.type === "ignored" && !one.isOwn ? [one.kind] : []))),
       skipped: all.flatMap(({ skipped }) => skipped ?? []),
     },
   };
@@ -163,7 +166,8 @@ function withoutDoubles(manifests: readonly Manifest[]): {
     else {
       const also = `${workload ?? name}: also in ${first.file}:${first.line}`;
       const isSame = contentOf(manifest) === contentOf(first);
-      const message = isSame ? `${also} with the same content, and so read once` : `${also}; expected once`;
+      const what = workload === undefined ? "content" : "pods";
+      const message = isSame ? `${also} with the same ${what}, and so read once` : `${also}; expected once`;
       (isSame ? repeated : problems).set(`${file}:${line}: ${message}`, { file, line, message });
     }
   }

@@ -1,15 +1,15 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { groupOf } from "../../objects/gate/gate.ts";
 import { readNamespacedMetadata } from "../../objects/gate/metadata.ts";
 import type { Pod } from "../../objects/model.ts";
 import { Reader } from "../../objects/gate/reader.ts";
 import type { FieldPath } from "../../objects/yaml/documents.ts";
-import { at, listAt, textAt } from "./raw.ts";
+import { at, listAt, membersAt, textAt } from "./raw.ts";
 
 /** An object that makes pods from a template, as far as files show it. */
 export interface Workload {
   /** Such as `Deployment shop/web`. */
   readonly name: string;
-  readonly template: FieldPath;
   /** Raw pods that stand for those of the cluster: as many as can differ in their roles towards each other. */
   readonly pods: readonly StandInPod[];
   /** The reason for which the API server would refuse the workload, apart from its template. */
@@ -20,12 +20,13 @@ export interface Workload {
 export interface StandInPod {
   readonly value: unknown;
   readonly name: string;
+  /** The place of its template in the workload. */
+  readonly template: FieldPath;
 }
 
-/** The place of the pod template in a kind, and the number of pods. */
-interface WorkloadKind {
-  readonly apiVersion: string;
-  readonly template: readonly string[];
+/** The places of pods' templates in an object, and the number of pods of each. */
+interface Templates {
+  readonly templates: readonly FieldPath[];
   /** The field with the number of pods at a time; undefined where no field states it. */
   readonly count: readonly string[] | undefined;
   /** The number of pods, up to two, where the field is absent: an autoscaler may write it. */
@@ -34,6 +35,10 @@ interface WorkloadKind {
   readonly isNumbered?: true;
   /** Returns the labels that the controller adds to those of the template, as far as they are predictable. */
   readonly added?: (name: string, ordinal: number) => Readonly<Record<string, string>>;
+}
+
+interface WorkloadKind extends Templates {
+  readonly apiVersion: string;
 }
 
 const TEMPLATE = ["spec", "template"];
@@ -60,12 +65,12 @@ export const CONTROLLER_LABELS: readonly string[] = [
 ];
 
 const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
-  ["Deployment", { apiVersion: "apps/v1", template: TEMPLATE, count: REPLICAS, usual: 2 }],
+  ["Deployment", { apiVersion: "apps/v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
   [
     "StatefulSet",
     {
       apiVersion: "apps/v1",
-      template: TEMPLATE,
+      templates: [TEMPLATE],
       count: REPLICAS,
       usual: 2,
       isNumbered: true,
@@ -75,14 +80,14 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
       }),
     },
   ],
-  ["DaemonSet", { apiVersion: "apps/v1", template: TEMPLATE, count: undefined, usual: 2 }],
-  ["ReplicaSet", { apiVersion: "apps/v1", template: TEMPLATE, count: REPLICAS, usual: 2 }],
-  ["ReplicationController", { apiVersion: "v1", template: TEMPLATE, count: REPLICAS, usual: 2 }],
+  ["DaemonSet", { apiVersion: "apps/v1", templates: [TEMPLATE], count: undefined, usual: 2 }],
+  ["ReplicaSet", { apiVersion: "apps/v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
+  ["ReplicationController", { apiVersion: "v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
   [
     "Job",
     {
       apiVersion: "batch/v1",
-      template: TEMPLATE,
+      templates: [TEMPLATE],
       count: ["spec", "parallelism"],
       usual: 1,
       added: (name) => ({ "job-name": name, "batch.kubernetes.io/job-name": name }),
@@ -92,7 +97,7 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
     "CronJob",
     {
       apiVersion: "batch/v1",
-      template: ["spec", "jobTemplate", "spec", "template"],
+      templates: [["spec", "jobTemplate", "spec", "template"]],
       count: ["spec", "jobTemplate", "spec", "parallelism"],
       usual: 1,
     },
@@ -123,48 +128,69 @@ export function workloadOf(value: unknown): Workload | undefined {
   const kind = textAt(value, "kind") ?? "";
   const apiVersion = textAt(value, "apiVersion") ?? "";
   const known = isWorkloadKind(apiVersion, kind) ? WORKLOAD_KINDS.get(kind) : otherKind(value, apiVersion);
-  const template = known === undefined ? undefined : at(value, ...known.template);
-  if (known === undefined || template === undefined) return undefined;
+  const templates = (known?.templates ?? []).filter((path) => at(value, ...path) !== undefined);
+  if (known === undefined || templates.length === 0) return undefined;
   const read = attempt(() => {
     const { namespace, name } = readNamespacedMetadata(new Reader(value, ""));
     return { namespace, name, ordinals: ordinalsOf(value, known) };
   });
-  if (typeof read === "string") {
-    return { name: kind, template: known.template, pods: [], problem: `${kind}: ${read}` };
-  }
+  if (typeof read === "string") return { name: kind, pods: [], problem: `${kind}: ${read}` };
   const { namespace, name, ordinals } = read;
-  const labels = at(template, "metadata", "labels");
-  const pods = ordinals.map((ordinal) => {
+  const isNamed = kind === "StatefulSet";
+  const podOf = (path: FieldPath, ordinal: number): StandInPod => {
+    const template = at(value, ...path);
     const realName = `${name}-${ordinal}`;
-    const isNamed = kind === "StatefulSet";
     const raw = {
       apiVersion: "v1",
       kind: "Pod",
       metadata: {
         name: isNamed ? realName : "stand-in",
         namespace,
-        labels: withLabels(labels, known.added?.(name, ordinal)),
+        labels: withLabels(at(template, "metadata", "labels"), known.added?.(name, ordinal)),
         annotations: at(template, "metadata", "annotations"),
         ownerReferences: [{ apiVersion, kind, name, controller: true }],
       },
       spec: isMachine(template) ? {} : at(template, "spec"),
       status: { phase: "Running" },
     };
-    return { value: raw, name: isNamed ? realName : standInName(name, kind, ordinal) };
-  });
-  return { name: `${kind} ${namespace}/${name}`, template: known.template, pods, problem: undefined };
+    return { value: raw, name: isNamed ? realName : standInName(name, kind, ordinal), template: path };
+  };
+  const pods = templates.flatMap((path, i) => ordinals.map((one) => podOf(path, one + i * ordinals.length)));
+  return { name: `${kind} ${namespace}/${name}`, pods, problem: undefined };
 }
 
+/** Returns whether a group of the API is one of Kubernetes' own, in which nobody else defines kinds. */
+export function isOwnGroup(apiVersion: string): boolean {
+  const group = groupOf(apiVersion);
+  return !group.includes(".") || group.endsWith(".k8s.io");
+}
+
+/** Kyverno's policies have patterns that look like templates. */
+const PATTERNS = "kyverno.io";
+
 /**
- * Returns how a kind of other makers has its pods' template: in spec.template, as Rollouts, DeploymentConfigs, CloneSets
- * and Services of Knative have it. A VirtualMachine's pod has the labels of its template.
+ * Returns where an object of other makers has templates of pods: in spec.template, as Rollouts and Services of Knative
+ * have it, or in fields with such a name below spec, as JobSets and RayClusters have several. The pod of a
+ * VirtualMachine has the labels of its template, and that of a VirtualMachineInstance those of the object itself.
  */
-function otherKind(value: unknown, apiVersion: string): WorkloadKind | undefined {
-  const group = apiVersion.split("/")[0] ?? "";
-  if (!group.includes(".") || group.endsWith(".k8s.io")) return undefined;
-  const template = at(value, ...TEMPLATE);
-  if (listAt(template, "spec", "containers").length === 0 && !isMachine(template)) return undefined;
-  return { apiVersion, template: TEMPLATE, count: REPLICAS, usual: isMachine(template) ? 1 : 2 };
+function otherKind(value: unknown, apiVersion: string): Templates | undefined {
+  if (isOwnGroup(apiVersion) || groupOf(apiVersion) === PATTERNS) return undefined;
+  if (isMachine(value)) return { templates: [[]], count: undefined, usual: 1 };
+  const templates = templatesIn(at(value, "spec"), ["spec"]);
+  const [first = []] = templates;
+  const isMachines = isMachine(at(value, ...first));
+  return { templates, count: first.length === TEMPLATE.length ? REPLICAS : undefined, usual: isMachines ? 1 : 2 };
+}
+
+/** Returns the paths of templates below a value, but not those in whole objects that it contains. */
+function templatesIn(value: unknown, path: FieldPath): readonly FieldPath[] {
+  const members = Array.isArray(value) ? [...value.entries()] : membersAt(value);
+  return members.flatMap(([key, one]: readonly [string | number, unknown]): readonly FieldPath[] => {
+    const place = [...path, key];
+    const isTemplate = typeof key === "string" && /template$/i.test(key);
+    if (isTemplate && (listAt(one, "spec", "containers").length > 0 || isMachine(one))) return [place];
+    return textAt(one, "apiVersion") === undefined ? templatesIn(one, place) : [];
+  });
 }
 
 function isMachine(template: unknown): boolean {
@@ -182,7 +208,7 @@ export function standInName(workload: string, kind: string, ordinal: number): st
 }
 
 /** Returns the pods' ordinals. @throws DrawbridgeError ERR_OBJECT for a number that the API server would refuse */
-function ordinalsOf(value: unknown, { count, usual, isNumbered }: WorkloadKind): readonly number[] {
+function ordinalsOf(value: unknown, { count, usual, isNumbered }: Templates): readonly number[] {
   const start = numberAt(value, ["spec", "ordinals", "start"]) ?? 0;
   const given = count === undefined ? undefined : numberAt(value, count);
   // A workload with zero replicas waits for an autoscaler.

@@ -61,6 +61,7 @@ export async function readCluster(
       files: [CLUSTER],
       objects: taken.filter(({ manifest, wayObject }) => (manifest ?? wayObject) !== undefined).length,
       ignored: new Map(),
+      unread: new Map(),
       skipped: [],
     },
   };

@@ -10,7 +10,7 @@ import type { Reading } from "../reading.ts";
 import { wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
-import { isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
+import { isOwnGroup, isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
 import { isMirror } from "./endpoints.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
@@ -33,7 +33,7 @@ export type Taken =
   | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
   /** A kind that would change answers but is not understood; only with the option that permits it. */
   | { readonly type: "unsupported"; readonly omitted: ManifestProblem }
-  | { readonly type: "ignored"; readonly kind: string }
+  | { readonly type: "ignored"; readonly kind: string; readonly isOwn: boolean }
   | { readonly type: "way in"; readonly placed: PlacedWayObject }
   /** An unreadable object of this sort: its way in is unknown, and answers about pods stay right. */
   | { readonly type: "no way in"; readonly omitted: ManifestProblem };
@@ -115,16 +115,18 @@ function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
 /** Returns the pods of a template; a problem in the template is reported once, for the workload. */
 function takeTemplate(workload: Workload, located: LocatedObject, file: string): Taken {
   const line = located.lineOf([]);
-  const { name, template, pods } = workload;
+  const { name, pods } = workload;
   const source = located.value;
   if (workload.problem !== undefined) {
     const at = located.lineOf(fieldPathOf(workload.problem));
     return { type: "problems", problems: [{ file, line: at, message: workload.problem, source }] };
   }
   const judged = pods.map((pod) => ({ ...pod, verdict: judge(pod.value) }));
-  const [first] = judged;
-  if (first !== undefined) {
-    const problems = messagesOf(first.verdict, first.value).map((message): ManifestProblem => {
+  // The pods of a template have the same problems.
+  const bad = judged.find(({ verdict, value }) => messagesOf(verdict, value).length > 0);
+  if (bad !== undefined) {
+    const { template } = bad;
+    const problems = messagesOf(bad.verdict, bad.value).map((message): ManifestProblem => {
       const path = fieldPathOf(message);
       const at = located.lineOf(path.length === 0 ? [] : [...template, ...path]);
       return {
@@ -134,7 +136,7 @@ function takeTemplate(workload: Workload, located: LocatedObject, file: string):
         source,
       };
     });
-    if (problems.length > 0) return { type: "problems", problems };
+    return { type: "problems", problems };
   }
   const manifests = judged.flatMap(({ verdict, name: podName, value }) =>
     verdict.type === "accepted" && verdict.object.kind === "Pod"
@@ -159,9 +161,9 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   const line = located.lineOf([]);
   const verdict = judge(value);
   if (verdict.type === "ignored") {
-    const kind = textAt(value, "kind") ?? "";
-    const message = unknownKindText(textAt(value, "apiVersion") ?? "", kind);
-    if (message === undefined) return { type: "ignored", kind };
+    const [kind, apiVersion] = [textAt(value, "kind") ?? "", textAt(value, "apiVersion") ?? ""];
+    const message = unknownKindText(apiVersion, kind);
+    if (message === undefined) return { type: "ignored", kind, isOwn: isOwnGroup(apiVersion) };
     return { type: "problems", problems: [{ file, line, message, source: value }] };
   }
   const messages = messagesOf(verdict, value);

@@ -8,14 +8,21 @@ import { CLUSTER } from "../place.ts";
 const MOST_NAMED = 5;
 
 /** Returns one line about the input: the number of objects and files, and what was ignored or skipped and why. */
-export function summaryText({ files, objects, ignored, skipped }: ReadingReport): string {
-  const kinds = [...ignored].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([kind, count]) => `${count} ${kind}`);
+export function summaryText({ files, objects, ignored, unread, skipped }: ReadingReport): string {
   const parts = [
     `read ${counted(objects, "object")} ${placeText(files)}`,
-    ...(kinds.length === 0 ? [] : [`ignored ${shortList(kinds, MOST_NAMED)}: no answer depends on these kinds`]),
+    ...(ignored.size === 0 ? [] : [`ignored ${kindsText(ignored)}: no answer depends on these kinds`]),
+    ...(unread.size === 0
+      ? []
+      : [`did not read ${kindsText(unread)}: pods and rules that these make are in no answer`]),
     ...(skipped.length === 0 ? [] : [`skipped ${shortList(skipped, MOST_NAMED, skippedText)}`]),
   ];
   return printable(parts.join("; "));
+}
+
+function kindsText(kinds: ReadonlyMap<string, number>): string {
+  const sorted = [...kinds].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return shortList(sorted, MOST_NAMED, ([kind, count]) => `${count} ${kind}`);
 }
 
 function placeText(files: readonly string[]): string {

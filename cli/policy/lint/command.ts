@@ -11,7 +11,7 @@ export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
 export function lintCommand(run: Run): Command {
   const command = withInput(new Command("lint"), (options) => !("list" in options && options.list === true));
   return withControllers(withShown(withConfiguration(command)))
-    .description("what policies and Services probably do not mean, and how to mend it")
+    .description("what policies and Services probably do not mean, and how to correct it")
     .addOption(
       new Option("--fail-on <severity>", "exit with 1 for findings at least as grave")
         .choices(SEVERITIES)

@@ -1,7 +1,7 @@
 /** Why each rule matters, by the rule's ID, for its page in the documents. */
 export const EXPLANATIONS: Readonly<Record<string, string>> = {
   invalid:
-    "An object that the API server refuses protects nobody, and the rest of the files is judged without it. Findings that it may have caused are info until it is mended.",
+    "An object that the API server refuses protects nobody, and the rest of the files is judged without it. Findings that it may have caused are info until it is corrected.",
   "except-outside-cidr": "The API server refuses the whole policy for it. Correct the exception, or the cidr.",
   "admin-network-policy":
     "Clusters with the current API do not know these kinds, and Drawbridge reads only their successor. The finding has the policy to write instead.",

@@ -19,7 +19,7 @@ export function isOfOperator(
   const selector = "podSelector" in peer ? peer.podSelector : undefined;
   if (selector === undefined) return false;
   const required = requirementsOf(selector).filter(({ operator }) => operator === "In" || operator === "Exists");
-  const kinds = new Set([...manifests.reading.ignored.keys()].map((kind) => kind.toLowerCase()));
+  const kinds = new Set([...manifests.reading.unread.keys()].map((kind) => kind.toLowerCase()));
   const isKind = (word: string): boolean => kinds.has(word.replaceAll("-", "").toLowerCase());
   if (required.some(({ key, values }) => isKind(key) || values.some(isKind))) return true;
   const domains = requirementsOf(selector).flatMap(({ key, operator }) =>

@@ -20,7 +20,7 @@ export function doubted(remark: Remark): Remark {
     ...remark,
     severity: "info",
     message: `${remark.message}, as far as could be read`,
-    fix: "mend what cannot be read first: this may be due to it",
+    fix: "correct what cannot be read first: this may be due to it",
   };
 }
 

@@ -17,7 +17,8 @@ export const invalid: LintRule = {
   check: (context) =>
     problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) => {
       const { message } = problem;
-      if (!message.endsWith(OMISSION)) return remarkOn(problem, "mend it: until then no policy here can be relied on");
+      if (!message.endsWith(OMISSION))
+        return remarkOn(problem, "correct it: until then no policy here can be relied on");
       const withoutWay = { ...problem, message: message.slice(0, -OMISSION.length) };
       return remarkOn(withoutWay, "what it closes or opens is not known here: --ignore-unsupported lints the rest");
     }),

@@ -4,6 +4,7 @@ import { memoryFiles, type Outcome, runCli, matrixLines } from "../../../support
 const SPEC = "{ metadata: { labels: { app: web } }, spec: { containers: [{ name: c, image: i }] } }";
 const workload = (apiVersion: string, kind: string, spec = `{ template: ${SPEC} }`): string =>
   `---\napiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: { name: web, namespace: shop }\nspec: ${spec}\n`;
+const OTHER = SPEC.replace("app: web", "app: head");
 const POLICY = `---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -25,9 +26,18 @@ describe("cli/input: kinds", () => {
       "{ template: { metadata: { labels: { app: web } }, spec: { domain: { devices: {} } } } }",
     ],
     ["example.org/v1", "Unheard", undefined],
+    ["jobset.x-k8s.io/v1alpha2", "JobSet", `{ replicatedJobs: [{ template: { spec: { template: ${SPEC} } } }] }`],
+    ["leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", `{ leaderWorkerTemplate: { workerTemplate: ${SPEC} } }`],
+    ["ray.io/v1", "RayCluster", `{ headGroupSpec: { template: ${SPEC} }, workerGroupSpecs: [{ template: ${SPEC} }] }`],
+    ["kubeflow.org/v1", "PyTorchJob", `{ pytorchReplicaSpecs: { Worker: { template: ${SPEC} } } }`],
+    ["keda.sh/v1alpha1", "ScaledJob", `{ jobTargetRef: { template: ${SPEC} } }`],
+    ["kubevirt.io/v1", "VirtualMachineInstance", "{ domain: { devices: {} } }"],
   ] as const) {
     it(`READ-20: ${kind} of ${apiVersion} stands for the pods of its template, which policies select`, async () => {
-      const { code, out, err } = await run(workload(apiVersion, kind, spec) + POLICY, "matrix", "-o", "json");
+      // The pod of a VirtualMachineInstance has the labels of the object itself.
+      const labels = kind === "VirtualMachineInstance" ? ", labels: { app: web } }" : " }";
+      const object = workload(apiVersion, kind, spec).replace(" }", labels);
+      const { code, out, err } = await run(object + POLICY, "matrix", "-o", "json");
       assert.equal(code, 0, err);
       const lines = matrixLines(out)
         .split("\n")
@@ -74,6 +84,29 @@ objects:
     assert.match(bad.err, /^a\.yaml:10: Deployment: spec\.replicas/m, "the line is that of the file");
   });
 
+  it("READ-20: a kind with several templates stands for the pods of each, and a problem is reported at its line", async () => {
+    const set = (second: string): string =>
+      workload("ray.io/v1", "RayCluster", `\n  a: { template: ${OTHER} }\n  b: [{ podTemplate: ${second} }]`);
+    const { out } = await run(set(SPEC) + POLICY, "matrix", "--by", "pod", "-o", "json");
+    const denied = [0, 1, 2, 3].filter((one) =>
+      matrixLines(out).includes(`outside 0.0.0.0/0,shop/web_raycluster_${one},none`),
+    );
+    assert.deepEqual(denied, [2, 3], matrixLines(out));
+    const bad = await run(set(SPEC.replace("app: web", "app: [7]")), "matrix");
+    assert.match(bad.err, /^a\.yaml:7: RayCluster shop\/web: spec\.b\.0\.podTemplate\.metadata\.labels/m);
+  });
+
+  it("READ-20: patterns and whole objects within an object of other makers do not stand for pods", async () => {
+    const whole = workload(
+      "example.org/v1",
+      "Composition",
+      `{ base: { apiVersion: apps/v1, spec: { template: ${SPEC} } } }`,
+    );
+    const pattern = workload("kyverno.io/v1", "Policy", `{ rules: [{ pattern: { spec: { template: ${SPEC} } } }] }`);
+    const { err } = await run(whole + pattern + POLICY, "matrix");
+    assert.match(err, /^NetworkPolicy shop\/web .* selects none|no pods and no workloads were read/m);
+  });
+
   for (const [apiVersion, kind, consequence] of [
     ["security.istio.io/v1", "AuthorizationPolicy", "Istio may deny what is allowed here"],
     ["policy.linkerd.io/v1alpha1", "AuthorizationPolicy", "Linkerd may deny what is allowed here"],
@@ -99,7 +132,7 @@ describe("cli/input: an object that occurs twice", () => {
     it(`READ-21: ${what} with the same content is read once, with a note`, async () => {
       const { code, err } = await run(again + again, "matrix");
       assert.equal(code, 0, err);
-      assert.match(err, /also in a\.yaml:2 with the same content, and so read once/);
+      assert.match(err, /also in a\.yaml:2 with the same (content|pods), and so read once/);
       const other = await run(
         again + again.replace(/labels: \{ a: b|ingress: \[\]|app: web|port: 80/, (text) => `${text.slice(0, -1)}7`),
         "matrix",

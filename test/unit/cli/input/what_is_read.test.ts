@@ -273,14 +273,28 @@ describe("the input of a command", () => {
       ["v1", "ServiceAccount"],
       ["v1", "Role"],
       ["v1", "DeploymentConfig"],
-      ["serving.knative.dev/v1", "Service"],
-      ["example.org/v1", "Deploymnt"],
     ] as const) {
       const { code, err } = await matrix({ "a.yaml": `${POD}---\n${object(apiVersion, kind)}` });
       assert.deepEqual(
         [code, err],
         [0, `read 1 object in a.yaml; ignored 1 ${kind}: no answer depends on these kinds\n`],
       );
+    }
+  });
+
+  it("READ-20: kinds of other makers without a template are named, and never said to be irrelevant", async () => {
+    for (const [apiVersion, kind] of [
+      ["monitoring.coreos.com/v1", "Prometheus"],
+      ["argoproj.io/v1alpha1", "Application"],
+      ["serving.knative.dev/v1", "Service"],
+      ["policy.linkerd.io/v1beta3", "Server"],
+      ["consul.hashicorp.com/v1alpha1", "ServiceIntentions"],
+      ["example.org/v1", "Deploymnt"],
+    ] as const) {
+      const object = `apiVersion: ${apiVersion}\nkind: ${kind}\nmetadata: { name: x, namespace: a }\n`;
+      const { code, err } = await matrix({ "a.yaml": `${POD}---\n${object}` });
+      const words = `read 1 object in a.yaml; did not read 1 ${kind}: pods and rules that these make are in no answer\n`;
+      assert.deepEqual([code, err], [0, words]);
     }
   });
 });

@@ -256,7 +256,7 @@ describe("policy lint", () => {
       );
       return list.flatMap(({ id, severity, fix }) => (id === "invalid" ? [] : [`${severity} ${id}: ${fix}`]));
     };
-    const doubt = "mend what cannot be read first: this may be due to it";
+    const doubt = "correct what cannot be read first: this may be due to it";
     assert.deepEqual(await found(pods + unreadPolicy + closed + policy("db", fromWeb)), [`info redundant: ${doubt}`]);
     assert.deepEqual(await found(pods + unreadPod + forApi), [`info selects-nothing: ${doubt}`]);
     // The objects that cannot be read are not of the sort by which the rule judges.
