@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
 import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
+import { withShown } from "../../input/shown.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
@@ -21,7 +22,7 @@ export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
   const read = withAccess(withReading(withPrograms(command)), "--against cluster", isCluster);
-  withControllers(withConfiguration(read))
+  withControllers(withShown(withConfiguration(read)))
     .description("what would open and close if these objects were applied or deleted")
     .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
     .requiredOption(

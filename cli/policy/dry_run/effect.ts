@@ -5,6 +5,7 @@ import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/
 import { groupName } from "../../cluster/group.ts";
 import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
 import { GroupNames } from "../diff/group_names.ts";
+import type { Shown } from "../../input/shown.ts";
 import type { ObjectChange } from "./apply.ts";
 
 /** A policy that is added, changed or deleted, and the pods that it selects. */
@@ -45,14 +46,14 @@ export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): r
   });
 }
 
-/** Returns the changes of isolation of pods on both sides: a new pod had no isolation to lose. */
-export function isolationEffects({ before, after }: Sides): readonly IsolationEffect[] {
+/** Returns the changes of isolation of shown pods on both sides: a new pod had no isolation to lose. */
+export function isolationEffects({ before, after }: Sides, isShown: Shown): readonly IsolationEffect[] {
   const isIsolated = (index: PolicyIndex, key: string, direction: Direction): boolean =>
     (index.pods.get(key)?.subject?.profile[direction].isolating.length ?? 0) > 0;
   return DIRECTIONS.flatMap((direction) =>
     (["isolated", "no longer isolated"] as const).flatMap((type): readonly IsolationEffect[] => {
-      const of = podNames(after, ({ pod: { key } }) => {
-        if (!before.pods.has(key)) return false;
+      const of = podNames(after, ({ pod: { key, namespace, labels } }) => {
+        if (!before.pods.has(key) || !isShown(namespace, labels)) return false;
         const [was, is] = [isIsolated(before, key, direction), isIsolated(after, key, direction)];
         return type === "isolated" ? is && !was : was && !is;
       });

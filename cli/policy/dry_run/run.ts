@@ -15,6 +15,7 @@ import { accessEntries, configurationEntries, readingEntries } from "../../input
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
+import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
 import { markdownCode } from "../../output/markup.ts";
 import { formatPage } from "../../output/page/page.ts";
@@ -22,14 +23,14 @@ import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
 import { type LiveReport, liveReport } from "../live/report.ts";
-import { type Compared, compareObjects, exitCodeOf } from "../diff/compared.ts";
+import { compareObjects, exitCodeOf, shownPart } from "../diff/compared.ts";
 import { diffPolicies } from "../diff/diff.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
 import type { Sides } from "../diff/end_class.ts";
 import { diffReport } from "../diff/diff_report.ts";
 import { locator } from "../diff/witness.ts";
-import { givenOnSides, waySideOf, type WaySides } from "../diff/ways/side.ts";
+import { givenOnSides, waySideOf } from "../diff/ways/side.ts";
 import { wayChanges } from "../diff/ways/change.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { type AppliedWays, applyWays, deleteWays, waysToDelete, withoutOldSlices } from "./apply_ways.ts";
@@ -48,6 +49,7 @@ const optionsSchema = v.object({
   ...accessEntries,
   ...configurationEntries,
   ...controllerEntries,
+  ...shownEntries,
   conntrack: v.optional(v.array(v.string()), []),
   ledger: v.optional(v.array(v.string()), []),
   live: v.optional(v.boolean(), false),
@@ -100,19 +102,31 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     after: waySideOf({ ...both, wayObjects: ways.after, manifests: withoutOldSlices(applied), index: sides.after }),
   };
   for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
-  const tryAs = (isMerged: boolean): Omit<DryRun, "live"> =>
-    tryOut({ sides, compared }, waySides, { applied, wayObjects: ways.changes }, isMerged);
+  const locations = { before: locator(applied.before), after: locator(applied.after) };
+  const whole = {
+    ...diffPolicies(compared.sides, "workload", compared.standIns.names),
+    ways: wayChanges(waySides, locations, "workload"),
+  };
+  const isShown = shownBy(read);
+  const shown = shownPart(whole, compared.sides, isShown, io);
+  const tryAs = (isMerged: boolean): Omit<DryRun, "live"> => ({
+    policies: policyEffects(sides, applied.changes),
+    others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
+    wayObjects: ways.changes,
+    isolation: isolationEffects(sides, isShown),
+    diff: diffReport(compared.sides, locations, shown, isMerged),
+    warnings: warningsOf(sides, applied, whole),
+  });
   const result = { ...tryAs(true), live };
   if (output === "html") {
     const page = { title: "Effect of the change", facts: dryRunFacts(result) };
     writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff), [...filename, ...against]));
   } else for (const text of printed(result, output, io)) io.out.write(text);
-  const { changes, ways: changedWays } = result.diff;
-  if (live !== undefined && live.judged + live.openings.length === 0 && ledger.length > 0) {
-    throw new DrawbridgeError("ERR_INPUT", "--ledger: none of its flows could be judged; expected flows of these pods");
+  if (live !== undefined && !live.hasPods) {
+    throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
   if (live !== undefined) return live.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
-  return exitCodeOf(compared, changes.length + changedWays.length > 0, io);
+  return exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io);
 }
 
 /** Tries the change on connections. @returns undefined where none are given */
@@ -176,27 +190,6 @@ function expectFound({ missing: [name] }: Applied, { manifests, wayObjects }: Ob
 
 type Objects = Pick<Manifests, "manifests" | "wayObjects">;
 const NOTHING: Objects = Object.freeze({ manifests: [], wayObjects: [] });
-
-function tryOut(
-  { sides, compared }: { readonly sides: Sides; readonly compared: Compared },
-  ways: WaySides,
-  { applied, wayObjects }: { readonly applied: Applied; readonly wayObjects: DryRun["wayObjects"] },
-  isMerged: boolean,
-): Omit<DryRun, "live"> {
-  const locations = { before: locator(applied.before), after: locator(applied.after) };
-  const diff = {
-    ...diffPolicies(compared.sides, "workload", compared.standIns.names),
-    ways: wayChanges(ways, locations, "workload"),
-  };
-  return {
-    policies: policyEffects(sides, applied.changes),
-    others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
-    wayObjects,
-    isolation: isolationEffects(sides),
-    diff: diffReport(compared.sides, locations, diff, isMerged),
-    warnings: warningsOf(sides, applied, diff),
-  };
-}
 
 function indexOf(manifests: readonly Manifest[], options: PolicyOptions): ReturnType<typeof buildPolicyIndex> {
   return buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), options);

@@ -30,6 +30,8 @@ export interface Denial {
 export interface Forecast {
   /** The number of connections. */
   readonly judged: number;
+  /** Whether any connection or denied flow has a pod at an end: of others policies say nothing. */
+  readonly hasPods: boolean;
   /** The number of those that policies deny already; a node has cut these or is cutting them. */
   readonly deniedBefore: number;
   readonly cuts: readonly Cut[];
@@ -76,7 +78,10 @@ export function forecast(
       return [flowKey(flow), flow];
     }),
   );
-  return { judged: existing.length, deniedBefore, cuts: ordered, openings: [...openings.values()] };
+  const hasPods = [...existing, ...denied].some(({ source, destination }) =>
+    [source, destination].some((address) => entryAt(before, address) !== undefined),
+  );
+  return { judged: existing.length, hasPods, deniedBefore, cuts: ordered, openings: [...openings.values()] };
 }
 
 function namedFlow(index: PolicyIndex, { source, destination, protocol, port }: Connection): Opening {

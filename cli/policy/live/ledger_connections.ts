@@ -3,6 +3,7 @@ import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { workloadText } from "../../../objects/workload_name.ts";
 import type { RowEnd, FlowRow } from "../../../policyd/flows/row.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { trafficText } from "../../output/text.ts";
 import type { Connection } from "./connection.ts";
 
 /** The connections that represent the rows of a ledger. */
@@ -14,6 +15,15 @@ export interface LedgerConnections {
   readonly others: number;
   /** Names of ends that no pod and no node has now; their rows are not evaluated. */
   readonly gone: readonly string[];
+  /** Allowed flows of present workloads with such an end. */
+  readonly lost: readonly LostFlow[];
+}
+
+/** A flow of a workload whose other end no pod and no node has now. */
+export interface LostFlow {
+  /** The namespace of the workload. */
+  readonly namespace: string;
+  readonly text: string;
 }
 
 const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
@@ -32,6 +42,7 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
   const ends = endsIn(index);
   const found = { connections: [] as Connection[], denied: [] as Connection[] };
   const gone = new Set<string>();
+  const lost: LostFlow[] = [];
   let others = 0;
   for (const { from, to, protocol: name, port, verdict } of rows) {
     // A flow that a policy in shadow would deny passes, and has a separate row for that.
@@ -42,8 +53,16 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
       continue;
     }
     const [sources, servers] = addressesOf(ends, from, to);
-    for (const end of [from, to]) {
-      if (isUnknown(ends, end)) gone.add(`${end.type} ${end.name}`);
+    for (const [end, other] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      if (!isUnknown(ends, end)) continue;
+      gone.add(`${end.type} ${end.name}`);
+      if (other.type !== "workload" || !ends.pods.has(other.name) || verdict !== "allowed") continue;
+      const namespace = other.name.slice(0, other.name.indexOf("/"));
+      const way = end === from ? `from ${end.name}` : `to ${end.name}`;
+      lost.push({ namespace, text: `${other.name} ${way}, ${trafficText({ protocol, port })}: nothing of that name` });
     }
     found[verdict === "allowed" ? "connections" : "denied"].push(
       ...pairsOf(sources, servers).map(([source, destination]) => ({
@@ -58,7 +77,7 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
       })),
     );
   }
-  return { ...found, others, gone: [...gone].sort() };
+  return { ...found, others, gone: [...gone].sort(), lost };
 }
 
 /** Returns the outside range of a row; empty where both ends are in the cluster. */

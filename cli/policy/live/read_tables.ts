@@ -8,7 +8,7 @@ import type { KubectlAccess } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
 import { type Connection, connectionKey } from "./connection.ts";
 import { type ReadConnections, readConntrack } from "./conntrack_text.ts";
-import { ledgerConnections } from "./ledger_connections.ts";
+import { ledgerConnections, type LostFlow } from "./ledger_connections.ts";
 import { liveTables } from "./live_tables.ts";
 
 /** The sources of connections. */
@@ -26,6 +26,7 @@ export interface TablePlaces {
 export interface SeenConnections extends ReadConnections {
   /** Flows of ledgers that policies denied. */
   readonly denied: readonly Connection[];
+  readonly lost: readonly LostFlow[];
   /** Sentences about what was read, and what was not. */
   readonly remarks: readonly string[];
 }
@@ -45,7 +46,7 @@ export async function readTables(
   index: PolicyIndex,
 ): Promise<SeenConnections> {
   const rows = mergedRows(ledgers.flatMap((file) => readFlowFile(io.files.read(file), file)));
-  const { gone, denied, ...ofLedgers } = ledgerConnections(index, rows);
+  const { gone, denied, lost, ...ofLedgers } = ledgerConnections(index, rows);
   const tables = [
     ...files.map((file) => readConntrack(io.files.read(file), file)),
     ...(isLive ? await liveTables(io.programs, { kubeconfig: access.kubeconfig, context: access.context }) : []),
@@ -56,6 +57,7 @@ export async function readTables(
   return {
     connections: [...connections.values()],
     denied,
+    lost,
     others: [...tables, ofLedgers].reduce((sum, { others }) => sum + others, 0),
     remarks: [
       ...(isLive || files.length > 0

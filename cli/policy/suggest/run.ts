@@ -36,12 +36,14 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const index = buildPolicyIndex(storeOf(podsWithAddresses()(manifests.map(({ object }) => object))), policyOptions);
   const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
-  const { connections, remarks: period } = await readTables(io, places, index);
+  const { connections, lost, remarks: period } = await readTables(io, places, index);
   const cluster = clusterOf(manifests, policyOptions);
   const services = serviceObjects(cluster);
   const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
   const suggestion = suggest(index, namespace, connections, askedConnections(cluster, services, ways, namespace));
-  const { remarks, omitted, isNothingKnown } = suggestion;
+  const { remarks, isNothingKnown } = suggestion;
+  const texts = lost.filter((flow) => flow.namespace === namespace && !isNothingKnown).map(({ text }) => text);
+  const omitted = [...suggestion.omitted, ...new Set(texts)];
   if (!isNothingKnown) io.out.write(policiesText(suggestion));
   const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));

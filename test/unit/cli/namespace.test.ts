@@ -99,6 +99,18 @@ describe("cli: the default namespace", () => {
     assert.match(here.out, /shop\/db/);
     assert.deepEqual(there.out, "no difference in what may be sent\n");
     assert.match(there.err, /^not shown: \d+ changes? of other pods, which the exit code counts$/m);
+    const dryRun = (...args: readonly string[]) =>
+      runCli(["policy", "dry-run", "-f", "b.yaml", "--against", "a.yaml", ...args], cut);
+    const [mine, others, every] = [
+      await dryRun("-n", "shop"),
+      await dryRun("-l", "app=job"),
+      await dryRun("-n", "a", "-A"),
+    ];
+    assert.deepEqual([mine.code, others.code, every.code], [1, 1, 1]);
+    assert.match(mine.out, /^newly isolated for ingress: shop\/\*[^]*^closes .* -> shop\/\*/m);
+    assert.doesNotMatch(others.out, /isolated for|^closes (?!other\/job -> shop)/m);
+    assert.match(others.err, /^not shown: \d+ changes? of other pods, which the exit code counts$/m);
+    assert.equal(every.out, (await dryRun()).out);
     assert.equal((await run("matrix", "-f", "a.yaml", "-l", "a b")).code, 2);
   });
 

@@ -55,9 +55,43 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
   it("DRYRUN-09: where nothing of a ledger can be judged, the exit code is 3", async () => {
     const { code, err } = await dryRun(flow({ workload: "shop/deployment/gone" }, "shop/deployment/lost"));
     assert.equal(code, 3);
-    assert.match(err, /no pod or node has this name[^]*--ledger: none of its flows could be judged/);
+    assert.match(err, /no pod or node has this name[^]*none of the connections could be judged/);
     assert.equal((await dryRun("")).code, 3);
     assert.equal((await dryRun(flow({ workload: "shop/deployment/web" }, "shop/daemonset/agent"))).code, 0);
+  });
+
+  it("DRYRUN-09: a table of connections in which no pod of the files has an address is exit code 3, as is an empty one", async () => {
+    for (const table of [
+      "",
+      "tcp 6 9 ESTABLISHED src=10.0.1.1 dst=10.0.1.2 sport=5 dport=7 src=10.0.1.2 dst=10.0.1.1 sport=7 dport=5 use=1\n",
+    ]) {
+      const { code, err } = await runCli(
+        ["policy", "dry-run", "-f", "deny.yaml", "--against", "a.yaml", "--conntrack", "table.txt"],
+        memoryFiles({ "a.yaml": WORKLOADS, "deny.yaml": DENY, "table.txt": table }),
+      );
+      assert.equal(code, 3);
+      assert.match(err, /none of the connections could be judged; expected some of these pods/);
+    }
+  });
+
+  it("SUGGEST-11: a flow with a workload that is in no file is named as not allowed, with exit code 1", async () => {
+    const known = flow({ workload: "shop/deployment/web" }, "shop/statefulset/db");
+    for (const [from, to, words] of [
+      [
+        "monitoring/deployment/prometheus",
+        "shop/statefulset/db",
+        "shop/statefulset/db from monitoring/deployment/prometheus",
+      ],
+      ["shop/deployment/web", "payments/deployment/api", "shop/deployment/web to payments/deployment/api"],
+      ["shop/deployment/web", "shop/deployment/gone", "shop/deployment/web to shop/deployment/gone"],
+    ] as const) {
+      const { code, out, err } = await suggest(known + flow({ workload: from }, to, 9090));
+      assert.equal(code, 1, err);
+      assert.match(out, /name: observed-db/);
+      assert.ok(err.includes(`not allowed: ${words}, 9090/TCP: nothing of that name\n`), err);
+    }
+    const elsewhere = await suggest(known + flow({ workload: "mon/deployment/a" }, "mon/deployment/b"));
+    assert.equal(elsewhere.code, 0);
   });
 
   it("SUGGEST-11: flows of templates' pods become rules with DNS that is not in the input, and a note says so", async () => {
