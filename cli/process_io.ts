@@ -39,14 +39,22 @@ const networkClusters: ObjectInput = {
   sleep: (milliseconds) => sleep(milliseconds),
 };
 
+const STOPPING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 const ownPrograms: Programs = {
-  async run(command, args, bounds) {
+  async run(command, args, bounds, input) {
     const { systemPrograms } = await import("./input/programs/system_programs.ts");
-    return systemPrograms.run(command, args, bounds);
+    return systemPrograms.run(command, args, bounds, input);
   },
   async follow(command, args, onLine) {
     const { systemPrograms } = await import("./input/programs/system_programs.ts");
     return systemPrograms.follow(command, args, onLine);
+  },
+  onStop(stop) {
+    for (const signal of STOPPING) process.on(signal, stop);
+    return () => {
+      for (const signal of STOPPING) process.off(signal, stop);
+    };
   },
 };
 

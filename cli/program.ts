@@ -1,5 +1,7 @@
 import { Command, CommanderError, Option } from "commander";
 import { DrawbridgeError } from "../kernel/error.ts";
+import { bundleCommand } from "./bundle/command.ts";
+import { checkCommand } from "./check/command.ts";
 import { completionCommand } from "./completion/command.ts";
 import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
@@ -60,6 +62,8 @@ export function createProgram(name: string, run: Run): Command {
   service.addCommand(serviceExplainCommand(run));
   program.addCommand(service);
   program.addCommand(flowsCommand(run));
+  program.addCommand(checkCommand(run));
+  program.addCommand(bundleCommand(run));
   program.addCommand(nodeCommand(run));
   program.addCommand(completionCommand(run));
   program.addCommand(versionCommand(run));

@@ -3,13 +3,15 @@ import { printable } from "../../../objects/printable.ts";
 
 /** Runs programs of the user's machine, such as those that print manifests. */
 export interface Programs {
-  /** Runs a program found in PATH, without a shell or standard input, until it ends or reaches a bound. */
-  run(command: string, args: readonly string[], bounds: ProgramBounds): Promise<ProgramResult>;
+  /** Runs a program found in PATH, without a shell, until it ends or reaches a bound. @param input its standard input */
+  run(command: string, args: readonly string[], bounds: ProgramBounds, input?: string): Promise<ProgramResult>;
   /**
    * Runs it likewise and passes on each line as it is printed, without its end. A line of more than
    * {@link LONGEST_FOLLOWED} ends the program; so does an error of `onLine`, which the promise then has.
    */
   follow(command: string, args: readonly string[], onLine: (line: string) => void): Promise<ProgramResult>;
+  /** Calls a function for signals that would end this process. @returns a function that undoes it */
+  onStop(stop: () => void): () => void;
 }
 
 /** The most characters in a line of a program that is followed. */
@@ -26,15 +28,18 @@ export type ProgramResult =
   | { readonly type: "printed"; readonly output: string }
   /** PATH has no such program. */
   | { readonly type: "missing" }
-  /** `how` is "exit code 1", "signal SIGSEGV" or the system's message; `words` is the end of its standard error. */
-  | { readonly type: "failed"; readonly how: string; readonly words: string }
+  /**
+   * `how` is "exit code 1", "signal SIGSEGV" or the system's message; `words` is the end of its standard error, and
+   * `output` what it printed before.
+   */
+  | { readonly type: "failed"; readonly how: string; readonly words: string; readonly output?: string }
   | { readonly type: "too long" }
   | { readonly type: "too much" };
 
 /** helm takes a few seconds for a chart with hundreds of objects; kustomize first clones a remote base. */
 const SECONDS = 60;
 const MEBIBYTES = 64;
-const BOUNDS: ProgramBounds = Object.freeze({ milliseconds: SECONDS * 1000, bytes: MEBIBYTES * 1024 * 1024 });
+export const BOUNDS: ProgramBounds = Object.freeze({ milliseconds: SECONDS * 1000, bytes: MEBIBYTES * 1024 * 1024 });
 const MOST_LINES = 5;
 
 /** The options of `--helm` besides the chart. */
@@ -47,6 +52,7 @@ export interface HelmOptions {
 export interface Attempt {
   readonly command: string;
   readonly args: readonly string[];
+  readonly input?: string;
 }
 
 /**
@@ -92,9 +98,9 @@ export async function printedBy(
   attempts: readonly Attempt[],
   { expected, otherwise } = { expected: "manifests", otherwise: "give rendered manifests with -f" },
 ): Promise<string> {
-  for (const { command, args } of attempts) {
+  for (const { command, args, input } of attempts) {
     const line = [command, ...args].join(" ");
-    const result = await programs.run(command, args, BOUNDS);
+    const result = await programs.run(command, args, BOUNDS, input);
     switch (result.type) {
       case "printed":
         return result.output;

@@ -7,12 +7,13 @@ import { LONGEST_FOLLOWED, type ProgramResult, type Programs } from "./programs.
 const LONGEST_WORDS = 4096;
 
 /** Runs programs of this machine, each in its own process group, which is killed when a bound is reached. */
-export const systemPrograms: Programs = {
-  run: (command, args, { milliseconds, bytes }) =>
+export const systemPrograms: Omit<Programs, "onStop"> = {
+  run: (command, args, { milliseconds, bytes }, input) =>
     new Promise((resolve) => {
       const output: Buffer[] = [];
       let length = 0;
       const { stop } = start(command, args, {
+        input,
         onOutput: (chunk) => {
           length += chunk.length;
           if (length > bytes) stop({ type: "too much" });
@@ -20,7 +21,8 @@ export const systemPrograms: Programs = {
         },
         onEnd: (result) => {
           clearTimeout(timer);
-          resolve(result.type === "printed" ? { ...result, output: Buffer.concat(output).toString("utf8") } : result);
+          const text = (): string => Buffer.concat(output).toString("utf8");
+          resolve(result.type === "printed" || result.type === "failed" ? { ...result, output: text() } : result);
         },
       });
       const timer = setTimeout(() => stop({ type: "too long" }), milliseconds);
@@ -45,6 +47,7 @@ export const systemPrograms: Programs = {
 
 /** The receivers of a running program's output and end. */
 interface Followed {
+  readonly input?: string | undefined;
   readonly onOutput: (chunk: Buffer) => void;
   /** Called once; a printed result has an empty output here. */
   readonly onEnd: (result: ProgramResult) => void;
@@ -53,9 +56,11 @@ interface Followed {
 function start(
   command: string,
   args: readonly string[],
-  { onOutput, onEnd }: Followed,
+  { input, onOutput, onEnd }: Followed,
 ): { readonly stop: (result: ProgramResult) => void } {
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"], detached: true });
+  // A program that ends without reading its input needs no error of its own.
+  child.stdin.on("error", () => {}).end(input);
   let words = "";
   let hasEnded = false;
   const end = (result: ProgramResult): void => {

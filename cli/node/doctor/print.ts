@@ -1,3 +1,4 @@
+import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../style.ts";
@@ -22,15 +23,15 @@ export function* diagnosisTable(
   yield `${countText({ findings, unseen })}\n`;
 }
 
-/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}], nodeAddress}`. */
-export function diagnosisJson(diagnosis: Diagnosis): string {
-  return `${JSON.stringify(plain(diagnosis), null, 2)}\n`;
+/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}], nodeAddress, ruleset}`. */
+export function diagnosisJson(diagnosis: Diagnosis, ruleset?: RulesetOverview): string {
+  return `${JSON.stringify(plain(diagnosis, ruleset), null, 2)}\n`;
 }
 
 /** The same as YAML. */
-export async function diagnosisYaml(diagnosis: Diagnosis): Promise<string> {
+export async function diagnosisYaml(diagnosis: Diagnosis, ruleset?: RulesetOverview): Promise<string> {
   const { stringify } = await import("yaml");
-  return stringify(plain(diagnosis), { lineWidth: 0 });
+  return stringify(plain(diagnosis, ruleset), { lineWidth: 0 });
 }
 
 /** Returns the list of checks. */
@@ -42,11 +43,12 @@ export function checksTable(checks: readonly Check[], columns: number): string {
   );
 }
 
-function plain({ findings, unseen, nodeAddress }: Diagnosis): object {
+function plain({ findings, unseen, nodeAddress }: Diagnosis, ruleset?: RulesetOverview): object {
   return {
     findings: findings.map(({ check, severity, what, why, way }) => ({ check, severity, what, why, way })),
     unseen: unseen.map(({ check, reason }) => ({ check, reason })),
     ...(nodeAddress === undefined ? {} : { nodeAddress }),
+    ...(ruleset === undefined ? {} : { ruleset }),
   };
 }
 

@@ -1,4 +1,6 @@
 import * as v from "valibot";
+import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
+import { seen } from "../../../policyd/problems/check.ts";
 import { nearestNames } from "../../nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
@@ -51,7 +53,7 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
     facts,
     checks,
   );
-  for (const text of await printed(diagnosis, output, io)) io.out.write(text);
+  for (const text of await printed(diagnosis, seen(facts.ruleset), output, io)) io.out.write(text);
   if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
   const isProbeUnseen = probe && diagnosis.unseen.some(({ check }) => check === "probe");
   return isProbeUnseen || isUnanswered(diagnosis, checks.length) ? ExitCode.ERROR : ExitCode.YES;
@@ -64,6 +66,7 @@ function isUnanswered({ unseen }: Diagnosis, checks: number): boolean {
 
 async function printed(
   diagnosis: Diagnosis,
+  ruleset: RulesetOverview | undefined,
   format: (typeof DOCTOR_FORMATS)[number],
   { out }: Io,
 ): Promise<Iterable<string>> {
@@ -71,8 +74,8 @@ async function printed(
     case "table":
       return diagnosisTable(diagnosis, out.columns, styleOf(out));
     case "json":
-      return [diagnosisJson(diagnosis)];
+      return [diagnosisJson(diagnosis, ruleset)];
     case "yaml":
-      return [await diagnosisYaml(diagnosis)];
+      return [await diagnosisYaml(diagnosis, ruleset)];
   }
 }

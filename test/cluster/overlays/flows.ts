@@ -43,7 +43,7 @@ function flows(cluster: RunningCluster, materials: Materials): readonly FlowRow[
 }
 
 /** Runs the built command line like the administrator, with kubectl in its PATH. */
-function drawbridge({ machine }: RunningCluster, materials: Materials, args: readonly string[]): string {
+export function drawbridge({ machine }: RunningCluster, materials: Materials, args: readonly string[]): string {
   const PATH = [path.dirname(materials.program("kubectl")), process.env["PATH"]].join(":");
   const program = [process.execPath, path.join(PROJECT, "dist/cli/drawbridge.js")];
   return enter("machine", machine, ["env", `PATH=${PATH}`, `KUBECONFIG=${ADMINISTRATOR}`, ...program, ...args]);

@@ -8,6 +8,7 @@ import { writeKustomization } from "./kustomization.ts";
 import { startKubeProxies } from "./kube_proxy.ts";
 import { checkOwnNodeStatus, makeNetworkUnavailable } from "./own_node_status.ts";
 import { checkSeccomp, copySeccompProfile } from "./seccomp.ts";
+import { checkSupport } from "./support.ts";
 import { checkTunnel } from "./tunnel.ts";
 
 /** The installation of the add-on for a suite, besides the settings of its cluster. */
@@ -63,7 +64,10 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     name: "flow-ledger",
     settings: DUAL_STACK,
     manifests: ["base", "components/flow-ledger"],
-    check: checkFlows,
+    check: async (cluster, materials) => {
+      await checkFlows(cluster, materials);
+      checkSupport(cluster, materials);
+    },
   },
   {
     name: "single-stack-4",

@@ -48,6 +48,7 @@ const NO_CLUSTERS: ObjectInput = {
 const NO_PROGRAMS: Programs = {
   run: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
   follow: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
+  onStop: () => assert.fail("the test did not expect to wait for a signal"),
 };
 
 const unexpected = (): never => assert.fail("the test did not expect this access to a node");

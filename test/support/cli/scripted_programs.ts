@@ -19,11 +19,19 @@ export class ScriptedPrograms implements Programs {
       typeof answers === "function" ? answers : (words) => answers[words.find((word) => word in answers) ?? ""];
   }
 
-  run(command: string, args: readonly string[]): Promise<ProgramResult> {
-    const words = [command, ...args];
+  /** Calls what {@link onStop} was given, as a signal does. */
+  stop = (): void => {};
+
+  run(command: string, args: readonly string[], _?: unknown, input = ""): Promise<ProgramResult> {
+    const words = [command, ...args, ...(input === "" ? [] : [input])];
     this.called.push(words.join(" "));
     const answer = this.#answerTo(words) ?? { type: "missing" };
     return Promise.resolve(typeof answer === "string" ? printed(answer) : answer);
+  }
+
+  onStop(stop: () => void): () => void {
+    this.stop = stop;
+    return () => (this.stop = () => {});
   }
 
   /** Gives the lines of the answer, and then ends as a lost connection does. */

@@ -106,18 +106,22 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
     };
     const bounds = { milliseconds: 20_000, bytes: 1000 };
 
-    it("CLI-31: a program gets its arguments unchanged, without a shell, and no standard input", async () => {
+    it("CLI-31: a program gets its arguments unchanged, without a shell, and the standard input that it is given, if any", async () => {
       script("own", 'for one in "$@"; do echo "[$one]"; done; cat; echo end');
       const result = await systemPrograms.run("own", ["$(touch x)", "a b", "--", "-c"], bounds);
       assert.deepEqual(result, printed("[$(touch x)]\n[a b]\n[--]\n[-c]\nend\n"));
+      assert.deepEqual(await systemPrograms.run("own", [], bounds, "{}\n"), printed("{}\nend\n"));
+      script("deaf", "exec 0<&-; echo end");
+      assert.deepEqual(await systemPrograms.run("deaf", [], bounds, "x".repeat(1_000_000)), printed("end\n"));
     });
 
     it("CLI-31: a failing program is reported with its exit code and last output, and an unknown one as missing", async () => {
-      script("own", "echo no such chart >&2; exit 7");
+      script("own", "echo half; echo no such chart >&2; exit 7");
       assert.deepEqual(await systemPrograms.run("own", [], bounds), {
         type: "failed",
         how: "exit code 7",
         words: "no such chart\n",
+        output: "half\n",
       });
       assert.deepEqual(await systemPrograms.run("nobody-has-this-program", [], bounds), { type: "missing" });
     });
