@@ -46,7 +46,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   },
   {
     name: "services",
-    description: "Services beside kube-proxy's two nftables layouts, which the program nft loads",
+    description: "Services beside kube-proxy's nftables layout, which the program nft loads",
     subjects: (isQuick) => serviceSubjects(isQuick ? services.QUICK_PLAN : services.DEFAULT_PLAN),
   },
   {

@@ -6,17 +6,15 @@ type Calls = ConstructorParameters<typeof NftablesSocket>[0];
 /** A socket of nftables that counts what its commits cost. */
 export class ObservedSocket extends NftablesSocket {
   readonly #spent: { milliseconds: number };
-  readonly #beforeCommit: () => void;
   changedElements = 0;
   commits = 0;
   /** When the kernel acknowledged the last commit, by performance.now(). */
   lastCommit = 0;
 
-  constructor(calls: Calls, beforeCommit: () => void = () => {}) {
+  constructor(calls: Calls) {
     const spent = { milliseconds: 0 };
     super(timed(calls, spent));
     this.#spent = spent;
-    this.#beforeCommit = beforeCommit;
   }
 
   /**
@@ -35,7 +33,6 @@ export class ObservedSocket extends NftablesSocket {
   }
 
   override commit(changes: readonly Change[]): void {
-    this.#beforeCommit();
     for (const change of changes) if ("elements" in change) this.changedElements += change.elements.length;
     super.commit(changes);
     this.commits++;

@@ -7,8 +7,6 @@ export interface Plan {
   readonly small: ClusterSize;
   /** Changes of one pod. */
   readonly changes: number;
-  /** Changes of files with the daemon, at a steady rate. */
-  readonly events: number;
   /** Pairs of batches of first packets, and the number of policies on their destination. */
   readonly packetPairs: number;
   readonly policiesOnOnePod: number;
@@ -27,7 +25,6 @@ export const DEFAULT_PLAN: Plan = {
   large: LARGE,
   small: { pods: 1000, policies: 1000 },
   changes: 300,
-  events: 500,
   packetPairs: 60,
   policiesOnOnePod: 1000,
   builds: 3,
@@ -40,7 +37,6 @@ export const DEFAULT_PLAN: Plan = {
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
   changes: 40,
-  events: 100,
   packetPairs: 12,
   builds: 1,
   cutRounds: 1,

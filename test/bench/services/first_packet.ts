@@ -1,7 +1,7 @@
 import { type Row, compared, interleave } from "../row.ts";
 import { median } from "../statistics.ts";
 import { benchService, changesOf, type ClusterSize, sizeText } from "./cluster.ts";
-import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
+import { PEER } from "./kube_proxy_layout.ts";
 import type { Ours } from "./ours.ts";
 import { Peer } from "./peer.ts";
 import type { Loaded, Stage } from "./stage.ts";
@@ -12,14 +12,13 @@ const PEER_GOAL = 1.2;
 const OWN_GOAL = 1.25;
 
 /**
- * Compares the time of a connection's first packet from a pod to the endpoint's socket, in our layout and one of
- * kube-proxy in turn.
+ * Compares the time of a connection's first packet from a pod to the endpoint's socket, in our layout and
+ * kube-proxy's in turn.
  */
-export function firstPacket(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): Row {
-  const [ours, peer] = [asked(stage.ours(size)), asked(stage.peer(layout, size))];
+export function firstPacket(stage: Stage, size: ClusterSize, rounds: number): Row {
+  const [ours, peer] = [asked(stage.ours(size)), asked(stage.peer(size))];
   const pairs = interleave(rounds, ours, peer);
-  const goal = layout === "maps" ? { ratioAtMost: PEER_GOAL } : undefined;
-  return compared(`first packet, ${sizeText(size)}`, "µs", layoutNames[layout], pairs, goal);
+  return compared(`first packet, ${sizeText(size)}`, "µs", PEER, pairs, { ratioAtMost: PEER_GOAL });
 }
 
 /** Compares the time of a first packet between a large cluster of ours and a small one. */

@@ -2,20 +2,10 @@ import { createHash } from "node:crypto";
 import { type BenchService, NAMESPACE, POD_CIDR, PORT_NAME, SERVICE_CIDR, SERVICE_PORT } from "./cluster.ts";
 
 /**
- * The two layouts of Services in kube-proxy's nftables mode (pkg/proxy/nftables/proxier.go).
- *
- * - `chains`, to 1.35: a chain for each Service and each endpoint, and a verdict map in each Service's.
- * - `maps`, from 1.36: a chain for each Service, with a NAT statement by an anonymous map of its endpoints.
+ * The layout's name for people: that of kube-proxy's nftables mode from 1.36 on (pkg/proxy/nftables/proxier.go), with a
+ * chain for each Service and in it a NAT statement by an anonymous map of the endpoints.
  */
-export type Layout = "chains" | "maps";
-
-export const LAYOUTS: readonly Layout[] = ["chains", "maps"];
-
-/** The names of the layouts for people. */
-export const layoutNames: Readonly<Record<Layout, string>> = {
-  chains: "kube-proxy ≤ 1.35",
-  maps: "kube-proxy 1.36+",
-};
+export const PEER = "kube-proxy 1.36+";
 
 const TABLE = "ip kube-proxy";
 const NODE_ADDRESS = "192.0.2.2";
@@ -27,64 +17,39 @@ const LONGEST_NAME = 230;
  * Returns the text that kube-proxy writes before any Service (setupNFTables), for nodeport-addresses `primary` and a
  * cluster CIDR: the same objects and rules; the order of its lines is ours.
  */
-export function baseText(layout: Layout): string {
-  return lines([...tableLines(layout), ...sharedRules(), ...(layout === "chains" ? oldRules() : newRules())]);
+export function baseText(): string {
+  return lines([...tableLines(), ...rules()]);
 }
 
 /**
  * Returns the text that kube-proxy writes for a new Service (syncProxyRules) with cluster policy, without affinity,
  * whose endpoints are elsewhere.
  */
-export function serviceText(layout: Layout, service: BenchService): string {
+export function serviceText(service: BenchService): string {
   const chain = serviceChain(service);
   return lines([
-    ...(layout === "chains" ? service.endpoints.flatMap((endpoint) => madeAnew(endpointChain(service, endpoint))) : []),
     ...madeAnew(chain),
     `add element ${TABLE} cluster-ips { ${service.address} }`,
     `add element ${TABLE} service-ips { ${service.address} . udp . ${SERVICE_PORT} : goto ${chain} }`,
-    ...serviceRules(layout, service),
+    serviceRule(service),
   ]);
 }
 
 /** Returns the text that kube-proxy writes when only a Service's endpoints change (a partial sync). */
-export function endpointsText(layout: Layout, before: BenchService, after: BenchService): string {
-  const gone = before.endpoints.filter((endpoint) => !after.endpoints.includes(endpoint));
-  return lines([
-    ...(layout === "chains" ? after.endpoints.flatMap((endpoint) => madeAnew(endpointChain(after, endpoint))) : []),
-    ...madeAnew(serviceChain(after)),
-    ...serviceRules(layout, after),
-    // A chain that is not used any more is emptied, and deleted by a later sync.
-    ...(layout === "chains" ? gone.map((endpoint) => `flush chain ${TABLE} ${endpointChain(before, endpoint)}`) : []),
-  ]);
+export function endpointsText(service: BenchService): string {
+  return lines([...madeAnew(serviceChain(service)), serviceRule(service)]);
 }
 
-function serviceRules(layout: Layout, service: BenchService): readonly string[] {
-  const rule = (chain: string, text: string): string => `add rule ${TABLE} ${chain} ${text}`;
-  const chain = serviceChain(service);
-  const { address, endpoints } = service;
-  const draw = `numgen random mod ${endpoints.length}`;
-  if (layout === "maps") {
-    const targets = endpoints.map((endpoint, index) => `${index} : ${endpoint} . ${SERVICE_PORT}`);
-    return [rule(chain, `meta l4proto udp dnat ip addr . port to ${draw} map { ${targets.join(" , ")} }`)];
-  }
-  const targets = endpoints.map((endpoint, index) => `${index} : goto ${endpointChain(service, endpoint)}`);
-  return [
-    rule(chain, `ip daddr ${address} ip saddr != ${POD_CIDR} jump mark-for-masquerade`),
-    rule(chain, `${draw} vmap { ${targets.join(" , ")} }`),
-    ...endpoints.flatMap((endpoint) => [
-      rule(endpointChain(service, endpoint), `ip saddr ${endpoint} jump mark-for-masquerade`),
-      rule(endpointChain(service, endpoint), `meta l4proto udp dnat to ${endpoint}:${SERVICE_PORT}`),
-    ]),
-  ];
+function serviceRule(service: BenchService): string {
+  const { endpoints } = service;
+  const targets = endpoints.map((endpoint, index) => `${index} : ${endpoint} . ${SERVICE_PORT}`);
+  const target = `numgen random mod ${endpoints.length} map { ${targets.join(" , ")} }`;
+  return `add rule ${TABLE} ${serviceChain(service)} meta l4proto udp dnat ip addr . port to ${target}`;
 }
 
 /** Returns the name of a Service's chain: "service-ULMVA6XW-ns1/svc1/tcp/p80". */
 function serviceChain({ name }: BenchService): string {
   return `service-${hashed(`${NAMESPACE}/${name}/udp/${PORT_NAME}`)}`;
-}
-
-function endpointChain({ name }: BenchService, endpoint: string): string {
-  return `endpoint-${hashed(`${NAMESPACE}/${name}/udp/${PORT_NAME}__${endpoint}/${SERVICE_PORT}`)}`;
 }
 
 /** Returns eight characters of base32 of SHA-256, and the name itself (proxier.go, hashAndTruncate). */
@@ -107,14 +72,13 @@ function lines(commands: readonly string[]): string {
   return commands.map((command) => `${command}\n`).join("");
 }
 
-function tableLines(layout: Layout): readonly string[] {
-  const isOld = layout === "chains";
+function tableLines(): readonly string[] {
   const base: readonly (readonly [name: string, type: string, hook: string, priority: number])[] = [
-    [isOld ? "filter-prerouting" : "filter-prerouting-pre-dnat", "filter", "prerouting", -110],
-    ["filter-input", "filter", "input", isOld ? -110 : 0],
-    ["filter-forward", "filter", "forward", isOld ? -110 : 0],
-    isOld ? ["filter-output", "filter", "output", -110] : ["filter-output-pre-dnat", "filter", "output", -110],
-    isOld ? ["filter-output-post-dnat", "filter", "output", -90] : ["filter-output", "filter", "output", 0],
+    ["filter-prerouting-pre-dnat", "filter", "prerouting", -110],
+    ["filter-input", "filter", "input", 0],
+    ["filter-forward", "filter", "forward", 0],
+    ["filter-output-pre-dnat", "filter", "output", -110],
+    ["filter-output", "filter", "output", 0],
     ["nat-prerouting", "nat", "prerouting", -100],
     ["nat-output", "nat", "output", -100],
     ["nat-postrouting", "nat", "postrouting", 100],
@@ -127,7 +91,6 @@ function tableLines(layout: Layout): readonly string[] {
     "masquerading",
     "cluster-ips-check",
     "reject-chain",
-    ...(isOld ? ["mark-for-masquerade"] : []),
   ];
   const frontend = "ipv4_addr . inet_proto . inet_service";
   return [
@@ -140,11 +103,7 @@ function tableLines(layout: Layout): readonly string[] {
     `add set ${TABLE} cluster-ips { type ipv4_addr ; comment "Active ClusterIPs" ; }`,
     `add set ${TABLE} nodeport-ips { type ipv4_addr ; comment "IPs that accept NodePort traffic" ; }`,
     `add element ${TABLE} nodeport-ips { ${NODE_ADDRESS} }`,
-    ...(isOld
-      ? []
-      : [
-          `add set ${TABLE} hairpin-connections { type ipv4_addr . ${frontend} ; comment "service hairpin connections" ; }`,
-        ]),
+    `add set ${TABLE} hairpin-connections { type ipv4_addr . ${frontend} ; comment "service hairpin connections" ; }`,
     `add map ${TABLE} firewall-ips { type ${frontend} : verdict ; comment "destinations that are subject to LoadBalancerSourceRanges" ; }`,
     `add map ${TABLE} no-endpoint-nodeports { type inet_proto . inet_service : verdict ; comment "vmap to drop or reject packets to service nodeports with no endpoints" ; }`,
     `add map ${TABLE} no-endpoint-services { type ${frontend} : verdict ; comment "vmap to drop or reject packets to services with no endpoints" ; }`,
@@ -153,7 +112,7 @@ function tableLines(layout: Layout): readonly string[] {
   ];
 }
 
-function sharedRules(): readonly string[] {
+function rules(): readonly string[] {
   const frontend = "ip daddr . meta l4proto . th dport";
   return [
     ["filter-forward", "ct state new jump service-endpoints-check"],
@@ -170,24 +129,6 @@ function sharedRules(): readonly string[] {
     ["nodeport-endpoints-check", "ip daddr @nodeport-ips meta l4proto . th dport vmap @no-endpoint-nodeports"],
     ["reject-chain", "reject"],
     ["service-endpoints-check", `${frontend} vmap @no-endpoint-services`],
-  ].map(([chain, rule]) => `add rule ${TABLE} ${chain} ${rule}`);
-}
-
-function oldRules(): readonly string[] {
-  return [
-    ["filter-prerouting", "ct state new jump firewall-check"],
-    ["filter-output", "ct state new jump firewall-check"],
-    ["filter-output-post-dnat", "ct state new jump cluster-ips-check"],
-    ["mark-for-masquerade", `mark set mark or ${MARK}`],
-    ["masquerading", `mark and ${MARK} == 0 return`],
-    ["masquerading", `mark set mark xor ${MARK}`],
-    ["masquerading", "masquerade fully-random"],
-    ...dispatch(),
-  ].map(([chain, rule]) => `add rule ${TABLE} ${chain} ${rule}`);
-}
-
-function newRules(): readonly string[] {
-  return [
     ["filter-prerouting-pre-dnat", "ct state new jump firewall-check"],
     ["filter-output-pre-dnat", "ct state new jump firewall-check"],
     ["filter-output", "ct state new jump cluster-ips-check"],
@@ -200,13 +141,7 @@ function newRules(): readonly string[] {
       "services",
       `ip daddr @cluster-ips ip saddr != ${POD_CIDR} mark set mark or ${MARK} comment "masquerade clusterIP traffic from outside cluster"`,
     ],
-    ...dispatch(),
-  ].map(([chain, rule]) => `add rule ${TABLE} ${chain} ${rule}`);
-}
-
-function dispatch(): readonly (readonly [chain: string, rule: string])[] {
-  return [
     ["services", "ip daddr . meta l4proto . th dport vmap @service-ips"],
     ["services", "ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports"],
-  ];
+  ].map(([chain, rule]) => `add rule ${TABLE} ${chain} ${rule}`);
 }

@@ -47,9 +47,9 @@ export class Ours implements Disposable {
   readonly component: ServiceProxy;
   readonly #ruleset: Ruleset;
 
-  constructor(namespace: LabNamespace, beforeCommit?: () => void) {
+  constructor(namespace: LabNamespace) {
     this.namespace = namespace;
-    this.kernel = namespace.inside(() => new ObservedSocket(namespace.calls, beforeCommit));
+    this.kernel = namespace.inside(() => new ObservedSocket(namespace.calls));
     this.#ruleset = new Ruleset({
       kernel: this.kernel,
       clock: realClock,

@@ -5,7 +5,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { startProgram, waitFor } from "../../lab/posix_spawn.ts";
 import { demandSuccess } from "../contestant.ts";
 import type { BenchService } from "./cluster.ts";
-import { baseText, endpointsText, type Layout, serviceText } from "./kube_proxy_layout.ts";
+import { baseText, endpointsText, serviceText } from "./kube_proxy_layout.ts";
 
 /** The costs of a load. */
 export interface Load {
@@ -16,23 +16,21 @@ export interface Load {
 }
 
 /**
- * One of kube-proxy's layouts on a node of its own, loaded by `nft -f -` as kube-proxy does. Only that program is
+ * kube-proxy's layout on a node of its own, loaded by `nft -f -` as kube-proxy does. Only that program is
  * measured, with its text ready; kube-proxy's own work before and beside it (it lists all chains in every sync) is
  * omitted.
  */
 export class Peer {
   readonly namespace: LabNamespace;
-  readonly layout: Layout;
 
-  constructor(namespace: LabNamespace, layout: Layout) {
+  constructor(namespace: LabNamespace) {
     this.namespace = namespace;
-    this.layout = layout;
   }
 
   /** Writes everything. @param scratch a directory for the text */
   load(services: readonly BenchService[], scratch: string): Load {
     const file = (suffix: string): string => path.join(scratch, `nft.${suffix}`);
-    const text = baseText(this.layout) + services.map((service) => serviceText(this.layout, service)).join("");
+    const text = baseText() + services.map(serviceText).join("");
     writeFileSync(file("stdin"), text);
     const program = {
       file: "/usr/bin/env",
@@ -51,12 +49,12 @@ export class Peer {
 
   /** Adds a Service. @returns milliseconds */
   add(service: BenchService): number {
-    return runNft(this.namespace, serviceText(this.layout, service));
+    return runNft(this.namespace, serviceText(service));
   }
 
   /** Replaces a Service's endpoints. @returns milliseconds */
-  replaceEndpoints(before: BenchService, after: BenchService): number {
-    return runNft(this.namespace, endpointsText(this.layout, before, after));
+  replaceEndpoints(after: BenchService): number {
+    return runNft(this.namespace, endpointsText(after));
   }
 }
 

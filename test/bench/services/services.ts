@@ -2,9 +2,7 @@ import type { Row } from "../row.ts";
 import type { Subject, Subjects } from "../subjects.ts";
 import type { ClusterSize } from "./cluster.ts";
 import { coldLoad } from "./cold_load.ts";
-import { eventToCommit } from "./event_to_commit.ts";
 import { firstPacket, ownFirstPacket } from "./first_packet.ts";
-import { LAYOUTS } from "./kube_proxy_layout.ts";
 import { manyEndpoints } from "./many_endpoints.ts";
 import type { Plan } from "./plan.ts";
 import { comparedChanges, singleChanges } from "./single_change.ts";
@@ -24,20 +22,17 @@ export function serviceSubjects(plan: Plan): Subjects {
       measure((made ??= new Stage(home)));
   return {
     load: onStage((stage) => [
-      ...coldLoad(stage, SMALL, "chains", plan.smallLoads),
-      ...coldLoad(stage, SMALL, "maps", plan.smallLoads),
-      ...coldLoad(stage, MIDDLE, "chains", plan.chainLoads, { timesFaster: 50 }),
-      ...coldLoad(stage, MIDDLE, "maps", plan.mapLoads, { timesFaster: 15 }),
+      ...coldLoad(stage, SMALL, plan.smallLoads),
+      ...coldLoad(stage, MIDDLE, plan.loads, { timesFaster: 15 }),
     ]),
     memory: onStage((stage) => manyEndpoints(stage, WIDE)),
     change: onStage((stage) => [
       ...singleChanges(stage, [SMALL, MIDDLE, LARGE, WIDE], plan.changes),
-      ...LAYOUTS.flatMap((layout) => comparedChanges(stage, MIDDLE, layout, plan.changePairs)),
+      ...comparedChanges(stage, MIDDLE, plan.changePairs),
     ]),
     packet: onStage((stage) => [
-      ...LAYOUTS.map((layout) => firstPacket(stage, MIDDLE, layout, plan.packetPairs)),
+      firstPacket(stage, MIDDLE, plan.packetPairs),
       ownFirstPacket(stage, LARGE, SMALL, plan.packetPairs),
     ]),
-    event: async (lab) => [await eventToCommit(lab, MIDDLE, plan.events)],
   };
 }

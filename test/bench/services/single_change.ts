@@ -8,7 +8,7 @@ import {
   sliceChange,
   withFirstReplaced,
 } from "./cluster.ts";
-import { type Layout, layoutNames } from "./kube_proxy_layout.ts";
+import { PEER } from "./kube_proxy_layout.ts";
 import type { Ours, Taken } from "./ours.ts";
 import type { Peer } from "./peer.ts";
 import type { Loaded, Stage } from "./stage.ts";
@@ -60,9 +60,9 @@ export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], round
   });
 }
 
-/** Compares changes of one Service among many, by our layout and one of kube-proxy in turn. */
-export function comparedChanges(stage: Stage, size: ClusterSize, layout: Layout, rounds: number): readonly Row[] {
-  const [ours, peer] = [stage.ours(size), stage.peer(layout, size)];
+/** Compares changes of one Service among many, by our layout and kube-proxy's in turn. */
+export function comparedChanges(stage: Stage, size: ClusterSize, rounds: number): readonly Row[] {
+  const [ours, peer] = [stage.ours(size), stage.peer(size)];
   return KINDS.map((kind) => {
     const first = nextNumber(ours);
     const pairs = interleave(
@@ -71,7 +71,7 @@ export function comparedChanges(stage: Stage, size: ClusterSize, layout: Layout,
       (round) => changePeer(peer, kind, first + round),
     );
     next.set(ours, first + rounds);
-    return compared(`${kind}, ${sizeText(size)}`, "ms", layoutNames[layout], pairs);
+    return compared(`${kind}, ${sizeText(size)}`, "ms", PEER, pairs);
   });
 }
 
@@ -91,8 +91,7 @@ function changeOurs({ contestant, services, size }: Loaded<Ours>, kind: Kind, nu
 
 function changePeer({ contestant, services, size }: Loaded<Peer>, kind: Kind, number: number): number {
   if (kind === "add a service") return contestant.add(newService(size, number));
-  const before = chosen(services, number);
-  return contestant.replaceEndpoints(before, withFirstReplaced(before, number));
+  return contestant.replaceEndpoints(withFirstReplaced(chosen(services, number), number));
 }
 
 /** Returns a Service after those that are loaded, and after the one for first packets. */

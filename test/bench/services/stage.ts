@@ -1,7 +1,6 @@
 import type { Lab } from "../../lab/lab.ts";
 import { sleep } from "../sleep.ts";
 import { type BenchService, benchServices, changesOf, type ClusterSize, sizeText } from "./cluster.ts";
-import type { Layout } from "./kube_proxy_layout.ts";
 import { Ours, type Taken } from "./ours.ts";
 import { type Load, Peer, runNft } from "./peer.ts";
 import { Wire } from "./wire.ts";
@@ -40,13 +39,13 @@ export class Stage {
     return contestant.load(changes);
   }
 
-  /** Loads a layout of kube-proxy on a fresh node. */
-  loadPeer(layout: Layout, size: ClusterSize): Load {
-    this.#dropPeer(layout, size);
+  /** Loads kube-proxy's layout on a fresh node. */
+  loadPeer(size: ClusterSize): Load {
+    this.#dropPeer(size);
     const services = benchServices(size);
-    const contestant = new Peer(this.#lab.namespace(`${layout}-${this.#count++}`), layout);
+    const contestant = new Peer(this.#lab.namespace(`peer-${this.#count++}`));
     const wire = new Wire(this.#lab, contestant.namespace);
-    this.#peers.set(`${layout} ${sizeText(size)}`, { contestant, size, services, wire });
+    this.#peers.set(sizeText(size), { contestant, size, services, wire });
     return contestant.load(services, this.#lab.scratch);
   }
 
@@ -57,11 +56,10 @@ export class Stage {
     return loaded;
   }
 
-  peer(layout: Layout, size: ClusterSize): Loaded<Peer> {
-    const key = `${layout} ${sizeText(size)}`;
-    if (!this.#peers.has(key)) this.loadPeer(layout, size);
-    const loaded = this.#peers.get(key);
-    if (loaded === undefined) throw new Error(`nothing is loaded for ${key}`);
+  peer(size: ClusterSize): Loaded<Peer> {
+    if (!this.#peers.has(sizeText(size))) this.loadPeer(size);
+    const loaded = this.#peers.get(sizeText(size));
+    if (loaded === undefined) throw new Error(`nothing of kube-proxy is loaded at ${sizeText(size)}`);
     return loaded;
   }
 
@@ -73,11 +71,10 @@ export class Stage {
     this.#remove(loaded, "inet drawbridge");
   }
 
-  #dropPeer(layout: Layout, size: ClusterSize): void {
-    const key = `${layout} ${sizeText(size)}`;
-    const loaded = this.#peers.get(key);
+  #dropPeer(size: ClusterSize): void {
+    const loaded = this.#peers.get(sizeText(size));
     if (loaded === undefined) return;
-    this.#peers.delete(key);
+    this.#peers.delete(sizeText(size));
     this.#remove(loaded, "ip kube-proxy");
   }
 
