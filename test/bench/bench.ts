@@ -13,7 +13,6 @@ import { OURS } from "./contestant.ts";
 import { daemonSubjects } from "./daemon/daemon.ts";
 import * as daemon from "./daemon/plan.ts";
 import { thisMachine } from "./machine.ts";
-import { nftSubject } from "./nft.ts";
 import * as policy from "./policy/plan.ts";
 import { policySubjects } from "./policy/policy.ts";
 import * as services from "./services/plan.ts";
@@ -23,7 +22,6 @@ import { measureSubjects, type Subjects, type Wanted } from "./subjects.ts";
 /** The smallest number of pairs whose interval is narrow enough to show anything. */
 const MINIMUM_PAIRS = 40;
 const QUICK_PAIRS = 8;
-const NFT_PAIRS = 200;
 const CLI_RUNS = 5;
 const QUIET_LOAD = 0.5;
 
@@ -39,11 +37,6 @@ interface Benchmark {
 }
 
 const BENCHMARKS: readonly Benchmark[] = [
-  {
-    name: "nft",
-    description: "changes of nftables sets beside the program nft, in interleaved pairs",
-    subjects: (isQuick) => ({ sets: nftSubject(isQuick ? QUICK_PAIRS : NFT_PAIRS) }),
-  },
   {
     name: "services",
     description: "Services beside kube-proxy's nftables layout, which the program nft loads",
