@@ -1,13 +1,12 @@
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import type { Address } from "../../../../kernel/ip/address.ts";
-import { hostCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../nftables/fake/fake_nftables.ts";
 import type { ClusterObject, Pod } from "../../../../objects/model.ts";
 import type { ClusterStore } from "../../../../objects/store.ts";
 import type { PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
-import { attachmentRecord } from "../../cni/attachment_record.ts";
 import { CompiledCluster } from "../compiled_cluster.ts";
 import { type LiveEvent, LiveNode, set } from "./live_node.ts";
+import { attachmentOf } from "./objects.ts";
 import { TickingClock } from "./ticking_clock.ts";
 
 /** Returns all objects of a cluster that matter to policies. */
@@ -16,16 +15,6 @@ export function objectsOf(store: ClusterStore): readonly ClusterObject[] {
   return [namespaces, nodes, pods, networkPolicies, clusterNetworkPolicies].flatMap(
     (map: ReadonlyMap<string, ClusterObject>) => [...map.values()],
   );
-}
-
-/** Returns the attachment of a pod. */
-export function attachmentOf({ key, namespace, name, uid }: Pod, addresses: readonly Address[]): AttachmentRecord {
-  return attachmentRecord({
-    containerId: key.replace("/", "-"),
-    pod: { namespace, name, uid },
-    addresses: addresses.map((address) => hostCidr(address)),
-    portMappings: [],
-  });
 }
 
 /** Returns the attachments of a node's pods, with the addresses that they own. */

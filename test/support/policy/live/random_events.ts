@@ -1,13 +1,12 @@
 import * as fc from "fast-check";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
-import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { ClusterObject, Pod } from "../../../../objects/model.ts";
-import { attachmentRecord } from "../../cni/attachment_record.ts";
 import { storeOf } from "../../evaluate/store.ts";
 import { policyCases } from "../arbitrary_cluster.ts";
 import { NAMESPACES } from "../arbitrary_words.ts";
 import { manifestsOf } from "../raw_cluster.ts";
 import { gone, type LiveEvent, set } from "./live_node.ts";
+import { attachmentOf } from "./objects.ts";
 
 const SAMPLES = 150;
 /** The number of pods of a namespace that may be this node's; the others never are. */
@@ -106,13 +105,8 @@ function sampledObjects(seed: number): readonly ClusterObject[] {
 
 /** Returns the pod of a place in a namespace; with the addresses of another place where one is given. */
 function anyAttachment(namespace: string, place: number, other = place): AttachmentRecord {
-  const name = `p${place}`;
-  return attachmentRecord({
-    containerId: `${namespace}-${name}`,
-    pod: { namespace, name, uid: place === 0 ? "" : "a" },
-    addresses: [parseCidr(`10.244.${other}.5/32`), parseCidr(`fd00:244:${other}::5/128`)],
-    portMappings: [],
-  });
+  const pod = { namespace, name: `p${place}`, uid: place === 0 ? "" : "a" };
+  return attachmentOf(pod, [`10.244.${other}.5`, `fd00:244:${other}::5`]);
 }
 
 /** The state of a cluster and a node after some events. */

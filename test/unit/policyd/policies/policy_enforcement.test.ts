@@ -2,14 +2,12 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../objects/model.ts";
 import type { AffectedAddresses } from "../../../../policyd/policies/live/pods/affected_addresses.ts";
-import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
 import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
 
 function pod(name: string, parts: { readonly uid?: string; readonly app?: string; readonly ip?: string } = {}): Pod {
@@ -32,13 +30,8 @@ const FROM_WEB = policy("from-web", {
   ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }],
 });
 
-function attachment(name: string, number: number, uid = `uid-${name}`): AttachmentRecord {
-  return attachmentRecord({
-    containerId: name,
-    pod: { namespace: "n", name, uid },
-    addresses: [parseCidr(`10.244.1.${number}/32`)],
-    portMappings: [],
-  });
+function attachment(name: string, number: number): AttachmentRecord {
+  return attachmentOf(pod(name), [`10.244.1.${number}`]);
 }
 
 const A = attachment("a", 2);

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../../policyd/policies/cuts/cuts.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { FakeFlows, LABELLED } from "../../../../support/policy/cuts/fake_flows.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const POD = "10.0.0.1";
@@ -41,18 +39,13 @@ const ALLOWING = policy({
 /** A node whose policy denies a connection from outside that was allowed before. */
 async function setUp() {
   const pods = Array.from({ length: PEERS }, (_, number) => pod(number + 2, "other"));
-  const attachment = attachmentRecord({
-    containerId: "c1",
-    pod: { namespace: "local", name: "p1", uid: "" },
-    addresses: [parseCidr(`${POD}/32`)],
-    portMappings: [],
-  });
+  const own = pod(1, "local");
   const node = new LiveNode({
     kernel: new FakeNftables(),
     clock: new TickingClock(1000),
     known: [
-      { type: "objects", changes: [pod(1, "local"), ...pods, ALLOWING].map((object) => set(object)) },
-      { type: "attached", attachment },
+      { type: "objects", changes: [own, ...pods, ALLOWING].map((object) => set(object)) },
+      { type: "attached", attachment: attachmentOf(own, [POD]) },
     ],
   });
   node.settle();

@@ -1,19 +1,12 @@
 import assert from "node:assert/strict";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { MOST_EXPECTED } from "../../../../../policyd/policies/live/pods/expected_pods.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
-const ATTACHMENT = attachmentRecord({
-  containerId: "b",
-  pod: { namespace: "n", name: "b", uid: "uid-b" },
-  addresses: [parseCidr("10.244.1.3/32")],
-  portMappings: [],
-});
+const ATTACHMENT = attachmentOf({ namespace: "n", name: "b", uid: "uid-b" }, ["10.244.1.3"]);
 
 /** Milliseconds that pass with each piece of work. */
 const ONE_STEP_A_SLICE = 5;

@@ -3,13 +3,8 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
-import {
-  attachmentOf,
-  attachmentsOf,
-  eventsOf,
-  liveNodeOf,
-  objectsOf,
-} from "../../../../support/policy/live/live_cluster.ts";
+import { attachmentsOf, eventsOf, liveNodeOf, objectsOf } from "../../../../support/policy/live/live_cluster.ts";
+import { attachmentOf } from "../../../../support/policy/live/objects.ts";
 import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
 
 const NODE = "192.0.2.1";
@@ -29,7 +24,7 @@ function judge(policePodToOwnNode: boolean): (source: string, destination: strin
   const store = storeOf([...threeByThree(), DENY]);
   const known = store.pods.get("x/a");
   assert.ok(known);
-  const closed = attachmentOf({ ...known, key: "x/closed", name: "closed" }, [parseAddress(CLOSED)]);
+  const closed = attachmentOf({ ...known, name: "closed" }, [CLOSED]);
   const attachments = [...attachmentsOf(store, known.nodeName ?? "", options), closed];
   const { node } = liveNodeOf(eventsOf(objectsOf(store), attachments), options);
   const verdictOf = node.component.flowEvaluator(() => new Set([parseAddress(NODE)]));

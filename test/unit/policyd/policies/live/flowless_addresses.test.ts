@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
@@ -9,9 +7,8 @@ import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/
 import { policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
 import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { FlowlessAddresses } from "../../../../../policyd/policies/live/pods/flowless_addresses.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 function pod(name: string, labels: Readonly<Record<string, string>> = {}, ips: readonly string[] = []): Pod {
@@ -22,25 +19,15 @@ function pod(name: string, labels: Readonly<Record<string, string>> = {}, ips: r
   });
 }
 
-function attachment(name: string, addresses: readonly string[], network = "drawbridge"): AttachmentRecord {
-  return attachmentRecord({
-    network,
-    containerId: name,
-    pod: { namespace: "n", name, uid: `uid-${name}` },
-    addresses: addresses.map((address) => parseCidr(address)),
-    portMappings: [],
-  });
-}
-
 const FROM_WEB: NetworkPolicy = objectOf("NetworkPolicy", {
   metadata: { name: "from-web", namespace: "n" },
   spec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { app: "web" } } }] }] },
 });
 
 const IPS = ["10.244.1.2", "fd00:244:1::2"] as const;
-const A = attachment("a", [`${IPS[0]}/32`, `${IPS[1]}/128`]);
+const A = attachmentOf(pod("a"), IPS);
 /** Another pod with the same addresses. */
-const B = { ...attachment("b", []), addresses: A.addresses };
+const B = attachmentOf(pod("b"), IPS);
 
 /** A node with a policy, and the addresses whose flows each change checks. */
 function setUp() {
@@ -100,11 +87,11 @@ describe("policyd/policies: pods without flows", () => {
 
   it("POL-85: a pod that goes before its policies are in force leaves no record of its flows", () => {
     const { node, judged } = setUp();
-    node.apply({ type: "attached", attachment: attachment("c", ["10.244.1.3/32"]), flows: "none" });
+    node.apply({ type: "attached", attachment: attachmentOf(pod("c"), ["10.244.1.3"]), flows: "none" });
     judged();
-    node.apply({ type: "detached", name: attachment("c", []), flows: "none" });
+    node.apply({ type: "detached", name: attachmentOf(pod("c"), []), flows: "none" });
     node.change(set(pod("c")));
-    node.apply({ type: "attached", attachment: attachment("c", ["10.244.1.3/32"]), flows: "unknown" });
+    node.apply({ type: "attached", attachment: attachmentOf(pod("c"), ["10.244.1.3"]), flows: "unknown" });
     assert.deepEqual(judged(), [["10.244.1.3"]]);
   });
 

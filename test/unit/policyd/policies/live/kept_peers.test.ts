@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
-import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy, ObjectChange, Pod } from "../../../../../objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 /** Longer than a slice, so that each piece of work is a separate batch. */
@@ -19,15 +16,6 @@ function pod(name: string, ip: string, uid: string, labels: Readonly<Record<stri
     metadata: { name, namespace: "tenant", uid, labels },
     spec: { nodeName: "node1" },
     status: { phase: "Running", podIPs: [{ ip }] },
-  });
-}
-
-function attachment({ name, namespace, uid }: Pod, ip: string): AttachmentRecord {
-  return attachmentRecord({
-    containerId: `of-${name}`,
-    pod: { namespace, name, uid },
-    addresses: [parseCidr(`${ip}/32`)],
-    portMappings: [],
   });
 }
 
@@ -76,8 +64,8 @@ function setUp() {
     clock: new TickingClock(TICK),
   });
   node.change(set(DB), set(FIRST), set(DENY_BAD));
-  node.apply({ type: "attached", attachment: attachment(DB, "10.0.0.1") });
-  node.apply({ type: "attached", attachment: attachment(FIRST, BAD) });
+  node.apply({ type: "attached", attachment: attachmentOf(DB, ["10.0.0.1"]) });
+  node.apply({ type: "attached", attachment: attachmentOf(FIRST, [BAD]) });
   node.settle();
   const before = deniedBy(node);
   assert.equal(before.length, 1);
@@ -95,7 +83,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.change(set(FIRST));
     node.change(gone(FIRST));
     for (const [index, one] of denied.entries()) assert.deepEqual(one, before, `batch ${index}`);
-    node.apply({ type: "detached", name: attachment(FIRST, BAD) });
+    node.apply({ type: "detached", name: attachmentOf(FIRST, [BAD]) });
     node.settle();
     assert.deepEqual(now(), []);
     assert.equal(node.component.view().holderOf(parseAddress(BAD)), undefined);
@@ -110,7 +98,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     // The changes are reported and not yet compiled, as in a burst.
     const changes = [set(DB), set(FIRST), set(earlier), set(pod("other", "10.0.0.68", "later"))];
     node.apply({ type: "objects", changes });
-    node.apply({ type: "attached", attachment: attachment(earlier, "10.0.0.67") });
+    node.apply({ type: "attached", attachment: attachmentOf(earlier, ["10.0.0.67"]) });
     node.settle();
     assert.deepEqual(now(), before);
     assert.match(
@@ -127,7 +115,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.change(set(pod("bad", "10.0.0.67", "second", { role: "bad" })));
     assert.equal(now().length, 2);
     for (const [index, one] of denied.entries()) assert.ok(one.includes(before[0] ?? ""), `batch ${index}`);
-    node.apply({ type: "detached", name: attachment(FIRST, BAD) });
+    node.apply({ type: "detached", name: attachmentOf(FIRST, [BAD]) });
     node.settle();
     assert.equal(now().length, 1);
     assert.notDeepEqual(now(), before);
@@ -149,7 +137,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     for (let turn = 0; turn < 12; turn++) {
       const { node, denied, before } = setUp();
       node.change(namespaceOf("tenant", { team: "bad" }), denyingTeam("web"), set(web));
-      node.apply({ type: "attached", attachment: attachment(web, "10.0.0.2") });
+      node.apply({ type: "attached", attachment: attachmentOf(web, ["10.0.0.2"]) });
       for (let ticks = 0; ticks < turn; ticks++) node.tick();
       node.change(gone(FIRST));
       for (const [index, one] of denied.entries())
@@ -173,9 +161,9 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.change(namespaceOf("crowd", {}), denyingTeam(), ...crowd, set(heir));
     // The whole crowd has to be settled, and the former pod's Pod still exists.
     node.apply({ type: "objects", changes: [namespaceOf("crowd", { team: "bad" })] });
-    node.apply({ type: "detached", name: attachment(FIRST, BAD), flows: "none" });
+    node.apply({ type: "detached", name: attachmentOf(FIRST, [BAD]), flows: "none" });
     node.ruleset.flush();
-    node.apply({ type: "attached", attachment: attachment(heir, BAD), flows: "none" });
+    node.apply({ type: "attached", attachment: attachmentOf(heir, [BAD]), flows: "none" });
     const isKnown = (): boolean => node.elements("known4").includes(bad);
     assert.deepEqual([isKnown(), now().includes(bad)], [false, true]);
     for (let tick = 0; tick < 200; tick++) {
@@ -245,15 +233,15 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
       namespaceOf("far", { team: "bad" }),
     );
     node.change(denyingTeam());
-    node.apply({ type: "attached", attachment: attachment(db, "10.0.0.1") });
-    node.apply({ type: "attached", attachment: attachment(alone, "10.0.0.66") });
+    node.apply({ type: "attached", attachment: attachmentOf(db, ["10.0.0.1"]) });
+    node.apply({ type: "attached", attachment: attachmentOf(alone, ["10.0.0.66"]) });
     node.settle();
     assert.equal(denied(), 2);
     for (const key of ["tenant", "far"]) node.change(gone({ kind: "Namespace", key }));
     node.change(gone(alone));
     node.change(away({ app: "other" }));
     assert.equal(denied(), 2);
-    node.apply({ type: "detached", name: attachment(alone, "10.0.0.66") });
+    node.apply({ type: "detached", name: attachmentOf(alone, ["10.0.0.66"]) });
     node.change(gone({ kind: "Pod", key: "far/away" }));
     assert.equal(denied(), 0);
     node.change(away({}), set(alone));
@@ -273,7 +261,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     for (const end of [gone(last), set(pod("last", BAD, "a", { role: "bad" }))]) {
       const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(TICK) });
       node.change(set(last), space, jail);
-      node.apply({ type: "attached", attachment: attachment(last, BAD) });
+      node.apply({ type: "attached", attachment: attachmentOf(last, [BAD]) });
       node.settle();
       const verdicts = node.judged("egress4");
       assert.equal(verdicts.length, 1);
@@ -281,10 +269,10 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
       node.change(end);
       assert.deepEqual(node.judged("egress4"), verdicts);
       // A pod that comes to a namespace with the name after all pods have gone has none of the old labels.
-      node.apply({ type: "detached", name: attachment(last, BAD) });
+      node.apply({ type: "detached", name: attachmentOf(last, [BAD]) });
       node.change(gone(last));
       node.change(set(last));
-      node.apply({ type: "attached", attachment: attachment(last, BAD) });
+      node.apply({ type: "attached", attachment: attachmentOf(last, [BAD]) });
       node.settle();
       assert.deepEqual([node.judged("egress4"), node.elements("known4").length], [[], 1]);
       node.stop();

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 /** Each piece of work takes so long that it is a slice. */
@@ -25,13 +23,9 @@ function pod(number: number, app: string, ports: readonly string[] = []): Pod {
   });
 }
 
-function attachment(number: number): AttachmentRecord {
-  return attachmentRecord({
-    containerId: `c${number}`,
-    pod: { namespace: "local", name: `p${number}`, uid: "" },
-    addresses: [parseCidr(`10.0.0.${number}/32`)],
-    portMappings: [],
-  });
+/** The attachment of the pod of this number. */
+function attached(number: number): AttachmentRecord {
+  return attachmentOf(pod(number, "db"), [`10.0.0.${number}`]);
 }
 
 function allowing(name: string, ingress: readonly object[]): NetworkPolicy {
@@ -61,7 +55,7 @@ const LARGEST = {
 
 const OF_POD: readonly LiveEvent[] = [
   { type: "objects", changes: [set(pod(1, "db"))] },
-  { type: "attached", attachment: attachment(1) },
+  { type: "attached", attachment: attached(1) },
 ];
 
 function nodeOf(known: readonly LiveEvent[], tick: number): LiveNode {
@@ -98,7 +92,7 @@ describe("policyd/policies/live: large policies", () => {
     node.change(set(pod(2, "web")));
     node.apply({ type: "objects", changes: [set(LARGEST.prefixes)] });
     for (let slice = 0; slice < 5; slice++) node.tick();
-    node.apply({ type: "attached", attachment: attachment(2) });
+    node.apply({ type: "attached", attachment: attached(2) });
     for (let slice = 0; slice < 10; slice++) node.tick();
     const second = String(parseAddress("10.0.0.2"));
     assert.deepEqual([node.elements("known4").includes(second), node.judged("ingress4")], [true, []]);
@@ -111,7 +105,7 @@ describe("policyd/policies/live: large policies", () => {
     const node = nodeOf(OF_POD, SLICE);
     node.apply({ type: "objects", changes: [set(LARGEST.pods)] });
     for (let slice = 0; slice < 5; slice++) node.tick();
-    node.apply({ type: "detached", name: attachment(1) });
+    node.apply({ type: "detached", name: attached(1) });
     node.settle();
     assert.deepEqual([node.provided(), node.elements("known4")], [[], []]);
   });

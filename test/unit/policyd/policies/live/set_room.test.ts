@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { GroupIndex } from "../../../../../policyd/policies/live/index/group_index.ts";
 import type { PodGroup } from "../../../../../policyd/policies/compile/profile.ts";
 import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const PEERS = 40;
@@ -31,15 +29,9 @@ function local(namespace: string, number: number): readonly LiveEvent[] {
     spec: { nodeName: "node1", containers: [] },
     status: { phase: "Running", podIPs: [{ ip: `10.0.0.${number}` }] },
   });
-  const attachment = attachmentRecord({
-    containerId: namespace,
-    pod: { namespace, name: "db", uid: "" },
-    addresses: [parseCidr(`10.0.0.${number}/32`)],
-    portMappings: [],
-  });
   return [
     { type: "objects", changes: [set(pod)] },
-    { type: "attached", attachment },
+    { type: "attached", attachment: attachmentOf(pod, [`10.0.0.${number}`]) },
   ];
 }
 

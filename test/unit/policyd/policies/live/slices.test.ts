@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
 import type { NetworkPolicy, ObjectChange, Pod } from "../../../../../objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_table.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { emptyTargets } from "../../../../support/ruleset/empty_targets.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const PODS = 2000;
@@ -27,13 +25,9 @@ function pod(number: number, labels: Readonly<Record<string, string>> = { app: "
   });
 }
 
-function attachment(number: number): AttachmentRecord {
-  return attachmentRecord({
-    containerId: `c${number}`,
-    pod: { namespace: "local", name: `p${number}`, uid: "" },
-    addresses: [parseCidr(`10.0.0.${number}/32`)],
-    portMappings: [],
-  });
+/** The attachment of the pod of this number. */
+function attached(number: number): AttachmentRecord {
+  return attachmentOf({ namespace: "local", name: `p${number}`, uid: "" }, [`10.0.0.${number}`]);
 }
 
 const NAMESPACE = objectOf("Namespace", { metadata: { name: "peers", labels: { team: "a" } } });
@@ -76,7 +70,7 @@ function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => vo
   const node = new LiveNode({ kernel: seen, clock });
   node.change(set(NAMESPACE), set(pod(1, { app: "db" })));
   node.change(...Array.from({ length: peers }, (_, index) => set(pod(10 + index))));
-  node.apply({ type: "attached", attachment: attachment(1) });
+  node.apply({ type: "attached", attachment: attached(1) });
   node.settle();
   holder.node = node;
   return { node, kernel, clock };
@@ -97,7 +91,7 @@ describe("policyd/policies/live in slices", () => {
     const numbers = Array.from({ length: PROFILES }, (_, index) => 20 + index);
     for (const number of numbers) {
       node.change(set(pod(number, { own: `${number}` })));
-      node.apply({ type: "attached", attachment: attachment(number) });
+      node.apply({ type: "attached", attachment: attached(number) });
     }
     node.settle();
     assert.equal(largest(node), 0);
@@ -123,7 +117,7 @@ describe("policyd/policies/live in slices", () => {
     const numbers = Array.from({ length: PROFILES }, (_, index) => index + 1);
     const known = numbers.flatMap((number): readonly LiveEvent[] => [
       { type: "objects", changes: [set(pod(number, { own: `${number}` })), set(denying(number))] },
-      { type: "attached", attachment: attachment(number) },
+      { type: "attached", attachment: attached(number) },
     ]);
     const start = (of: Nftables, dropLog: boolean): LiveNode => {
       const options = { ...DEFAULT_POLICY_OPTIONS, dropLog };
@@ -168,7 +162,7 @@ describe("policyd/policies/live in slices", () => {
     node.change(set(pod(2, { app: "web" })));
     // The first slice is done when this returns, and the others as time passes.
     node.apply({ type: "objects", changes: [set(FROM_PEERS)] });
-    node.apply({ type: "attached", attachment: attachment(2) });
+    node.apply({ type: "attached", attachment: attached(2) });
     node.settle();
     assert.equal(largest(node), PODS);
     assert.ok((sizes[0] ?? PODS) < PODS / 2, `in force when ${sizes[0]} members were`);
@@ -186,7 +180,7 @@ describe("policyd/policies/live in slices", () => {
     });
     node.change(...relabelled);
     node.apply({ type: "objects", changes: [set(FROM_PEERS), set(FROM_LABELLED), set(pod(2, { app: "db" }))] });
-    node.apply({ type: "attached", attachment: attachment(2) });
+    node.apply({ type: "attached", attachment: attached(2) });
     node.settle();
     assert.deepEqual(atVerdict, [PODS, PODS]);
   });

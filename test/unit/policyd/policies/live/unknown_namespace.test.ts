@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { ClusterNetworkPolicy, ObjectChange } from "../../../../../objects/model.ts";
-import { attachmentRecord } from "../../../../support/cni/attachment_record.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const POD = set(
@@ -29,12 +27,7 @@ const OWN = set(objectOf("NetworkPolicy", { metadata: { name: "own", namespace: 
 /** A node with an attached pod. @returns for each change the directions with a verdict, or what the pod waits for */
 function inForce(areNamespacesReported: boolean, ...changes: readonly ObjectChange[]) {
   const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), areNamespacesReported });
-  const attachment = attachmentRecord({
-    containerId: "c1",
-    pod: { namespace: "prod", name: "web", uid: "u" },
-    addresses: [parseCidr("10.0.0.1/32")],
-    portMappings: [],
-  });
+  const attachment = attachmentOf({ namespace: "prod", name: "web", uid: "u" }, ["10.0.0.1"]);
   node.apply({ type: "attached", attachment });
   const states = changes.map((change) => {
     node.change(change);
