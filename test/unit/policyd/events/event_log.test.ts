@@ -10,9 +10,26 @@ import {
   REPORTED_MILLISECONDS,
 } from "../../../../policyd/events/event_log.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
-import type { Outcome } from "../../../../policyd/events/writer.ts";
-import { FakeEventWriter } from "../../../support/daemon/fake_event_writer.ts";
+import type { ClusterEvent } from "../../../../policyd/events/event.ts";
+import type { EventWriter, Outcome } from "../../../../policyd/events/writer.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+
+/** A writer with prepared outcomes; Events beyond these are created. */
+class FakeEventWriter implements EventWriter {
+  /** The Events, in order. */
+  readonly asked: ClusterEvent[] = [];
+  readonly outcomes: Outcome[] = [];
+  isStopped = false;
+
+  create(event: ClusterEvent): Promise<Outcome> {
+    this.asked.push(event);
+    return Promise.resolve(this.outcomes.shift() ?? { type: "created" });
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+}
 
 const AWAY: Outcome = { type: "failed", reason: "connect ECONNREFUSED", retryAfter: undefined };
 const FORBIDDEN: Outcome = { type: "forbidden", reason: "403 (no)" };

@@ -5,7 +5,19 @@ import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
-import { FakeNodePorts } from "../../../../support/node/fake_node_ports.ts";
+import type { NodePorts } from "../../../../../policyd/node/masquerade/port_ranges.ts";
+import type { NodePortsReader } from "../../../../../policyd/node/masquerade/taken_ports.ts";
+
+/** Ports that a test sets. */
+class FakeNodePorts implements NodePortsReader {
+  ports: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
+  error: DrawbridgeError | undefined;
+
+  read(): NodePorts {
+    if (this.error !== undefined) throw this.error;
+    return this.ports;
+  }
+}
 
 function setUp() {
   const present = new Map<string, SharingAttachment>();
