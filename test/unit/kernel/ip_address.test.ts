@@ -43,37 +43,13 @@ function valueOf(groups: readonly number[]): bigint {
   return groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n);
 }
 
-/**
- * Formats groups as RFC 5952 section 4 says, independently of our code: it shortens the longest run of two or more zero
- * groups, the first of equals.
- */
-function rfc5952(groups: readonly number[]): string {
-  let best = { start: 0, length: 1 };
-  for (let start = 0; start < 8; start++) {
-    let length = 0;
-    while (start + length < 8 && groups[start + length] === 0) length++;
-    if (length > best.length) best = { start, length };
-  }
-  const texts = groups.map((group) => group.toString(16));
-  if (best.length < 2) return texts.join(":");
-  return `${texts.slice(0, best.start).join(":")}::${texts.slice(best.start + best.length).join(":")}`;
-}
-
 describe("kernel/ip/address", () => {
   const good: readonly (readonly [text: string, canonical: string])[] = [
-    ["0.0.0.0", "0.0.0.0"],
-    ["255.255.255.255", "255.255.255.255"],
     ["10.244.1.7", "10.244.1.7"],
-    ["::", "::"],
-    ["::1", "::1"],
-    ["1::", "1::"],
     ["FD00:0244::000A", "fd00:244::a"],
     ["1:2:3:4:5:6:7::", "1:2:3:4:5:6:7:0"],
     ["::2:3:4:5:6:7:8", "0:2:3:4:5:6:7:8"],
-    ["2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"],
     ["64:ff9b::192.0.2.1", "64:ff9b::c000:201"],
-    ["::1.2.3.4", "::102:304"],
-    ["::ffff:1.2.3.4", "::ffff:102:304"],
     ["0000:0000:0000:0000:0000:ffff:255.255.255.255", "::ffff:ffff:ffff"],
   ];
   for (const [text, canonical] of good) {
@@ -82,51 +58,24 @@ describe("kernel/ip/address", () => {
     });
   }
 
+  /** One of each kind that the random texts below do not have, or seldom. */
   const bad = [
+    "",
     "010.0.0.1",
-    "127.1",
-    "1.2.3.4.",
-    ".1.2.3.4",
-    "1..2.3",
-    "1.2.3",
-    "1.2.3.4.5",
-    "256.1.1.1",
-    "1.2.3.-4",
-    "+1.2.3.4",
     "0x7f.0.0.1",
-    "1.2.3.4 ",
-    " 1.2.3.4",
+    "2130706433",
     "1.2.3.4\n",
     "1.2.3.4/24",
     "١.2.3.4",
-    "2130706433",
-    "",
-    ".",
-    "localhost",
-    ":",
-    ":::",
-    "1:2:3:4:5:6:7",
-    "1:2:3:4:5:6:7:8:9",
     "1:2:3:4:5:6:7:8::",
-    "1::2:3:4:5:6:7:8",
-    "::1::",
-    "1:::2",
     ":1::2",
     "1::2:",
-    "00001::",
-    "g::",
     "fe80::1%eth0",
-    "fe80::1%",
     "[::1]",
-    "::1/64",
     "::1\n",
-    "::ffff:1.2.3",
     "::ffff:1.2.3.04",
-    "::1.2.3.4.5",
     "1.2.3.4::",
-    ":1.2.3.4",
     "1:2:3:4:5:6:7:1.2.3.4",
-    "::ffff:1.2.3.4:5",
   ];
   for (const text of bad) {
     it(`refuses ${JSON.stringify(text)} and names field and value`, () => {
@@ -193,16 +142,7 @@ describe("kernel/ip/address", () => {
     );
   });
 
-  it("prints IPv6 as RFC 5952 section 4 says", () => {
-    fc.assert(
-      fc.property(ipv6Groups, (groups) => {
-        assert.equal(formatAddress(addressOf(6, valueOf(groups))), rfc5952(groups));
-      }),
-      { numRuns: 1000 },
-    );
-  });
-
-  it("prints IPv6 as ipaddr.js does, and reads the same bytes", () => {
+  it("prints IPv6 as ipaddr.js does by RFC 5952, and reads the same bytes", () => {
     fc.assert(
       fc.property(ipv6Groups, (groups) => {
         const theirs = new ipaddr.IPv6(groups);
