@@ -64,23 +64,14 @@ describe("ipam/range: one range", () => {
 
   const refused: readonly (readonly [string, RangeInput, string, string])[] = [
     ["/31", { subnet: "192.0.2.0/31" }, "ipam.subnet", "Network 192.0.2.0/31 too small to allocate from"],
-    ["/32", { subnet: "192.0.2.0/32" }, "ipam.subnet", "too small to allocate from"],
     ["/127", { subnet: "fd00::/127" }, "ipam.subnet", "too small to allocate from"],
-    ["/128", { subnet: "fd00::/128" }, "ipam.subnet", "too small to allocate from"],
     [
       "host bits",
       { subnet: "192.0.2.12/24" },
       "ipam.subnet",
       "For a subnet mask of length 24 the network address is 192.0.2.0",
     ],
-    [
-      "host bits in an IPv6 prefix",
-      { subnet: "2001:DB8:24:19ff::/63" },
-      "ipam.subnet",
-      "For a subnet mask of length 63 the network address is 2001:db8:24:19fe::",
-    ],
     ["no prefix", { subnet: "192.0.2.0" }, "ipam.subnet", "is not a prefix"],
-    ["an empty subnet", { subnet: "" }, "ipam.subnet", "is not a prefix"],
     ["an IPv4-mapped subnet", { subnet: "::ffff:10.0.0.0/120" }, "ipam.subnet", "IPv4-mapped"],
     ["a subnet around the IPv4-mapped ones", { subnet: "::/64" }, "ipam.subnet", "IPv4-mapped"],
     [
