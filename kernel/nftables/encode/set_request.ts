@@ -86,7 +86,11 @@ export function anonymousSetRequests(table: TableReference, set: AnonymousSet): 
           (fields === undefined ? 0 : SetFlag.CONCATENATION),
         keyType: typeNumber(set.types),
         keyLength: storedSize(set.types),
-        description: { size: elements.length, ...(fields === undefined ? {} : { fields }) },
+        // Older kernels count both ends of a range (nft_rbtree).
+        description: {
+          size: set.isInterval ? 2 * elements.length : elements.length,
+          ...(fields === undefined ? {} : { fields }),
+        },
         id: set.id,
         userdata: anonymousUserdata(set.types),
       },
