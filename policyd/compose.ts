@@ -1,6 +1,6 @@
+import { release } from "node:os";
 import { Startup } from "./startup.ts";
 import { randomInt } from "node:crypto";
-import { totalmem } from "node:os";
 import process from "node:process";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { startNotificationThread } from "../kernel/notifications/thread.ts";
@@ -33,7 +33,7 @@ import { mergedRules } from "./metrics/merged_rules.ts";
 import { openNodeMetrics, serveMetrics } from "./metrics/open.ts";
 import { openNetworkCondition } from "./network_condition/open.ts";
 import { kernelAddressCleanup } from "./node/address_cleanup.ts";
-import { affordableFragmentMemory, openConntrackSettings } from "./node/conntrack_settings.ts";
+
 import { kernelFlowCleanup } from "./node/flow_cleanup.ts";
 import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
 import { openMasquerade } from "./node/masquerade/masquerade_networks.ts";
@@ -42,6 +42,9 @@ import { kernelNodePorts } from "./node/masquerade/taken_ports.ts";
 import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
+import { tryTable } from "../kernel/nftables/table_check.ts";
+import { writeConntrackSettings } from "./node/conntrack_settings.ts";
+import { refuseUnfitKernel } from "./checks/unfit_kernel.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
 import { openNodeAddressSets } from "./node/node_address_sets.ts";
 import { openTunnelPorts } from "./node/tunnel_ports.ts";
@@ -60,6 +63,7 @@ import { RulesetWatch } from "./ruleset/ruleset_watch.ts";
 import { UnheardCommits } from "./ruleset/unheard_commits.ts";
 import { withVersion } from "./ruleset/schema.ts";
 import { openServices } from "./services/open.ts";
+import type { RequestHandlers } from "./socket/handlers.ts";
 import { serveSocket } from "./socket/server.ts";
 import { openStateKeeper } from "./state_directory/open.ts";
 import { VERSION } from "./version.ts";
@@ -132,8 +136,25 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const attachments = new AttachmentRegistry();
   const { podCIDRs: ownCidrs, serviceCIDRs: serviceCidrs } = configuration;
   const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, now: () => clock.time() });
-  const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
-  const tables = configuredTables({ ...configuration, fragmentMemory }).map(withVersion);
+  // Source and socket come first, so that a daemon without objects, and a second one, are refused before they have read
+  // or changed anything. Requests are answered once the daemon below is there: nothing waits in between.
+  const onAddress = (address: string): void => logger.info("address of the API server", { address });
+  const source = openSource(configuration, syscalls, clock, onAddress, (server) => protection.servers.before(server));
+  const handlers: RequestHandlers = {
+    register: (attachment, wait) => daemon.register(attachment, wait),
+    unregister: (attachment) => daemon.unregister(attachment),
+    status: () => daemon.status(),
+    writeFlows: () => daemon.writeFlows(),
+    policies: (after) => daemon.policies(after),
+  };
+  const socket = await serveSocket(socketPath, handlers, logger, { syscalls, files });
+  // The trial loads nf_conntrack, whose settings are written next.
+  refuseUnfitKernel({
+    release: { value: release() },
+    trials: attempt(() => configuredTables(configuration).flatMap((table) => tryTable(syscalls, table))),
+  });
+  const fragments = writeConntrackSettings(configuration, { syscalls, logger, originals });
+  const tables = configuredTables({ ...configuration, ...fragments }).map(withVersion);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
   const counted = observed(kernel, metrics.counters, metrics.policyCounters);
   const unheard = new UnheardCommits(kernel);
@@ -181,7 +202,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     // With 250 pods the list of links takes some ten milliseconds.
     period: 2 * syncPeriod,
   });
-  openConntrackSettings(configuration, machine, ruleset);
   const health = openHealth(configuration, machine);
   const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
   const forget = (addresses: readonly Address[]): Promise<void> => flows.forgetAddresses(addresses);
@@ -262,8 +282,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     health.component,
   ].filter((component) => component !== undefined);
   const { servers } = protection;
-  const onAddress = (address: string): void => logger.info("address of the API server", { address });
-  const source = openSource(configuration, syscalls, clock, onAddress, (server) => servers.before(server));
   const merged = mergedRules(policies.view, configuration);
   const { sums } = metrics.policyCounters;
   const policyReading = { sums, refresh: () => metrics.policyCounters.refresh(merged) };
@@ -279,8 +297,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     policyReport: policyReporter({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
   });
 
-  // The socket comes first, so that a second daemon is refused before it has read or changed anything.
-  const socket = await serveSocket(socketPath, daemon, logger, { syscalls, files });
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }

@@ -1,5 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
-import { errnoName, errnoText } from "../syscall/errno.ts";
+import { missingFeature } from "../missing_feature.ts";
+import { Errno, errnoName, errnoText } from "../syscall/errno.ts";
 import { type AttributeTable, decodeAttributes, string, u32 } from "./attribute.ts";
 import { type Request, requestAttributeAt } from "./message.ts";
 import { littleEndian } from "../byte_order.ts";
@@ -47,6 +48,10 @@ export function outcomeOf(message: Request, flags: number, body: Uint8Array): Ne
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const errno = -view.getInt32(0, littleEndian);
   if (errno === 0) return undefined;
+  if (message.needs !== undefined && errno === Errno.EOPNOTSUPP) {
+    const { what, way } = missingFeature(message.needs);
+    return new NetlinkError(message.operation, errno, `${what}: ${way}`);
+  }
   if ((flags & ACK_TLVS) === 0) return new NetlinkError(message.operation, errno);
   // Without CAPPED the kernel echoes the whole request between the errno and the extended ACK attributes.
   const echoed = (flags & CAPPED) === 0 ? view.getUint32(4, littleEndian) : MESSAGE_HEADER;

@@ -9,6 +9,7 @@ import {
 } from "./attribute.ts";
 import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "./struct.ts";
 import { littleEndian } from "../byte_order.ts";
+import type { FeatureName } from "../missing_feature.ts";
 import { Writer } from "../byte_writer.ts";
 
 /** Flags of a netlink message header (include/uapi/linux/netlink.h). */
@@ -44,6 +45,8 @@ export interface Request {
   readonly layout: BodyLayout;
   /** Whether success has an answer of its own, as for a GET, so that no acknowledgement is needed. */
   readonly isAnswered?: boolean;
+  /** The feature of the kernel that is missing if the answer is EOPNOTSUPP. */
+  readonly needs?: FeatureName | undefined;
   /** Names the part at an offset of the body that the layout does not name: one of many elements. */
   readonly nameAt?: (offset: number) => string | undefined;
 }
@@ -68,6 +71,7 @@ export function request<S extends StructLayout, A extends AttributeTable>(
     readonly flags: number;
     readonly layout: BodyLayout<S, A>;
     readonly isAnswered?: boolean;
+    readonly needs?: FeatureName | undefined;
   },
   header: Partial<StructValues<S>>,
   attributes: AttributeInput<A>,
@@ -85,6 +89,7 @@ export function request<S extends StructLayout, A extends AttributeTable>(
     body: writer.view(),
     layout: kind.layout,
     isAnswered: kind.isAnswered === true,
+    needs: kind.needs,
   };
 }
 

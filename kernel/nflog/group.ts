@@ -1,6 +1,7 @@
 import { messageType, netfilterHeader, Subsystem } from "../netlink/netfilter_message.ts";
 import { type AttributeType, be32, u8 } from "../netlink/attribute.ts";
 import { type BodyLayout, type Request, request } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
 
 const NFULNL_MSG_CONFIG = messageType(Subsystem.LOG, 1);
 const NFULNL_CFG_CMD_BIND = 1;
@@ -70,4 +71,17 @@ export function bindLogGroup({ group, copyBytes, queueThreshold, queueMillisecon
       queueThreshold,
     },
   );
+}
+
+/**
+ * Returns whether the kernel logs packets by netlink, also where the module is loaded only by this question: a change
+ * of no group is refused in other words than a subsystem that the kernel does not have (nfnetlink_rcv_msg).
+ *
+ * @throws NetlinkError EPERM without CAP_NET_ADMIN
+ */
+export function knowsPacketLog(socket: NetlinkSocket): boolean {
+  const question = request("try packet logging", { type: NFULNL_MSG_CONFIG, flags: 0, layout }, { resourceId: 0 }, {});
+  const [reply] = socket.batch([question]);
+  if (reply?.error?.errnoName === "EPERM") throw reply.error;
+  return reply?.error?.errnoName !== "EINVAL";
 }

@@ -10,8 +10,8 @@ import type { Table } from "./model/object.ts";
 export interface Trial {
   /** The change in words, such as `add rule inet drawbridge-trial forward`. */
   readonly operation: string;
-  /** The instructions of a rule; none for any other change. */
-  readonly instructions: readonly string[];
+  /** The features of the kernel that it needs: instructions, the type of a chain, the family of a table (kernel/missing_feature.ts). */
+  readonly needs: readonly string[];
   /** The kernel's reason for refusing it; undefined when it accepts it. */
   readonly refusal: string | undefined;
 }
@@ -22,15 +22,15 @@ const BUFFER_BYTES = 1024 * 1024;
  * Makes the kernel check a table without loading it. The kernel rolls back a batch without an end after checking all of
  * it (nfnetlink_rcv_batch; `nft --check` does the same). Nothing changes, and nobody is notified.
  *
- * @param table a table whose name nobody uses
+ * @param table tried under a name that nobody uses
  * @throws SyscallError without nftables in the kernel or without CAP_NET_ADMIN
  */
 export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES });
   try {
-    const changes = tableChanges({ ...table, isOwned: false }, new Map());
+    const changes = tableChanges({ ...table, name: `${table.name}-trial`, isOwned: false }, new Map());
     const trials = changes.flatMap((change) =>
-      requestsOf([change]).map((request) => ({ request, instructions: instructionsOf(change) })),
+      requestsOf([change]).map((request) => ({ request, needs: needsOf(change) })),
     );
     const requests = requestsOf(changes);
     const [first] = requests;
@@ -39,7 +39,7 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
     const replies = socket.transaction([batchBegin(), ...requests, first]).slice(1, -1);
     return replies.map(({ request, error }, index) => ({
       operation: request.operation,
-      instructions: trials[index]?.instructions ?? [],
+      needs: trials[index]?.needs ?? [],
       refusal: error?.message,
     }));
   } finally {
@@ -47,7 +47,9 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
   }
 }
 
-function instructionsOf(change: Change): readonly string[] {
+function needsOf(change: Change): readonly string[] {
+  if (change.kind === "add table") return [`table ${change.table.family}`];
+  if (change.kind === "add chain") return change.chain.base?.type === "nat" ? ["chain nat"] : [];
   if (change.kind !== "add rule") return [];
   const { instructions } = lowerRule(change.rule, change.table.family, () => 1);
   return [...new Set(instructions.map(({ name }) => name))];

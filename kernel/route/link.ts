@@ -195,7 +195,7 @@ export function createVeth(pair: VethPair): Request {
   const data = attributeBytes({ peer: [VETH_INFO_PEER, bytes] } as const, { peer: peer.view() });
   return request(
     `create veth ${pair.host.name} with peer ${pair.peer.name}`,
-    create,
+    { ...create, needs: "veth" },
     {},
     {
       mac: pair.host.mac,
@@ -217,7 +217,7 @@ export function createVeth(pair: VethPair): Request {
 export function createBridge(bridge: { readonly name: string; readonly mac: MacAddress }): Request {
   return request(
     `create bridge ${bridge.name}`,
-    create,
+    { ...create, needs: "bridge" },
     {},
     {
       mac: bridge.mac,

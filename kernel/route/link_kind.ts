@@ -8,13 +8,16 @@ const layout = {
   attributes: { mac: [1, bytes], name: [3, string], linkInfo: [18, nested({ kind: [1, string] } as const)] },
 } as const satisfies BodyLayout;
 
+/** The kinds of links that Drawbridge makes on a node. */
+export type LinkKind = "bridge" | "veth" | "vxlan";
+
 /**
  * Tells whether the kernel supports a kind of link, by a request that cannot create one: every Ethernet driver refuses
  * its one-byte address (EINVAL), and a kind without a driver is refused before that (EOPNOTSUPP).
  *
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */
-export function knowsLinkKind(socket: NetlinkSocket, kind: "bridge" | "veth" | "vxlan"): boolean {
+export function knowsLinkKind(socket: NetlinkSocket, kind: LinkKind): boolean {
   const flags = MessageFlag.CREATE | MessageFlag.EXCL;
   const [reply] = socket.batch([
     request(

@@ -77,7 +77,7 @@ export function createVxlan({ name, mac, mtu, vni, port, local }: VxlanDevice): 
   });
   return request(
     `create VXLAN device ${name} from ${formatAddress(local)}`,
-    create,
+    { ...create, needs: "vxlan" },
     {},
     { mac, name, mtu, linkInfo: { kind: "vxlan", data } },
   );

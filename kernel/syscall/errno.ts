@@ -105,20 +105,32 @@ const texts: Readonly<Record<keyof typeof Errno, string>> = {
   ESTALE: "changed meanwhile",
 };
 
-/** Searches the table each time: errnos are rare, and an index by number would slow down each start of the plugin. */
-function nameOf(errno: number): keyof typeof Errno | undefined {
-  let name: keyof typeof Errno;
-  for (name in Errno) if (Errno[name] === errno) return name;
-  return undefined;
-}
+/** The symbols of all errnos from 1 on, also of those that we do not branch on; "-" has none. */
+const NAMES =
+  "EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK " +
+  "EBUSY EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE " +
+  "EROFS EMLINK EPIPE EDOM ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP - ENOMSG EIDRM " +
+  "ECHRNG EL2NSYNC EL3HLT EL3RST ELNRNG EUNATCH ENOCSI EL2HLT EBADE EBADR EXFULL ENOANO EBADRQC EBADSLT " +
+  "- EBFONT ENOSTR ENODATA ETIME ENOSR ENONET ENOPKG EREMOTE ENOLINK EADV ESRMNT ECOMM EPROTO EMULTIHOP " +
+  "EDOTDOT EBADMSG EOVERFLOW ENOTUNIQ EBADFD EREMCHG ELIBACC ELIBBAD ELIBSCN ELIBMAX ELIBEXEC EILSEQ " +
+  "ERESTART ESTRPIPE EUSERS ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT " +
+  "ESOCKTNOSUPPORT EOPNOTSUPP EPFNOSUPPORT EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETDOWN ENETUNREACH " +
+  "ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN ETOOMANYREFS ETIMEDOUT " +
+  "ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ESTALE EUCLEAN ENOTNAM ENAVAIL EISNAM " +
+  "EREMOTEIO EDQUOT ENOMEDIUM EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED " +
+  "EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON";
 
-/** Returns the symbol of a positive errno ("EEXIST"), or `errno N` for one that this table lacks. */
+/**
+ * Returns the symbol of a positive errno ("EEXIST"), or `errno N` for one that the kernel keeps to itself. It searches
+ * each time: errnos are rare, and an index by number would slow down each start of the plugin.
+ */
 export function errnoName(errno: number): string {
-  return nameOf(errno) ?? `errno ${errno}`;
+  const name = NAMES.split(" ")[errno - 1] ?? "-";
+  return name === "-" ? `errno ${errno}` : name;
 }
 
 /** Returns the meaning of a positive errno in words. */
 export function errnoText(errno: number): string {
-  const name = nameOf(errno);
-  return name === undefined ? "unknown error" : texts[name];
+  const known: Readonly<Record<string, string>> = texts;
+  return known[errnoName(errno)] ?? "unknown error";
 }

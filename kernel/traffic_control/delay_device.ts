@@ -23,8 +23,8 @@ export interface DelayDevice {
  */
 export function createDelayDevice(device: DelayDevice, mtu: number): Request {
   return request(
-    `create ifb ${device.name} (kernel option IFB)`,
-    create,
+    `create ifb ${device.name}`,
+    { ...create, needs: "ifb" },
     {},
     { mac: device.mac, name: device.name, mtu, linkInfo: { kind: KIND } },
   );

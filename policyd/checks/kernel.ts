@@ -1,29 +1,16 @@
-import { type Check, type Remark, seen } from "../problems/check.ts";
+import { type FeatureName, isFeature, missingFeature } from "../../kernel/missing_feature.ts";
+import type { Trial } from "../../kernel/nftables/table_check.ts";
+import { type Check, type MachineFacts, type Remark, seen } from "../problems/check.ts";
 
 /** The oldest kernel whose nftables the tests cover (docs/limits.md). */
 const OLDEST = [5, 15] as const;
 
-/** The kernel option for each instruction (net/netfilter/Kconfig). */
-const OPTIONS: Readonly<Record<string, string>> = {
-  ct: "CONFIG_NFT_CT",
-  fib: "CONFIG_NFT_FIB_INET",
-  hash: "CONFIG_NFT_HASH",
-  limit: "CONFIG_NFT_LIMIT",
-  log: "CONFIG_NFT_LOG",
-  masq: "CONFIG_NFT_MASQ",
-  nat: "CONFIG_NFT_NAT",
-  numgen: "CONFIG_NFT_NUMGEN",
-  redir: "CONFIG_NFT_REDIR",
-  reject: "CONFIG_NFT_REJECT_INET",
-};
+const WHY = "policyd cannot load its tables or connect pods";
 
-const LINK_OPTIONS: Readonly<Record<string, string>> = {
-  bridge: "CONFIG_BRIDGE",
-  veth: "CONFIG_VETH",
-  vxlan: "CONFIG_VXLAN",
-};
+/** The facts that tell what a kernel can do. */
+type KernelFacts = Pick<MachineFacts, "release" | "trials" | "linkKinds" | "hasPacketLog">;
 
-export const kernelVersion: Check = {
+export const kernelVersion: Check<KernelFacts> = {
   id: "kernel-version",
   summary: "The kernel is 5.15 or later.",
   needs: ["release"],
@@ -37,73 +24,46 @@ export const kernelVersion: Check = {
         severity: "error",
         what: `kernel ${text}`,
         why: `Drawbridge's rules need nftables as of Linux ${OLDEST.join(".")}`,
-        way: "boot a later kernel; on Debian 11: apt-get install -t bullseye-backports linux-image-amd64",
+        way: "boot a later kernel, as the distribution's next release has it; on Debian 11: apt-get install linux-image-6.1-amd64",
       },
     ];
   },
 };
 
-export const kernelFeatures: Check = {
+export const kernelFeatures: Check<KernelFacts> = {
   id: "kernel-features",
   summary: "The kernel takes the daemon's tables, bridges, veth pairs, VXLAN devices and packet logging.",
   needs: ["trials", "linkKinds"],
   examine: ({ trials, linkKinds, hasPacketLog }) => {
     const remarks: Remark[] = [...refusedTables(seen(trials) ?? [])];
-    for (const { kind, isKnown } of seen(linkKinds) ?? []) {
-      if (!isKnown)
-        remarks.push(missingOption(LINK_OPTIONS[kind] ?? kind, `the kernel has no links of kind ${kind}`, kind));
-    }
-    if (!hasPacketLog) {
-      remarks.push({
-        ...missingOption(
-          "CONFIG_NETFILTER_NETLINK_LOG",
-          "the kernel has no packet logging by netlink",
-          "nfnetlink_log",
-        ),
-        severity: "warning",
-        why: "dropLog has nothing to tell",
-      });
-    }
+    for (const { kind, isKnown } of seen(linkKinds) ?? []) if (!isKnown) remarks.push(lacking(kind));
+    if (!hasPacketLog) remarks.push({ ...lacking("nflog"), severity: "warning", why: "dropLog has nothing to tell" });
     return remarks;
   },
 };
 
-type Trials = readonly {
-  readonly operation: string;
-  readonly instructions: readonly string[];
-  readonly refusal: string | undefined;
-}[];
-
-/** Reports refused tables by the instruction that no accepted rule has, or else in the kernel's words. */
-function refusedTables(trials: Trials): readonly Remark[] {
-  const proven = new Set(trials.flatMap(({ instructions, refusal }) => (refusal === undefined ? instructions : [])));
+/**
+ * Reports what refused tables lack: their families, else the parts that no accepted request has, else the kernel's
+ * words. A request that refers to a refused one is refused, too, so only the first of a table without its family counts.
+ */
+function refusedTables(trials: readonly Trial[]): readonly Remark[] {
   const refused = trials.filter(({ refusal }) => refusal !== undefined);
-  const lacking = [...new Set(refused.flatMap(({ instructions }) => instructions))].filter((name) => !proven.has(name));
-  const known = lacking.filter((name) => name in OPTIONS);
-  if (known.length > 0) {
-    return known.map((name) =>
-      missingOption(OPTIONS[name] ?? name, `the kernel has no nftables "${name}"`, `nft_${name}`),
-    );
-  }
+  const families = refused.flatMap(({ needs }) => needs.filter((name) => name.startsWith("table ")));
+  const accepted = new Set(trials.flatMap(({ needs, refusal }) => (refusal === undefined ? needs : [])));
+  const parts = refused.flatMap(({ needs }) => needs).filter((name) => !accepted.has(name));
+  const missing = [...new Set(families.length > 0 ? families : parts)].filter(isFeature);
   const [first] = refused;
-  if (first === undefined) return [];
-  const isBridge = first.operation.includes(" bridge ");
+  if (missing.length > 0 || first === undefined) return missing.map(lacking);
   return [
-    missingOption(
-      isBridge
-        ? "CONFIG_NF_TABLES_BRIDGE, CONFIG_NF_CONNTRACK_BRIDGE"
-        : "CONFIG_NF_TABLES_INET, CONFIG_NF_CONNTRACK_LABELS",
-      `the kernel refuses the daemon's rules: ${first.refusal}`,
-      "nf_tables",
-    ),
+    {
+      severity: "error",
+      what: `the kernel refuses the daemon's rules: ${first.refusal}`,
+      why: WHY,
+      way: "boot the distribution's full kernel, with CONFIG_NF_CONNTRACK_LABELS and CONFIG_NF_CONNTRACK_BRIDGE",
+    },
   ];
 }
 
-function missingOption(option: string, what: string, module: string): Remark {
-  return {
-    severity: "error",
-    what: `${what} (${option})`,
-    why: "policyd cannot load its tables or connect pods",
-    way: `modprobe ${module}; where that fails install the distribution's full kernel or build it with ${option}=m`,
-  };
+function lacking(name: FeatureName): Remark {
+  return { severity: "error", ...missingFeature(name), why: WHY };
 }

@@ -5,7 +5,7 @@ import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { forwardDrops } from "../../kernel/nftables/decode/forward_drops.ts";
 import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
-import { knowsLinkKind } from "../../kernel/route/link_kind.ts";
+import { knowsLinkKind, type LinkKind } from "../../kernel/route/link_kind.ts";
 import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { parseVxlan } from "../../kernel/route/vxlan.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
@@ -55,10 +55,7 @@ export function readMachine(
 }
 
 /** Returns whether the kernel has these kinds of links; it may load their modules. */
-export function readLinkKinds(
-  syscalls: Syscalls,
-  kinds: readonly ("bridge" | "veth" | "vxlan")[],
-): MachineFacts["linkKinds"] {
+export function readLinkKinds(syscalls: Syscalls, kinds: readonly LinkKind[]): MachineFacts["linkKinds"] {
   return attempt(() =>
     withRouteSocket(syscalls, (socket) => kinds.map((kind) => ({ kind, isKnown: knowsLinkKind(socket, kind) }))),
   );

@@ -1,13 +1,14 @@
 import { cpus, totalmem } from "node:os";
 import { type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { Errno } from "../../kernel/syscall/errno.ts";
+import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
+import type { NodeConfiguration } from "./tables/configuration.ts";
 import type { Logger } from "../log/logger.ts";
-import { REASSEMBLY_SECONDS } from "./tables/fragment_share.ts";
+import { type Reassembly, REASSEMBLY_SECONDS } from "./tables/fragment_share.ts";
 
 /** Conntrack settings. The daemon's configuration has the fields under the same names; 0 leaves a setting unchanged. */
 export interface ConntrackConfiguration {
@@ -21,10 +22,9 @@ export interface ConntrackConfiguration {
   readonly conntrackCloseWaitTimeout: number;
 }
 
-/** The parts of the machine that {@link openConntrackSettings} needs. */
+/** The parts of the machine that {@link writeConntrackSettings} needs. */
 export interface ConntrackMachine {
   readonly syscalls: FileCalls;
-  readonly clock: Clock;
   readonly logger: Logger;
   /** Where the original values are stored. */
   readonly originals: OriginalSettingsPlace;
@@ -60,6 +60,10 @@ export function conntrackSettings(
 }
 
 const MEBIBYTE = 1024 * 1024;
+const REASSEMBLY_KEYS = {
+  4: { memory: "net/ipv4/ipfrag_high_thresh", time: "net/ipv4/ipfrag_time" },
+  6: { memory: "net/netfilter/nf_conntrack_frag6_high_thresh", time: "net/netfilter/nf_conntrack_frag6_timeout" },
+} as const;
 /** Share of the machine's memory, for each family. */
 const FRAGMENTS_PART = 1 / 32;
 
@@ -76,37 +80,51 @@ export function affordableFragmentMemory(mebibytes: number, machineBytes: number
  */
 export function fragmentSettings(mebibytes: number): readonly BoundedSetting[] {
   if (mebibytes === 0) return [];
+  const { 4: ipv4, 6: ipv6 } = REASSEMBLY_KEYS;
   return [
-    { key: "net/ipv4/ipfrag_high_thresh", value: mebibytes * MEBIBYTE },
-    { key: "net/netfilter/nf_conntrack_frag6_high_thresh", value: mebibytes * MEBIBYTE },
-    { key: "net/ipv4/ipfrag_time", value: REASSEMBLY_SECONDS, isMost: true },
-    { key: "net/netfilter/nf_conntrack_frag6_timeout", value: REASSEMBLY_SECONDS, isMost: true },
+    { key: ipv4.memory, value: mebibytes * MEBIBYTE },
+    { key: ipv6.memory, value: mebibytes * MEBIBYTE },
+    { key: ipv4.time, value: REASSEMBLY_SECONDS, isMost: true },
+    { key: ipv6.time, value: REASSEMBLY_SECONDS, isMost: true },
   ];
 }
 
-/** Writes the settings of this thread's network namespace once rules are in force, as nf_conntrack is loaded then. */
-export function openConntrackSettings(
-  configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory">,
-  machine: ConntrackMachine,
-  ruleset: Pick<Ruleset, "committed">,
-): void {
-  const { syscalls, clock, logger, originals } = machine;
-  const sysctl = rememberingSysctl(procSysctl(syscalls), originals);
-  const settings = [
-    ...conntrackSettings(configuration, cpus().length),
-    ...fragmentSettings(affordableFragmentMemory(configuration.fragmentMemory, totalmem())),
-  ];
-  let isDone = false;
-  ruleset.committed.subscribe(() => {
-    if (!isDone) clock.after(0, () => raiseSettings(settings, sysctl, logger));
-    isDone = true;
+/**
+ * Returns what the kernel has for reassembly, of what was asked for: before Linux 6.0 or so it takes no more memory for
+ * IPv6 than its 4 MiB. A setting that cannot be read counts as written.
+ */
+export function reassemblyInForce(mebibytes: number, sysctl: Sysctl): Readonly<Record<4 | 6, Reassembly>> {
+  const present = (key: string, otherwise: number): number => {
+    const text = sysctl.read(key) ?? "";
+    return /^\d+$/.test(text) ? Number(text) : otherwise;
+  };
+  const of = ({ memory, time }: { readonly memory: string; readonly time: string }): Reassembly => ({
+    mebibytes: Math.min(mebibytes, present(memory, mebibytes * MEBIBYTE) / MEBIBYTE),
+    seconds: Math.max(REASSEMBLY_SECONDS, present(time, REASSEMBLY_SECONDS)),
   });
+  return { 4: of(REASSEMBLY_KEYS[4]), 6: of(REASSEMBLY_KEYS[6]) };
+}
+
+/**
+ * Writes the settings of this thread's network namespace. nf_conntrack, which has most of them, must be loaded.
+ *
+ * @returns the memory and the time for fragments that are in force then
+ */
+export function writeConntrackSettings(
+  configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory">,
+  { syscalls, logger, originals }: ConntrackMachine,
+): Pick<NodeConfiguration, "fragmentMemory" | "reassembly"> {
+  const sysctl = rememberingSysctl(procSysctl(syscalls), originals);
+  const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
+  const settings = [...conntrackSettings(configuration, cpus().length), ...fragmentSettings(fragmentMemory)];
+  raiseSettings(settings, sysctl, logger);
+  return { fragmentMemory, reassembly: reassemblyInForce(fragmentMemory, sysctl) };
 }
 
 /**
  * Raises settings that are below their bound and lowers those above an upper bound; other values are somebody's
  * intention and stay. A setting that cannot be written, such as the table size outside the machine's first network
- * namespace, is logged and left unchanged.
+ * namespace, is logged and left unchanged, and so is one that the kernel does not take.
  */
 export function raiseSettings(settings: readonly BoundedSetting[], sysctl: Sysctl, logger: Logger): void {
   for (const setting of settings) {
@@ -131,6 +149,8 @@ function bound(sysctl: Sysctl, { key, value, isMost = false }: BoundedSetting, l
   const isWithin = isMost ? Number(present) <= value : Number(present) >= value;
   if (isWithin || (key === TABLE_SIZE && Number(present) === 0)) return undefined;
   sysctl.write(key, String(value));
+  const after = sysctl.read(key);
+  if (after !== String(value)) return `the kernel left it at ${after}`;
   logger.info(`kernel setting ${isMost ? "lowered" : "raised"}`, {
     setting: key.replaceAll("/", "."),
     before: Number(present),
@@ -144,6 +164,9 @@ function attempt(action: () => string | undefined): string | undefined {
     return action();
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
+    // For root, too: no other way of writing helps.
+    if (error instanceof SyscallError && error.errno === Errno.EINVAL)
+      return `the kernel does not take it: ${error.message}`;
     return `it cannot be written here: ${error.message}; set it on the node with sysctl`;
   }
 }

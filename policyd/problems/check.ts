@@ -1,6 +1,7 @@
 import type { ForwardDrop } from "../../kernel/nftables/decode/forward_drops.ts";
 import type { Trial } from "../../kernel/nftables/table_check.ts";
 import type { Link } from "../../kernel/route/link.ts";
+import type { LinkKind } from "../../kernel/route/link_kind.ts";
 import type { VxlanParameters } from "../../kernel/route/vxlan.ts";
 import type { ProblemCode } from "./problem.ts";
 
@@ -22,7 +23,7 @@ export interface MachineFacts {
   readonly bootId: Seen<string>;
   readonly release: Seen<string>;
   readonly trials: Seen<readonly Trial[]>;
-  readonly linkKinds: Seen<readonly { readonly kind: string; readonly isKnown: boolean }[]>;
+  readonly linkKinds: Seen<readonly { readonly kind: LinkKind; readonly isKnown: boolean }[]>;
   readonly hasPacketLog: boolean;
   /** Settings by key; those that the kernel does not have are absent. */
   readonly settings: ReadonlyMap<string, string>;
@@ -78,6 +79,7 @@ export type HarmlessCheck =
   | "bridge-netfilter"
   | "checksum-filter"
   | "direct-routes"
+  | "fragments"
   | "localhost"
   | "marks"
   | "mtu"

@@ -23,6 +23,7 @@ export const CHECKS: readonly Check[] = [
   settings.redirects,
   settings.localhost,
   settings.bridgeNetfilter,
+  settings.fragments,
   EXAMINED_CHECKS.conntrack,
   daemon,
   tables,

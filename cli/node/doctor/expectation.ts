@@ -1,7 +1,9 @@
+import { totalmem } from "node:os";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Configuration } from "../../../policyd/configuration/configuration.ts";
 import { policyOptions } from "../../../policyd/policies/compile/options.ts";
 import { serviceRules } from "../../../policyd/services/rules/context.ts";
+import { affordableFragmentMemory } from "../../../policyd/node/conntrack_settings.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import type { Expectation } from "./facts.ts";
 
@@ -23,6 +25,7 @@ export function expectation(configuration: Configuration): Expected {
     sourceDirectory: cniSourceDirectory,
     primary: cniPrimary,
     servesServices,
+    fragmentMemory: affordableFragmentMemory(configuration.fragmentMemory, totalmem()),
     tables: tables.map(({ family, name, chains }) => ({
       family,
       name,
@@ -31,6 +34,6 @@ export function expectation(configuration: Configuration): Expected {
       ),
     })),
     markBits: (markBits.masquerade | markBits.bridged) >>> 0,
-    trialTables: tables.map((table) => ({ ...table, name: `${table.name}-trial` })),
+    trialTables: tables,
   };
 }

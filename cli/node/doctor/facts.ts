@@ -41,6 +41,8 @@ export interface Expectation {
   readonly primary: string | undefined;
   /** False where kube-proxy stays. */
   readonly servesServices: boolean;
+  /** The mebibytes of each family that the daemon gives to fragments; 0 where it changes nothing. */
+  readonly fragmentMemory: number;
 }
 
 /** The readable content of our network configuration. */

@@ -4,12 +4,20 @@ import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { knowsPacketLog } from "../../../kernel/nflog/group.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { seen, type Seen } from "../../../policyd/problems/check.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
-import { attempt, readLinkKinds, readLinks, readMachine, readTcpPorts } from "../../../policyd/checks/read_machine.ts";
+import {
+  attempt,
+  readLinkKinds,
+  readLinks,
+  readMachine,
+  readTcpPorts,
+  withTables,
+} from "../../../policyd/checks/read_machine.ts";
 import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
@@ -21,7 +29,6 @@ import {
 } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import {
-  hasPacketLog,
   readAddresses,
   readDiscardingRoutes,
   readLegacyTables,
@@ -59,7 +66,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     expected,
     probed: { value: undefined },
     trials: attempt(() => expected.trialTables.flatMap((table) => tryTable(syscalls, table))),
-    hasPacketLog: hasPacketLog(),
+    hasPacketLog: seen(attempt(() => withTables(syscalls, knowsPacketLog))) ?? true,
     settings: readSettings(
       syscalls,
       (seen(links) ?? []).map(({ name }) => name),

@@ -1,4 +1,3 @@
-import { readdirSync } from "node:fs";
 import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
@@ -78,6 +77,8 @@ export function readSettings(syscalls: MachineCalls, links: readonly string[]): 
     "net/ipv6/conf/all/disable_ipv6",
     "net/netfilter/nf_conntrack_count",
     "net/netfilter/nf_conntrack_max",
+    "net/ipv4/ipfrag_high_thresh",
+    "net/netfilter/nf_conntrack_frag6_high_thresh",
     "net/bridge/bridge-nf-call-iptables",
     "net/bridge/bridge-nf-call-ip6tables",
     "net/bridge/bridge-nf-filter-vlan-tagged",
@@ -99,13 +100,4 @@ export function readLegacyTables(): readonly string[] {
       .filter((name) => name !== "")
       .map((name) => `${family} ${name}`),
   );
-}
-
-/** Returns whether packets can be logged by netlink (CONFIG_NETFILTER_NETLINK_LOG). */
-export function hasPacketLog(): boolean {
-  try {
-    return readdirSync(`${NET}/netfilter`).includes("nfnetlink_log");
-  } catch {
-    return false;
-  }
 }

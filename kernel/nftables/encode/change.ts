@@ -135,7 +135,14 @@ function addTable({ family, name, comment, isOwned }: Omit<Table, "sets" | "chai
   const flags = flagsOf(isOwned);
   return nftablesRequest(
     `add table ${family} ${name}`,
-    { message: Message.NEW_TABLE, flags: MessageFlag.CREATE, family, layout: tableLayout },
+    {
+      message: Message.NEW_TABLE,
+      flags: MessageFlag.CREATE,
+      family,
+      layout: tableLayout,
+      // With a claim to the table, EOPNOTSUPP has other reasons, too.
+      needs: flags === 0 ? `table ${family}` : undefined,
+    },
     { name, ...(flags === 0 ? {} : { flags }), ...commented(comment) },
   );
 }

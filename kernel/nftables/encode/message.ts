@@ -1,3 +1,4 @@
+import type { FeatureName } from "../../missing_feature.ts";
 import { messageType, netfilterHeader, Subsystem } from "../../netlink/netfilter_message.ts";
 import {
   type AttributeTable,
@@ -152,12 +153,14 @@ export function nftablesRequest<A extends AttributeTable>(
     readonly flags?: number;
     readonly family: TableFamily | undefined;
     readonly layout: BodyLayout<typeof netfilterHeader, A>;
+    readonly needs?: FeatureName | undefined;
   },
   attributes: AttributeValues<A>,
 ): Request {
+  const { message, flags = 0, layout, needs } = kind;
   return request(
     operation,
-    { type: messageType(Subsystem.NFTABLES, kind.message), flags: kind.flags ?? 0, layout: kind.layout },
+    { type: messageType(Subsystem.NFTABLES, message), flags, layout, needs },
     { family: kind.family === undefined ? 0 : familyNumbers[kind.family] },
     attributes,
   );

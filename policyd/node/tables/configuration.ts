@@ -1,5 +1,6 @@
 import type { PolicyOptions } from "../../policies/compile/options.ts";
 import type { Encapsulation } from "../../configuration/schema.ts";
+import type { Reassembly } from "./fragment_share.ts";
 import type { ServiceRules } from "../../services/rules/context.ts";
 
 /** The two bits of packet marks that are ours; all other bits belong to whoever set them. */
@@ -22,6 +23,8 @@ export interface NodeConfiguration {
   /** Mebibytes for each family that hold fragments until reassembly; 0 when absent, which leaves pods without a limit.
    */
   readonly fragmentMemory?: number;
+  /** The memory and the time that the kernel has for fragments; all of {@link fragmentMemory} when absent. */
+  readonly reassembly?: Readonly<Record<4 | 6, Reassembly>>;
   /** The daemon's own TCP ports, to which one source may connect only a few times a second; none when absent. */
   readonly askedPorts?: readonly number[];
   /** How packets get to pods of other nodes; "never" when absent. */

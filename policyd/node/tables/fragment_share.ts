@@ -16,8 +16,15 @@ import {
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
 
-/** How long the kernel keeps the fragments of an incomplete datagram. */
+/** How long the kernel should keep the fragments of an incomplete datagram. */
 export const REASSEMBLY_SECONDS = 2;
+
+/** The memory and the time that the kernel has for reassembly in one family. */
+export interface Reassembly {
+  readonly mebibytes: number;
+  /** How long it keeps the fragments of an incomplete datagram. */
+  readonly seconds: number;
+}
 
 const MEBIBYTE = 1024 * 1024;
 /**
@@ -47,14 +54,12 @@ export interface FragmentRates {
 /**
  * Divides the memory for reassembly: three eighths are the shares of 256 pods, three eighths are for pods that need
  * more, of which no pod gets more than half, and a quarter is left to the node and its neighbours. Nothing is reclaimed
- * early: an incomplete fragment stays for {@link REASSEMBLY_SECONDS}.
- *
- * @param mebibytes of one family
+ * early: an incomplete fragment stays for the seconds of the setting.
  */
-export function fragmentRates(mebibytes: number): FragmentRates {
+export function fragmentRates({ mebibytes, seconds }: Reassembly): FragmentRates {
   // The burst, plus the fragments that arrive in the seconds during which the burst stays.
   const rateOf = (parts: number): number =>
-    Math.max(1, Math.floor((mebibytes * MEBIBYTE * parts) / FRAGMENT_BYTES / (1 + REASSEMBLY_SECONDS)));
+    Math.max(1, Math.floor((mebibytes * MEBIBYTE * parts) / FRAGMENT_BYTES / (1 + seconds)));
   const pool = rateOf(2 / 8);
   return {
     share: rateOf(3 / 8 / MOST_PODS),
@@ -79,9 +84,10 @@ const FAMILIES = [
  *
  * Only fragments pay for it. Other packets of a pod cost the test for a fragment: two comparisons for IPv4, and a
  * search for the extension header in IPv6, where it may follow others.
+ *
+ * @param reassembly what is in force for each family
  */
-export function fragmentShare(bridge: string, mebibytes: number): TablePart {
-  const rates = fragmentRates(mebibytes);
+export function fragmentShare(bridge: string, reassembly: Readonly<Record<4 | 6, Reassembly>>): TablePart {
   const fromPods = equals("iifname", bridge);
   return {
     sets: FAMILIES.flatMap(({ number, type }) =>
@@ -93,7 +99,7 @@ export function fragmentShare(bridge: string, mebibytes: number): TablePart {
         size: 4096,
       })),
     ),
-    chains: FAMILIES.flatMap((family) => chainsOf(family, rates)),
+    chains: FAMILIES.flatMap((family) => chainsOf(family, fragmentRates(reassembly[family.number]))),
     shared: {
       before_reassembly: [
         // Matches any fragment: a nonzero offset, or "more fragments".

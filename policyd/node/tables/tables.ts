@@ -7,7 +7,7 @@ import { POLICY_TABLE, policyTable } from "../../policies/compile/policy_table.t
 import { services } from "../../services/rules/services_part.ts";
 import { clusterMasquerade } from "../masquerade/cluster_masquerade.ts";
 import type { NodeConfiguration } from "./configuration.ts";
-import { fragmentShare } from "./fragment_share.ts";
+import { fragmentShare, REASSEMBLY_SECONDS } from "./fragment_share.ts";
 import { relatedPackets } from "./related_packets.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
@@ -28,6 +28,8 @@ import { hasTunnel, tunnelGuard, tunnelNodes } from "./tunnel_guard.ts";
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
   const { bridge, policyOptions, fragmentMemory = 0, askedPorts = [] } = configuration;
+  const desired = { mebibytes: fragmentMemory, seconds: REASSEMBLY_SECONDS };
+  const { reassembly = { 4: desired, 6: desired } } = configuration;
   return [
     compose(BRIDGE_TABLE, configuration, [guard(configuration)]),
     compose(INET_TABLE, configuration, [
@@ -35,7 +37,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       relatedPackets(bridge),
       bridgePackets(configuration),
       attachedAddresses(bridge),
-      ...(fragmentMemory > 0 ? [fragmentShare(bridge, fragmentMemory)] : []),
+      ...(fragmentMemory > 0 ? [fragmentShare(bridge, reassembly)] : []),
       ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),
       keptSockets(),
       hostPorts(),

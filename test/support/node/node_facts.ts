@@ -47,9 +47,9 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
     probed: { value: undefined },
     release: { value: "6.18.44" },
     trials: {
-      value: [{ operation: "add rule inet drawbridge-trial c", instructions: ["fib", "ct"], refusal: undefined }],
+      value: [{ operation: "add rule inet drawbridge-trial c", needs: ["fib", "ct"], refusal: undefined }],
     },
-    linkKinds: { value: ["bridge", "veth", "vxlan"].map((kind) => ({ kind, isKnown: true })) },
+    linkKinds: { value: (["bridge", "veth", "vxlan"] as const).map((kind) => ({ kind, isKnown: true })) },
     hasPacketLog: true,
     settings: new Map([
       ["net/ipv4/ip_forward", "1"],

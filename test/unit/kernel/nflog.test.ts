@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { endianness } from "node:os";
-import { bindLogGroup } from "../../../kernel/nflog/group.ts";
+import { bindLogGroup, knowsPacketLog } from "../../../kernel/nflog/group.ts";
 import { type LoggedPacket, parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
+import { Errno } from "../../../kernel/syscall/errno.ts";
+import { kernelAnswer, ScriptedSyscalls } from "./scripted_syscalls.ts";
 import { skip } from "../../support/privilege.ts";
 
 const PACKET = 0x400;
@@ -37,6 +40,14 @@ describe("kernel/nflog messages", () => {
       Buffer.from(body).toString("hex"),
       "00001234" + "0500010001000000" + "0a000200" + "00000060" + "02000000" + "080004000000000b" + "0800050000000020",
     );
+  });
+
+  it("the kernel logs packets unless it does not know the subsystem, which is asked and not looked up in a list", () => {
+    const knows = (errno: number): boolean =>
+      knowsPacketLog(new NetlinkSocket(new ScriptedSyscalls([{ datagram: kernelAnswer(1, errno) }]), 0));
+    // ENODEV: nobody has bound the group.
+    assert.deepEqual([Errno.ENODEV, Errno.EINVAL].map(knows), [true, false]);
+    assert.throws(() => knows(Errno.EPERM), { code: "ERR_NETLINK" });
   });
 
   it("groups and lengths that do not fit in 16 bits are refused", () => {

@@ -77,6 +77,25 @@ export const localhost: Check = {
       })),
 };
 
+export const fragments: Check = {
+  id: "fragments",
+  summary: "The kernel has taken the memory for fragments that pods have shares of.",
+  needs: ["daemon"],
+  examine: ({ settings, daemon, expected }) => {
+    const answer = seen(daemon);
+    if (answer === undefined || !("status" in answer)) return [];
+    const desired = expected.fragmentMemory * 1024 * 1024;
+    return ["net/ipv4/ipfrag_high_thresh", "net/netfilter/nf_conntrack_frag6_high_thresh"]
+      .filter((key) => Number(settings.get(key) ?? desired) < desired)
+      .map((key) => ({
+        severity: "warning",
+        what: `${dotted(key)} = ${settings.get(key)}, less than the ${desired} of fragmentMemory`,
+        why: "pods have shares of what is there, so more of their large datagrams in this family are lost",
+        way: `sysctl -w ${dotted(key)}=${desired}, then restart the daemon; a kernel before 6.0 refuses that for IPv6`,
+      }));
+  },
+};
+
 export const bridgeNetfilter: Check = {
   id: "bridge-netfilter",
   summary: "br_netfilter treats both families alike, or is not there.",

@@ -11,6 +11,7 @@ import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
 import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
+import { TRIAL_CASES } from "../../../support/node/trial_cases.ts";
 import { PROBE_CASES } from "../../../support/node/probe_cases.ts";
 import { ROUTE_CASES } from "../../../support/node/route_cases.ts";
 import { NODE_STATE_CASES } from "../../../support/node_state/doctor_cases.ts";
@@ -87,20 +88,16 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ["kernel-version", { release: { value: "5.10.0-8-amd64" } }, "error", /kernel 5\.10/],
   ...NODE_STATE_CASES,
   ["kernel-version", { release: { value: "4.19.0" } }, "error", /kernel 4\.19/],
-  [
-    "kernel-features",
-    { trials: { value: [{ operation: "add rule inet t c", instructions: ["numgen"], refusal: "ENOENT" }] } },
-    "error",
-    /"numgen" \(CONFIG_NFT_NUMGEN\)/,
-  ],
-  [
-    "kernel-features",
-    { trials: { value: [{ operation: "add chain bridge t c", instructions: [], refusal: "no such family" }] } },
-    "error",
-    /no such family.*CONFIG_NF_TABLES_BRIDGE/,
-  ],
+  ...TRIAL_CASES,
   ["kernel-features", { linkKinds: { value: [{ kind: "vxlan", isKnown: false }] } }, "error", /CONFIG_VXLAN/],
   ["kernel-features", { hasPacketLog: false }, "warning", /CONFIG_NETFILTER_NETLINK_LOG/],
+  [
+    "fragments",
+    settings(["net/netfilter/nf_conntrack_frag6_high_thresh", "4194304"]),
+    "warning",
+    /^net\.netfilter\.nf_conntrack_frag6_high_thresh = 4194304, less than the \d+ of fragmentMemory$/,
+  ],
+  ["fragments", settings(["net/ipv4/ipfrag_high_thresh", "4194303"]), "warning", /^net\.ipv4\.ipfrag_high_thresh/],
   ["clock", { now: 0 }, "error", /1970-01-01/],
   [
     "ipv6",

@@ -1,0 +1,21 @@
+import assert from "node:assert/strict";
+import { refuseUnfitKernel } from "../../../../policyd/checks/unfit_kernel.ts";
+
+const accepted = { operation: "add table inet t", needs: ["table inet"], refusal: undefined };
+const refused = { operation: "add table bridge t", needs: ["table bridge"], refusal: "operation not supported" };
+
+describe("policyd/checks: a kernel that cannot have the daemon's tables", () => {
+  it("BAD-03: a kernel that takes all tables is not refused, nor one on which they could not be tried", () => {
+    refuseUnfitKernel({ release: { value: "6.1.0-56-cloud-amd64" }, trials: { value: [accepted] } });
+    refuseUnfitKernel({ release: { value: "6.1.0" }, trials: { unseen: "no answer" } });
+  });
+
+  it("BAD-03: the refusal names all that is missing in one line, with the way out", () => {
+    const trials = { value: [accepted, refused] };
+    assert.throws(() => refuseUnfitKernel({ release: { value: "4.18.0-553.el8" }, trials }), {
+      code: "ERR_NETLINK",
+      message:
+        /^kernel 4\.18\.0.*way out: boot a later kernel[^\n]*; the kernel has no nftables tables of the family bridge \(CONFIG_NF_TABLES_BRIDGE\): [^\n]*=y$/,
+    });
+  });
+});
