@@ -42,7 +42,7 @@ import { kernelNodePorts } from "./node/masquerade/taken_ports.ts";
 import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
-import { tryTable } from "../kernel/nftables/table_check.ts";
+import { sampleOf, tryTable } from "../kernel/nftables/table_check.ts";
 import { writeConntrackSettings } from "./node/conntrack_settings.ts";
 import { refuseUnfitKernel } from "./checks/unfit_kernel.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
@@ -151,7 +151,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   // The trial loads nf_conntrack, whose settings are written next.
   refuseUnfitKernel({
     release: { value: release() },
-    trials: attempt(() => configuredTables(configuration).flatMap((table) => tryTable(syscalls, table))),
+    trials: attempt(() => configuredTables(configuration).flatMap((table) => tryTable(syscalls, sampleOf(table)))),
   });
   const fragments = writeConntrackSettings(configuration, { syscalls, logger, originals });
   const tables = configuredTables({ ...configuration, ...fragments }).map(withVersion);
