@@ -144,6 +144,13 @@ export const CROSS_TOOLS = [
   { command: "qemu-aarch64", debianPackage: "qemu-user", purpose: "executes it" },
 ];
 
+/** Tools that boot other kernels. @type {readonly Tool[]} */
+export const EMULATORS = [
+  { command: "qemu-system-x86_64", debianPackage: "qemu-system-x86", purpose: "boots kernels for x64" },
+  { command: "qemu-system-aarch64", debianPackage: "qemu-system-arm", purpose: "boots kernels for arm64" },
+  { command: "depmod", debianPackage: "kmod", purpose: "lists the modules of these kernels" },
+];
+
 /** Directories that Debian keeps out of a user's PATH. */
 export const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"];
 

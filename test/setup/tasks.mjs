@@ -5,6 +5,7 @@ import {
   CONTAINERD,
   CONTAINER_TOOLS,
   CROSS_TOOLS,
+  EMULATORS,
   ETCD,
   IMAGE_TOOLS,
   KERNEL_TOOLS,
@@ -78,6 +79,14 @@ export const TASKS = new Map([
       ...RUNS_THE_PLUGIN,
       tools: [...KERNEL_TOOLS, ...CONTAINER_TOOLS],
       commands: [command("test/runtimes/run.ts")],
+    },
+  ],
+  [
+    "test:kernels",
+    {
+      ...READS_SOURCES,
+      tools: [...COMPILER, ...CROSS_TOOLS, ...EMULATORS],
+      commands: [command("test/kernels/main.ts")],
     },
   ],
   ["mutants", { ...RUNS_TESTS, builds: false, commands: [command("test/mutants/run.ts")] }],

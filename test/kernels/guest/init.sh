@@ -1,0 +1,20 @@
+#!/bin/bash
+# The guest's first process: mounts what tests expect, and runs the files that the kernel's command line names.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+ln -s /proc/self/fd /dev/fd
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+mount -t cgroup2 cgroup /sys/fs/cgroup
+mkdir -p /run/netns
+ip link set lo up
+modprobe -a br_netfilter sctp 2>/dev/null
+ulimit -n 65536
+cd /drawbridge
+echo "KERNELS up $(cut -d' ' -f1 /proc/uptime)"
+node test/kernels/guest/main.ts </dev/null
+echo b >/proc/sysrq-trigger
