@@ -85,7 +85,7 @@ export function ownerOf(
 ): { type: "pod" | "node"; key: string } | undefined {
   const [kind, key] = placeholderAddresses.ownerOf(address)?.split(" ") ?? [];
   if (key !== undefined) return kind === "Service" ? undefined : { type: kind === "Pod" ? "pod" : "node", key };
-  const owner = index.owners.get(address);
+  const owner = index.owners.get(address)?.[0];
   if (owner === undefined) return undefined;
   return owner.type === "pod" ? { type: "pod", key: owner.key } : { type: "node", key: owner.name };
 }

@@ -8,6 +8,7 @@ import { type FlowView, type PolicedFlow, evaluateProfile } from "../policies/co
 import type { PolicyOptions } from "../policies/compile/options.ts";
 import { profileObjects } from "../policies/compile/profile_chain.ts";
 import type { Direction, Profile, ProfileRule } from "../policies/compile/profile.ts";
+import type { AddressHolder } from "../flows/flow_end_names.ts";
 import type { PolicyView } from "../policies/live/policy_view.ts";
 import { labelsOf, type PolicyRuleLabels } from "./policy_rule.ts";
 
@@ -43,7 +44,7 @@ const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: [] } as const;
 
 /** Returns the merged rules of the profiles of this node's pods. */
 export function mergedRules(
-  view: Pick<PolicyView, "profileUse" | "holderOf" | "namespaceLabels">,
+  view: Pick<PolicyView, "profileUse" | "holdersOf" | "namespaceLabels">,
   options: PolicyOptions,
 ): MergedRules {
   const flowView = flowViewOf(view);
@@ -69,7 +70,7 @@ export function mergedRules(
   };
 }
 
-function countingSets(profile: Profile, options: PolicyOptions, view: FlowView): readonly MergedSet[] {
+function countingSets(profile: Profile, options: PolicyOptions, view: FlowView<AddressHolder>): readonly MergedSet[] {
   return profileObjects(profile, options).memberSets.flatMap(({ definitions, sources }) => {
     // Without a group, the set is about the ports of the receiving pod.
     const isOfReceiver = profile.direction === "egress" || sources.every(({ group }) => group === undefined);
@@ -83,7 +84,11 @@ function rulesOf({ isolation, shadow }: Profile): readonly ProfileRule[] {
   return (isolation ?? shadow)?.rules ?? [];
 }
 
-function ruleOf(profile: Profile, flow: PolicedFlow | undefined, view: FlowView): PolicyRuleLabels | undefined {
+function ruleOf(
+  profile: Profile,
+  flow: PolicedFlow | undefined,
+  view: FlowView<AddressHolder>,
+): PolicyRuleLabels | undefined {
   if (flow === undefined) return undefined;
   const found = rulesOf(profile).find((rule) => {
     const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule], omitted: [] }, shadow: undefined };
@@ -110,17 +115,17 @@ function addressOf(value: KeyField | undefined): Address | undefined {
   return typeof value === "bigint" ? addressFromValue(6, value) : undefined;
 }
 
-function flowViewOf({ holderOf, namespaceLabels }: Pick<PolicyView, "holderOf" | "namespaceLabels">): FlowView {
+function flowViewOf(view: Pick<PolicyView, "holdersOf" | "namespaceLabels">): FlowView<AddressHolder> {
+  const { holdersOf, namespaceLabels } = view;
   return {
-    isInGroup: (group, address) => {
-      const holder = holderOf(address);
-      if (holder?.type !== "pod" || group.type !== "pods") return false;
+    membersAt: holdersOf,
+    isInGroup: (group, holder) => {
+      if (holder.type !== "pod" || group.type !== "pods") return false;
       const { namespace, labels } = holder.pod;
       return groupHasPod(group, { namespace, labels, namespaceLabels: namespaceLabels(namespace) });
     },
-    hasPortName: (address, name, protocol, port) => {
-      const holder = holderOf(address);
-      const ports = holder?.type === "pod" ? holder.pod.ports : [];
+    hasPortName: (holder, name, protocol, port) => {
+      const ports = holder.type === "pod" ? holder.pod.ports : [];
       return ports.some((one) => one.name === name && one.protocol === protocol && one.port === port);
     },
     isSamePod: () => false,

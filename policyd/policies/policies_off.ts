@@ -13,6 +13,7 @@ import type { PolicyView } from "./live/policy_view.ts";
 export const EMPTY_VIEW: PolicyView = Object.freeze({
   profileUse: () => undefined,
   holderOf: () => undefined,
+  holdersOf: () => [],
   nodeLabels: () => ({}),
   namespaceLabels: () => ({}),
   policiesFor: () => ({ networkPolicies: [], clusterPolicies: [] }),

@@ -1,5 +1,6 @@
 import {
   DNS_PORT,
+  eachQuestion,
   endOf,
   exemptionFromAll,
   exemptionFromIsolation,
@@ -45,8 +46,13 @@ export class ConnectionReader {
   /** Returns the same for ends that are resolved already. */
   ofFlow(flow: ResolvedFlow, isThroughService = false): ConnectionSet {
     const question = { flow, traffic: ANY_TRAFFIC, isThroughService, options: this.#index.options };
-    const sent = this.#allowed("egress", question);
-    return sent === NOTHING ? sent : this.algebra.intersection(sent, this.#allowed("ingress", question));
+    const sent = this.#allowedToEach("egress", question);
+    return sent === NOTHING ? sent : this.algebra.intersection(sent, this.#allowedToEach("ingress", question));
+  }
+
+  #allowedToEach(direction: Direction, question: Question): ConnectionSet {
+    const sets = eachQuestion(direction, question).map((one) => this.#allowed(direction, one));
+    return sets.reduce((all, one) => this.algebra.intersection(all, one));
   }
 
   /** Returns what the policies of one end allow, by the steps of `decide` with the set of all undecided traffic. */

@@ -2,7 +2,7 @@ import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Pod, Protocol } from "../../../objects/model.ts";
 import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { IndexedRule, PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
-import { fitsPeer } from "../../../objects/semantics/policies/match.ts";
+import { fitsPeer, flowsToMatch, isNamed } from "../../../objects/semantics/policies/match.ts";
 import type { ResolvedEnd, ResolvedFlow } from "../../../objects/semantics/policies/party.ts";
 import type { ConnectionAlgebra } from "./algebra.ts";
 import { type ConnectionSet, EVERYTHING, FIRST_PORT, LAST_PORT, merged, NOTHING, ofPorts } from "./connection_set.ts";
@@ -23,7 +23,12 @@ export class RuleConnections {
     this.#algebra = algebra;
   }
 
-  of({ peers, ports }: IndexedRule, direction: Direction, { source, destination }: ResolvedFlow): ConnectionSet {
+  of(rule: IndexedRule, direction: Direction, flow: ResolvedFlow): ConnectionSet {
+    const sets = flowsToMatch(rule, direction, flow).map((one) => this.#ofFlow(rule, direction, one));
+    return sets.reduce((sum, one) => this.#algebra.union(sum, one));
+  }
+
+  #ofFlow({ peers, ports }: IndexedRule, direction: Direction, { source, destination }: ResolvedFlow): ConnectionSet {
     const other = direction === "egress" ? destination : source;
     const isPeer = peers === undefined || peers.some((peer) => fitsPeer(peer, other));
     return isPeer ? this.#ofPorts(ports, destination) : NOTHING;
@@ -36,7 +41,8 @@ export class RuleConnections {
       known = { hasNames: ports.some(({ port }) => typeof port === "string"), sets: new Map() };
       this.#byPorts.set(ports, known);
     }
-    const names = !known.hasNames || to.pod === undefined ? "" : this.#namesOf(to.pod);
+    const pods = known.hasNames ? [to, ...to.others].flatMap(({ pod }) => pod ?? []) : [];
+    const names = pods.map((pod) => this.#namesOf(pod)).join("\n");
     const before = known.sets.get(names);
     if (before !== undefined) return before;
     const set = this.#algebra.same(connectionsOfPorts(ports, to));
@@ -63,11 +69,13 @@ function connectionsOfPorts(patterns: readonly PortPattern[], destination: Resol
 function rangesOfPattern(
   { protocol: wanted, port, endPort }: PortPattern,
   protocol: Protocol,
-  { pod }: ResolvedEnd,
+  end: ResolvedEnd,
 ): readonly PortRange[] {
   if (wanted !== undefined && wanted !== protocol) return [];
   if (port === undefined) return [{ first: FIRST_PORT, last: LAST_PORT }];
   if (typeof port === "number") return [{ first: port, last: endPort ?? port }];
-  const named = (pod?.ports ?? []).filter((one) => one.name === port && one.protocol === protocol);
+  const named = (end.pod?.ports ?? []).filter(
+    (one) => one.protocol === protocol && isNamed(end, { ...one, name: port }),
+  );
   return named.map((one) => ({ first: one.port, last: one.port }));
 }

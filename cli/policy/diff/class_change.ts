@@ -46,7 +46,19 @@ class Description {
   }
 
   rules(end: FlowEnd, direction: Direction): string {
-    const profile = end.type === "pod" ? this.#index.pods.get(end.key)?.subject?.profile[direction] : undefined;
+    return end.type !== "pod" ? "" : json(this.#keysOf(end.key).map((key) => this.#rulesOf(key, direction)));
+  }
+
+  /** Returns the keys of a pod and of the others that have its addresses as well. */
+  #keysOf(key: string): readonly string[] {
+    const { pods, owners } = this.#index;
+    const all = (pods.get(key)?.pod.addresses ?? []).flatMap((address) => owners.get(address) ?? []);
+    const keys = all.flatMap((owner) => (owner.type === "pod" ? [owner.key] : []));
+    return [...new Set([key, ...(keys.includes(key) ? keys : [])])];
+  }
+
+  #rulesOf(key: string, direction: Direction): string {
+    const profile = this.#index.pods.get(key)?.subject?.profile[direction];
     if (profile === undefined) return "";
     const known = this.#profiles.get(profile);
     if (known !== undefined) return known;
@@ -61,7 +73,11 @@ class Description {
   self(end: FlowEnd): string {
     if (end.type === "address") return "";
     if (end.type === "node") return json(this.#index.nodes.get(end.name));
-    const entry = this.#index.pods.get(end.key);
+    return json(this.#keysOf(end.key).map((key) => this.#selfOf(key)));
+  }
+
+  #selfOf(key: string): string {
+    const entry = this.#index.pods.get(key);
     if (entry === undefined) return "";
     const { namespace, labels, addresses, ports, hostNetwork, nodeName } = entry.pod;
     if (entry.subject !== undefined) {

@@ -28,7 +28,7 @@ function patternsOf(entry: PodEntry | undefined, direction: Direction): readonly
 }
 
 function entryOf(index: PolicyIndex, end: FlowEnd): PodEntry | undefined {
-  const owner = end.type === "address" ? index.owners.get(end.address) : end;
+  const owner = end.type === "address" ? index.owners.get(end.address)?.[0] : end;
   return owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
 }
 

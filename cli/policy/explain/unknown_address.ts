@@ -26,13 +26,10 @@ export function unknownAddresses(
   if (other.type === "outside" || other.address !== undefined || profile === undefined) return [];
   const host = nameOf(other);
   const destination = index.pods.get(flow.destination.type === "pod" ? flow.destination.key : "")?.pod;
+  const end = { pod: destination, party: flow.destination, address: undefined, subject: undefined, others: [] };
   const mayFit = ({ peers, ports }: IndexedRule): boolean =>
     (peers ?? []).some(({ type }) => type === "addresses") &&
-    (ports ?? [undefined]).some(
-      (port) =>
-        port === undefined ||
-        fitsPort(port, traffic, { pod: destination, party: flow.destination, address: undefined, subject: undefined }),
-    );
+    (ports ?? [undefined]).some((port) => port === undefined || fitsPort(port, traffic, end));
   const asked = askedTiers(flow[direction].decision);
   const cluster = [...(asked.admin ? profile.admin : []), ...(asked.baseline ? profile.baseline : [])];
   const found = [

@@ -87,7 +87,7 @@ export function podsOfBlocks({ pods }: LintContext, { indexed }: RuleSite): read
   if (blocks.length === 0) return [];
   return pods.filter((pod) => {
     const ends = pod.addresses.map((address): ResolvedEnd => {
-      return { party: { type: "pod", key: pod.key, address }, address, pod, subject: undefined };
+      return { party: { type: "pod", key: pod.key, address }, address, pod, subject: undefined, others: [] };
     });
     return ends.length === 0 || ends.some((end) => blocks.some((block) => fitsPeer(block, end)));
   });

@@ -94,7 +94,7 @@ function flowKey({ source, destination, protocol, port }: Opening): string {
 
 /** Returns the workload, the node or the outside address that an address stands for. */
 export function endName(index: PolicyIndex, address: Address): string {
-  const owner = index.owners.get(address);
+  const owner = index.owners.get(address)?.[0];
   if (owner?.type === "node") return `node/${owner.name}`;
   const entry = entryAt(index, address);
   return entry === undefined ? formatAddress(address) : groupName(entry.pod, "workload");

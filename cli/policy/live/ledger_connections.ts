@@ -116,7 +116,7 @@ interface Ends {
 function endsIn({ pods, owners }: PolicyIndex): Ends {
   const workloads = new Map<string, Standing[]>();
   for (const { pod } of pods.values()) {
-    const addresses = pod.addresses.filter((address) => owners.get(address)?.type === "pod");
+    const addresses = pod.addresses.filter((address) => owners.get(address)?.[0].type === "pod");
     if (addresses.length === 0) continue;
     const name = workloadText(pod);
     const known = workloads.get(name);
@@ -125,7 +125,7 @@ function endsIn({ pods, owners }: PolicyIndex): Ends {
     else known.push(standing);
   }
   const nodes = new Map<string, Address[]>();
-  for (const [address, owner] of owners) {
+  for (const [address, [owner]] of owners) {
     if (owner.type !== "node") continue;
     const known = nodes.get(owner.name);
     if (known === undefined) nodes.set(owner.name, [address]);

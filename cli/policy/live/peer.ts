@@ -8,7 +8,7 @@ import { CONTROLLER_LABELS } from "../../input/workload.ts";
 
 /** Returns the pod with an address; undefined for a node's address and for an unknown one. */
 export function entryAt({ owners, pods }: PolicyIndex, address: Address): PodEntry | undefined {
-  const owner = owners.get(address);
+  const owner = owners.get(address)?.[0];
   return owner?.type === "pod" ? pods.get(owner.key) : undefined;
 }
 

@@ -187,5 +187,5 @@ function peerAt(index: PolicyIndex, connection: Connection, address: Address): P
   const pod = podAt(index, address);
   if (pod !== undefined) return { type: "workload", name: groupName(pod, "workload") };
   const range = rangeAt(connection, address);
-  return { type: index.owners.get(address)?.type === "node" ? "node" : "outside", range };
+  return { type: index.owners.get(address)?.[0].type === "node" ? "node" : "outside", range };
 }

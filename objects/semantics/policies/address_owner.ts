@@ -13,30 +13,48 @@ export function isFinished({ phase }: Pod): boolean {
   return phase === "Succeeded" || phase === "Failed";
 }
 
+/** The owners of an address, the first by name first: several only where nothing says which of them has it. */
+export type AddressOwners = readonly [AddressOwner, ...AddressOwner[]];
+
 /**
- * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim; if two pods
- * claim one, it belongs to the pod that runs and is not terminating, then to the first by name.
+ * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim; of several
+ * pods those have an address that run and are not terminating. Several that claim it equally all have it (POL-95).
  */
-export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Address, AddressOwner> {
-  const owners = new Map<Address, AddressOwner>();
-  const ranked = [...pods.values()].filter((pod) => !pod.hostNetwork && !isFinished(pod)).sort(byClaim);
-  for (const { key, addresses } of ranked) {
-    for (const address of addresses) if (!owners.has(address)) owners.set(address, { type: "pod", key });
-  }
-  for (const { hostNetwork, nodeName, addresses } of pods.values()) {
-    if (!hostNetwork || nodeName === undefined) continue;
-    for (const address of addresses) owners.set(address, { type: "node", name: nodeName });
+export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Address, AddressOwners> {
+  const owners = new Map<Address, { readonly rank: number; readonly all: [AddressOwner, ...AddressOwner[]] }>();
+  const claim = (address: Address, rank: number, owner: AddressOwner): void => {
+    const known = owners.get(address);
+    if (known === undefined || known.rank < rank) owners.set(address, { rank, all: [owner] });
+    else if (known.rank === rank && !known.all.some((one) => isSameOwner(one, owner))) known.all.push(owner);
+  };
+  for (const pod of pods.values()) {
+    const { key, hostNetwork, nodeName, addresses } = pod;
+    if (hostNetwork ? nodeName === undefined : isFinished(pod)) continue;
+    const owner = hostNetwork ? ({ type: "node", name: nodeName ?? "" } as const) : ({ type: "pod", key } as const);
+    for (const address of addresses) claim(address, hostNetwork ? HOST_NETWORK : rankOf(pod), owner);
   }
   for (const node of nodes.values()) {
-    for (const address of addressesOfNode(node)) owners.set(address, { type: "node", name: node.name });
+    for (const address of addressesOfNode(node)) claim(address, NODE, { type: "node", name: node.name });
   }
-  return owners;
+  return new Map([...owners].map(([address, { all }]) => [address, all.length === 1 ? all : all.sort(byName)]));
 }
 
-function byClaim(a: Pod, b: Pod): number {
-  return claim(b) - claim(a) || (a.key < b.key ? -1 : 1);
-}
+const HOST_NETWORK = 4;
+const NODE = 5;
 
-function claim({ phase, isTerminating }: Pod): number {
+function rankOf({ phase, isTerminating }: Pod): number {
   return (phase === "Running" ? 1 : 0) + (isTerminating ? 0 : 2);
+}
+
+/** Returns whether two owners are one pod or one node. */
+export function isSameOwner(a: AddressOwner, b: AddressOwner): boolean {
+  return a.type === b.type && nameOf(a) === nameOf(b);
+}
+
+function byName(a: AddressOwner, b: AddressOwner): number {
+  return nameOf(a) < nameOf(b) ? -1 : 1;
+}
+
+function nameOf(owner: AddressOwner): string {
+  return owner.type === "pod" ? owner.key : owner.name;
 }

@@ -3,7 +3,7 @@ import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
 import { matchRule } from "./match.ts";
 import type { PolicyOptions } from "./objects.ts";
-import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
+import { eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
 import type { DirectionProfile } from "./profile.ts";
 import type { ClusterRuleMatch, Decision, Exemption } from "./verdict.ts";
 
@@ -53,6 +53,13 @@ export function allows(decision: Decision): boolean {
 /** Returns the end whose policies apply in a direction. */
 export function endOf({ source, destination }: ResolvedFlow, direction: Direction): ResolvedEnd {
   return direction === "egress" ? source : destination;
+}
+
+/** Returns the questions for each of the pods that have the address of the end whose policies apply (POL-95). */
+export function eachQuestion(direction: Direction, question: Question): readonly Question[] {
+  const end = direction === "egress" ? "source" : "destination";
+  if (question.flow[end].others.length === 0 || isItself(question.flow)) return [question];
+  return eachOf(question.flow[end]).map((one) => ({ ...question, flow: { ...question.flow, [end]: one } }));
 }
 
 /** Returns the policies that apply to an end; none for an end that no policy can select. */

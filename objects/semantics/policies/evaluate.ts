@@ -1,4 +1,4 @@
-import { allows, decide, endOf, profileOf, type Question } from "./decide.ts";
+import { allows, decide, eachQuestion, endOf, profileOf, type Question } from "./decide.ts";
 import type { Direction, Flow, Traffic } from "./flow.ts";
 import { nearestMiss } from "./near_miss.ts";
 import { type ResolvedFlow, resolveFlow } from "./party.ts";
@@ -40,10 +40,18 @@ export function isAllowed(index: PolicyIndex, flow: Flow): boolean {
   const resolved = resolveFlow(index, flow);
   if ("kind" in resolved) return false;
   const question = questionOf(index, flow, resolved);
-  return allows(decide("egress", question).decision) && allows(decide("ingress", question).decision);
+  return (["egress", "ingress"] as const).every((direction) =>
+    eachQuestion(direction, question).every((one) => allows(decide(direction, one).decision)),
+  );
 }
 
+/** Returns the verdict for the first pod with the end's address that is denied; for the first of all if none is. */
 function evaluateEnd(direction: Direction, question: Question): EndVerdict {
+  const verdicts = eachQuestion(direction, question).map((one) => evaluateOne(direction, one));
+  return verdicts.find((one) => !one.isAllowed) ?? verdicts[0] ?? evaluateOne(direction, question);
+}
+
+function evaluateOne(direction: Direction, question: Question): EndVerdict {
   const { flow, traffic } = question;
   const { decision, passed } = decide(direction, question);
   const isolating = profileOf(endOf(flow, direction), direction).isolating.map(({ policy }) => policy);

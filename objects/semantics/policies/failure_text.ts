@@ -11,16 +11,12 @@ export function failureText(failure: Failure): string {
       return `its namespace has not ${requirementText(failure.requirement)}`;
     case "namespace":
       return `a podSelector alone is for namespace ${failure.expected}`;
-    case "no pod":
-      return "selectors are for pods with addresses of their own";
+    case "shared address":
+      return `${failure.name} has the address as well`;
     case "outside cidr":
       return `the address is not within ${formatCidr(failure.cidr)}`;
     case "except":
       return `the address is within except ${formatCidr(failure.except)}`;
-    case "no address":
-      return "the address is not known";
-    case "no valid peer":
-      return "none of its peers is valid";
     case "protocol":
       return `it is for ${failure.expected}`;
     case "port":
@@ -29,12 +25,18 @@ export function failureText(failure: Failure): string {
       return `the destination calls ${callsText(failure.found)} ${JSON.stringify(failure.name)}`;
     case "named port of no pod":
       return `the destination is not a pod, so it has no port called ${JSON.stringify(failure.name)}`;
-    case "ICMP has no ports":
-      return "rules with ports are for TCP, UDP and SCTP";
-    case "no valid port":
-      return "none of its ports is valid";
+    default:
+      return FIXED[failure.type];
   }
 }
+
+const FIXED = {
+  "no pod": "selectors are for pods with addresses of their own",
+  "no address": "the address is not known",
+  "no valid peer": "none of its peers is valid",
+  "ICMP has no ports": "rules with ports are for TCP, UDP and SCTP",
+  "no valid port": "none of its ports is valid",
+} as const;
 
 function portsText(from: number, to: number): string {
   return from === to ? `port ${from}` : `ports ${from} to ${to}`;

@@ -32,6 +32,7 @@ export interface IndexedRule {
   readonly peers: readonly IndexedPeer[] | undefined;
   /** Undefined means every port of every protocol. */
   readonly ports: readonly PortPattern[] | undefined;
+  readonly isDenying: boolean;
 }
 
 export interface IndexedClusterRule extends IndexedRule {
@@ -60,6 +61,7 @@ export function indexNetworkPolicies(
       index,
       peers: peers?.map((peer) => indexPeer(peer, selection, namespace)),
       ports,
+      isDenying: false,
     }));
   return policies.toSorted(byKey).map((policy) => ({
     policy,
@@ -78,6 +80,7 @@ export function indexClusterPolicies(
       index: rule.index,
       peers: rule.peers?.flatMap((peer) => [indexPeer(peer, selection, ""), ...linkOf(peer, rule.action)]),
       ports: rule.ports,
+      isDenying: rule.action === "Deny",
       rule,
     }));
   return policies

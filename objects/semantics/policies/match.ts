@@ -1,8 +1,9 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import type { ContainerPort } from "../../model.ts";
 import { type PrefixRange, isWithin } from "./prefix_range.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "./indexed_policy.ts";
-import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
+import { eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
 
 const ANY_PORT = Object.freeze({ index: undefined });
 
@@ -14,6 +15,33 @@ export interface Match {
 
 /** Returns the first matching peer and port of a rule (POL-20); undefined if the flow does not match. */
 export function matchRule(
+  rule: IndexedRule,
+  direction: Direction,
+  flow: ResolvedFlow,
+  traffic: Traffic,
+): Match | undefined {
+  for (const one of flowsToMatch(rule, direction, flow)) {
+    const match = matchFlow(rule, direction, one, traffic);
+    if (match !== undefined) return match;
+  }
+  return undefined;
+}
+
+/**
+ * Returns the flows of which one has to match a rule. Where several have the peer's address, a rule that denies matches
+ * if it does for one of them; any other rule needs a peer and a port that match for all (POL-95).
+ */
+export function flowsToMatch(
+  { isDenying }: IndexedRule,
+  direction: Direction,
+  flow: ResolvedFlow,
+): readonly ResolvedFlow[] {
+  const end = direction === "egress" ? "destination" : "source";
+  if (!isDenying || flow[end].others.length === 0) return [flow];
+  return eachOf(flow[end]).map((one) => ({ ...flow, [end]: one }));
+}
+
+function matchFlow(
   { peers, ports }: IndexedRule,
   direction: Direction,
   { source, destination }: ResolvedFlow,
@@ -31,8 +59,12 @@ export function matchRule(
   return port === undefined ? undefined : { peer: peer.index, port: port.index };
 }
 
-/** Returns whether a peer contains the other end of a flow. */
-export function fitsPeer(peer: IndexedPeer, { subject, party, address }: ResolvedEnd): boolean {
+/** Returns whether a peer contains the other end of a flow, whoever has its address. */
+export function fitsPeer(peer: IndexedPeer, end: ResolvedEnd): boolean {
+  return fitsOne(peer, end) && end.others.every((one) => fitsOne(peer, one));
+}
+
+function fitsOne(peer: IndexedPeer, { subject, party, address }: ResolvedEnd): boolean {
   switch (peer.type) {
     case "pods":
       return subject !== undefined && peer.members[subject.identity.number] === 1;
@@ -52,13 +84,18 @@ function isInOne(ranges: readonly PrefixRange[], address: Address): boolean {
  * Returns whether traffic to a destination matches a port. A name stands for the ports that the destination's pod gives
  * this name, in their protocols, whichever peer contains the pod. Only a pod's address has named ports (POL-31).
  */
-export function fitsPort({ protocol, port, endPort }: PortPattern, traffic: Traffic, { pod }: ResolvedEnd): boolean {
+export function fitsPort({ protocol, port, endPort }: PortPattern, traffic: Traffic, end: ResolvedEnd): boolean {
   if (traffic.port === undefined) return false;
   if (protocol !== undefined && protocol !== traffic.protocol) return false;
   if (port === undefined) return true;
   if (typeof port === "number") return traffic.port >= port && traffic.port <= (endPort ?? port);
-  const named = pod?.ports ?? [];
-  return named.some((one) => one.name === port && one.protocol === traffic.protocol && one.port === traffic.port);
+  return isNamed(end, { name: port, protocol: traffic.protocol, port: traffic.port });
+}
+
+/** Returns whether the pod at an address gives a port a name, or each pod that has the address. */
+export function isNamed({ pod, others }: ResolvedEnd, { name, protocol, port }: ContainerPort): boolean {
+  const isIt = (one: ContainerPort): boolean => one.name === name && one.protocol === protocol && one.port === port;
+  return pod?.ports.some(isIt) === true && others.every((other) => other.pod?.ports.some(isIt));
 }
 
 /** Returns the first matching port; every port matches if the rule has none. */

@@ -1,7 +1,7 @@
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { IpBlockPeer, NetworkPolicy, PodPeer, PolicyPeer, PolicyPort, PolicyRule } from "../../model.ts";
 import type { Direction, Traffic } from "./flow.ts";
-import type { ResolvedEnd, ResolvedFlow } from "./party.ts";
+import { eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
 import { unmet } from "./selector.ts";
 import type { Failure, NearMiss } from "./verdict.ts";
 
@@ -58,7 +58,17 @@ function fewest(misses: readonly Miss[], none: Failure): Miss {
 }
 
 function peerFailures(peer: PolicyPeer, namespace: string, other: ResolvedEnd): readonly Failure[] {
-  return peer.type === "pods" ? podFailures(peer, namespace, other) : addressFailures(peer, other);
+  if (peer.type !== "pods") return addressFailures(peer, other);
+  for (const one of eachOf(other)) {
+    const failed = podFailures(peer, namespace, one);
+    if (failed.length > 0) return one.pod === other.pod ? failed : [sharedAddress(one), ...failed];
+  }
+  return [];
+}
+
+function sharedAddress({ party }: ResolvedEnd): Failure {
+  const name = party.type === "pod" ? party.key : party.type === "node" ? (party.name ?? "") : "";
+  return { type: "shared address", name };
 }
 
 function addressFailures({ cidr, except }: IpBlockPeer, { address }: ResolvedEnd): readonly Failure[] {

@@ -1,7 +1,7 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../model.ts";
-import { isFinished } from "./address_owner.ts";
+import { type AddressOwner, isFinished, isSameOwner } from "./address_owner.ts";
 import type { Flow, FlowEnd } from "./flow.ts";
 import type { PolicyIndex } from "./policy_index.ts";
 import type { Subject } from "./profile.ts";
@@ -14,6 +14,8 @@ export interface ResolvedEnd {
   /** The pod that policies may select; undefined for nodes and outside addresses. */
   readonly pod: Pod | undefined;
   readonly subject: Subject | undefined;
+  /** The others that have its address as much as it does: only what is allowed to each is allowed (POL-95). */
+  readonly others: readonly ResolvedEnd[];
 }
 
 export interface ResolvedFlow {
@@ -44,7 +46,12 @@ export function resolveFlow(index: PolicyIndex, flow: Flow): ResolvedFlow | Impo
   if (family === "none" || !(mayHave(source.addresses, family) && mayHave(destination.addresses, family))) {
     return { kind: "impossible", reason: { type: "no common family" } };
   }
-  return { family, source: resolved(source, family), destination: resolved(destination, family) };
+  return { family, source: resolved(index, source, family), destination: resolved(index, destination, family) };
+}
+
+/** Returns the end as each of the pods or nodes that have its address, without the others. */
+export function eachOf(end: ResolvedEnd): readonly ResolvedEnd[] {
+  return end.others.length === 0 ? [end] : [{ ...end, others: [] }, ...end.others];
 }
 
 /**
@@ -84,12 +91,15 @@ function candidate(index: PolicyIndex, end: FlowEnd): Candidate {
       if (index.nodes.get(end.name) === undefined) throw unknown("node", end.name, "the name of a Node");
       return nodeCandidate(index, end.name);
     case "address": {
-      const owner = index.owners.get(end.address);
-      if (owner === undefined) return { ...NOBODY, addresses: [end.address] };
-      const known = owner.type === "pod" ? podCandidate(index, owner.key) : nodeCandidate(index, owner.name);
-      return { ...known, addresses: [end.address] };
+      const [owner] = index.owners.get(end.address) ?? [];
+      return owner === undefined ? { ...NOBODY, addresses: [end.address] } : ownerCandidate(index, owner, end.address);
     }
   }
+}
+
+function ownerCandidate(index: PolicyIndex, owner: AddressOwner, address: Address): Candidate {
+  const known = owner.type === "pod" ? podCandidate(index, owner.key) : nodeCandidate(index, owner.name);
+  return { ...known, addresses: [address] };
 }
 
 const NOBODY: Candidate = { pod: undefined, subject: undefined, node: undefined, addresses: [] };
@@ -115,10 +125,22 @@ function nodeCandidate({ nodes }: PolicyIndex, name: string | undefined): Candid
   return { ...NOBODY, node: { name, pod: undefined }, addresses };
 }
 
-function resolved({ pod, subject, node, addresses }: Candidate, family: Family | undefined): ResolvedEnd {
-  const address = ofFamily(addresses, family);
-  return { party: partyOf(pod, node, address), address, pod, subject };
+function resolved(index: PolicyIndex, end: Candidate, family: Family | undefined): ResolvedEnd {
+  const { pod, subject, node } = end;
+  const address = ofFamily(end.addresses, family);
+  const alone = { party: partyOf(pod, node, address), address, pod, subject, others: NO_OTHERS };
+  const owners = address === undefined ? undefined : index.owners.get(address);
+  if (address === undefined || owners === undefined || owners.length === 1) return alone;
+  const isIt = (owner: AddressOwner): boolean =>
+    pod === undefined
+      ? isSameOwner(owner, { type: "node", name: node?.name ?? "" })
+      : isSameOwner(owner, { type: "pod", key: pod.key });
+  if (!owners.some(isIt)) return alone;
+  const others = owners.filter((owner) => !isIt(owner)).map((owner) => ownerCandidate(index, owner, address));
+  return { ...alone, others: others.map((one) => ({ ...alone, ...one, party: partyOf(one.pod, one.node, address) })) };
 }
+
+const NO_OTHERS: readonly never[] = [];
 
 function ofFamily(addresses: readonly Address[], family: Family | undefined): Address | undefined {
   for (const address of addresses) if (familyOf(address) === family) return address;

@@ -20,9 +20,11 @@ export interface PodClass {
 export function podClasses(index: PolicyIndex): readonly PodClass[] {
   const features = featuresOf(index);
   const classes = new Map<string, [string, ...string[]]>();
+  const shared = new Map([...index.owners].filter(([, owners]) => owners.length > 1));
   for (const [key, entry] of index.pods) {
     if (isFinished(entry.pod)) continue;
-    const signature = signatureOf(entry, features);
+    const others = entry.pod.addresses.map((address) => shared.get(address) ?? "");
+    const signature = [signatureOf(entry, features), ...others.map((all) => JSON.stringify(all))].join(" ");
     const known = classes.get(signature);
     if (known === undefined) classes.set(signature, [key]);
     else known.push(key);

@@ -1,6 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Node, Pod } from "../../model.ts";
-import { type AddressOwner, addressOwners, isFinished } from "./address_owner.ts";
+import { addressOwners, type AddressOwners, isFinished } from "./address_owner.ts";
 import { IdentityTable } from "./identity.ts";
 import {
   indexClusterPolicies,
@@ -16,7 +16,7 @@ import { type Subject, subjectsOf } from "./profile.ts";
 export interface PolicyIndex {
   readonly pods: ReadonlyMap<string, PodEntry>;
   readonly nodes: ReadonlyMap<string, Node>;
-  readonly owners: ReadonlyMap<Address, AddressOwner>;
+  readonly owners: ReadonlyMap<Address, AddressOwners>;
   readonly networkPolicies: readonly IndexedNetworkPolicy[];
   readonly clusterPolicies: readonly IndexedClusterPolicy[];
   readonly options: PolicyOptions;

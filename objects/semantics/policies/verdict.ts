@@ -121,6 +121,8 @@ export type Failure =
   | { readonly type: "namespace labels"; readonly requirement: LabelRequirement }
   /** It is in another namespace than the policy, to which a lone `podSelector` is limited (POL-21). */
   | { readonly type: "namespace"; readonly expected: string }
+  /** Another pod, which the next failures are about, has the end's address as well (POL-95). */
+  | { readonly type: "shared address"; readonly name: string }
   /** Selectors only select pods, and the end is a node, a host-network pod, or outside of the cluster. */
   | { readonly type: "no pod" }
   | { readonly type: "outside cidr"; readonly cidr: Cidr }

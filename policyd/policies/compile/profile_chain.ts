@@ -137,9 +137,12 @@ class ProfilePrinter {
   #tier(rules: readonly ProfileRule[], pass: Statement): readonly Rule[] {
     const verdictOf = ({ action }: ProfileRule): Statement =>
       action === "allow" ? returnToCaller : action === "deny" ? this.#drop() : pass;
-    return rules.flatMap((one) =>
-      [...plainRules(this.#profile.direction, one, verdictOf(one), this.sets)].map((made) => made.rule),
-    );
+    const denied = new SetCollector("denying");
+    const made = rules.flatMap((one) => [
+      ...plainRules(this.#profile.direction, one, verdictOf(one), one.action === "deny" ? denied : this.sets),
+    ]);
+    this.sets.addAll(denied);
+    return made.map((plain) => plain.rule);
   }
 
   /** Returns the rules for traffic that NetworkPolicies allow, including what they always allow. */
@@ -168,7 +171,7 @@ class ProfilePrinter {
 
   *#allowing(rules: readonly ProfileRule[], allowed: Statement): Slices<readonly Rule[]> {
     const { direction } = this.#profile;
-    const sets = new SetCollector(true);
+    const sets = new SetCollector("allowing");
     const made: PlainRule[] = [];
     const counts = { 4: 0, 6: 0 };
     for (const one of rules) {
@@ -178,7 +181,7 @@ class ProfilePrinter {
         if (plain.family !== 6) counts[4]++;
         if (plain.family !== 4) counts[6]++;
         if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
-          const flat = new SetCollector(true);
+          const flat = new SetCollector("allowing");
           const flattened = yield* flattenedRules(direction, rules, allowed, flat);
           this.sets.addAll(flat);
           return flattened;

@@ -15,11 +15,13 @@ export interface PolicedFlow {
 }
 
 /** The pods and nodes at addresses, as in the kernel's sets. */
-export interface FlowView {
-  /** Whether the address is that of one of the group's pods or nodes. */
-  readonly isInGroup: (group: PodGroup | NodeGroup, address: Address) => boolean;
-  /** Whether the pod at the address gives the port this name; never true for other addresses. */
-  readonly hasPortName: (address: Address, name: string, protocol: Protocol, port: number) => boolean;
+export interface FlowView<T = unknown> {
+  /** The pods or nodes that have an address; none outside the cluster. */
+  readonly membersAt: (address: Address) => readonly T[];
+  /** Whether a pod or node is one of the group's. */
+  readonly isInGroup: (group: PodGroup | NodeGroup, member: T) => boolean;
+  /** Whether a pod gives the port this name; never true for a node. */
+  readonly hasPortName: (member: T, name: string, protocol: Protocol, port: number) => boolean;
   /** Whether both are addresses of one local pod. */
   readonly isSamePod: (a: Address, b: Address) => boolean;
   /** Whether the address is one of this node's own. */
@@ -32,10 +34,10 @@ type EvaluationOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDN
  * Returns whether a profile's chains allow the first packet of a flow in the profile's direction. Used for existing
  * flows, never for ICMP errors, which belong to another flow.
  */
-export function evaluateProfile(
+export function evaluateProfile<T>(
   profile: Profile,
   flow: PolicedFlow,
-  view: FlowView,
+  view: FlowView<T>,
   options: EvaluationOptions,
 ): boolean {
   const { direction, admin, isolation, baseline } = profile;
@@ -50,7 +52,7 @@ export function evaluateProfile(
 function isExempt(
   direction: Direction,
   { source, destination, protocol, port }: PolicedFlow,
-  view: FlowView,
+  view: Pick<FlowView, "isSamePod" | "isOwnNode">,
   { policePodToOwnNode, nodeLocalDNS }: EvaluationOptions,
 ): boolean {
   if (view.isSamePod(source, destination)) return true;
@@ -59,25 +61,45 @@ function isExempt(
   return (protocol === "TCP" || protocol === "UDP") && port === DNS_PORT && nodeLocalDNS.includes(destination);
 }
 
-function fits({ peers, ports }: ProfileRule, direction: Direction, flow: PolicedFlow, view: FlowView): boolean {
+function fits<T>(rule: ProfileRule, direction: Direction, flow: PolicedFlow, view: FlowView<T>): boolean {
   const other = direction === "egress" ? flow.destination : flow.source;
-  return (peers === undefined || peers.some((peer) => isPeer(peer, other, view))) && fitsPorts(ports, flow, view);
+  const peers = view.membersAt(other);
+  const receivers = direction === "egress" ? peers : view.membersAt(flow.destination);
+  if (rule.action !== "deny" || peers.length <= 1) return fitsAll(rule, flow, { other, peers, receivers }, view);
+  // A rule that denies matches if it does for one of those that have the address (POL-95).
+  return peers.some((one) => {
+    return fitsAll(rule, flow, { other, peers: [one], receivers: direction === "egress" ? [one] : receivers }, view);
+  });
 }
 
-function isPeer(peer: PeerGroup, address: Address, view: FlowView): boolean {
-  return peer.type === "ranges" ? isInRanges(peer.ranges, address) : view.isInGroup(peer, address);
+function fitsAll<T>(
+  { peers, ports }: ProfileRule,
+  flow: PolicedFlow,
+  ends: { readonly other: Address; readonly peers: readonly T[]; readonly receivers: readonly T[] },
+  view: FlowView<T>,
+): boolean {
+  const isPeer = (peer: PeerGroup): boolean =>
+    peer.type === "ranges"
+      ? isInRanges(peer.ranges, ends.other)
+      : isEach(ends.peers, (one) => view.isInGroup(peer, one));
+  return (peers === undefined || peers.some(isPeer)) && fitsPorts(ports, flow, ends.receivers, view);
 }
 
-function fitsPorts(
+function fitsPorts<T>(
   ports: readonly PortGroup[] | undefined,
-  { destination, protocol, port }: PolicedFlow,
-  view: FlowView,
+  { protocol, port }: PolicedFlow,
+  receivers: readonly T[],
+  view: FlowView<T>,
 ): boolean {
   if (ports === undefined) return true;
   if (protocol === undefined) return false;
   return ports.some((group) => {
     if (group.protocol !== undefined && group.protocol !== protocol) return false;
     if (group.type === "range") return group.first <= port && port <= group.last;
-    return view.hasPortName(destination, group.name, protocol, port);
+    return isEach(receivers, (one) => view.hasPortName(one, group.name, protocol, port));
   });
+}
+
+function isEach<T>(members: readonly T[], holds: (member: T) => boolean): boolean {
+  return members.length > 0 && members.every(holds);
 }

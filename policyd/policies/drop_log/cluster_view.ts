@@ -9,7 +9,7 @@ import type { PolicyView } from "../live/policy_view.ts";
 import { sharesOf } from "../policy_size.ts";
 
 /** The data of the cluster that one packet needs; no access takes longer in a larger cluster. */
-export type ClusterView = Pick<PolicyView, "holderOf" | "nodeLabels" | "namespaceLabels" | "policiesFor">;
+export type ClusterView = Pick<PolicyView, "holderOf" | "holdersOf" | "nodeLabels" | "namespaceLabels" | "policiesFor">;
 
 /** The part of a cluster that decides about a flow at one end. */
 export interface ReducedCluster extends PolicyObjects {
@@ -26,7 +26,10 @@ export interface ReducedCluster extends PolicyObjects {
  * @param other the other end's
  */
 export function reducedCluster(view: ClusterView, subject: Address, other: Address): ReducedCluster {
-  const ends = [subject, other].map((address) => ({ address, holder: view.holderOf(address) }));
+  const ends = [
+    { address: subject, holder: view.holderOf(subject) },
+    ...view.holdersOf(other).map((holder) => ({ address: other, holder })),
+  ];
   const pods = ends.flatMap(({ holder }) => (holder?.type === "pod" ? [holder.pod] : []));
   const addressesOf = (isHolder: (holder: AddressHolder) => boolean): readonly Address[] => [
     ...new Set(ends.flatMap(({ address, holder }) => (holder !== undefined && isHolder(holder) ? [address] : []))),

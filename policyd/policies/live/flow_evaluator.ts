@@ -6,6 +6,7 @@ import type { PolicyOptions } from "../compile/options.ts";
 import type { Direction, NodeGroup, PodGroup } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";
 import type { LocalPod } from "./pods/local_pods.ts";
+import type { Member } from "./sets/member_claims.ts";
 
 /** "not ours": neither end is a pod of this node. */
 export type FlowVerdict = "allowed" | "denied" | "not ours";
@@ -20,12 +21,11 @@ export function flowEvaluator(
   nodeAddresses: () => ReadonlySet<Address>,
 ): FlowEvaluator {
   const { members, locals } = live;
-  const view: FlowView = {
-    isInGroup: (group, address) => isInGroup(members, group, address),
-    hasPortName: (address, name, protocol, port) =>
-      members
-        .memberAt(address)
-        ?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) === true,
+  const view: FlowView<Member | undefined> = {
+    membersAt: (address) => members.membersAt(address),
+    isInGroup: (group, member) => isInGroup(members, group, member),
+    hasPortName: (member, name, protocol, port) =>
+      member?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) === true,
     isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
     isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
   };
@@ -46,9 +46,9 @@ export function flowEvaluator(
   };
 }
 
-function isInGroup(members: LivePolicies["members"], group: PodGroup | NodeGroup, address: Address): boolean {
-  const identity = members.memberAt(address)?.identity;
-  if (identity === undefined) return false;
+function isInGroup(members: LivePolicies["members"], group: PodGroup | NodeGroup, member: Member | undefined): boolean {
+  if (member === undefined) return false;
+  const { identity } = member;
   if (members.groups.isActive(group.key)) return identity.groups.has(group.key);
   const { labels, namespace } = identity;
   if (group.type === "nodes") return namespace === undefined && groupHasNode(group, labels);

@@ -15,8 +15,10 @@ export interface ProfileUse {
 export interface PolicyView {
   /** Goes through all pods of the node. @param key the profile's @returns undefined for a profile that no pod has */
   profileUse(key: string): ProfileUse | undefined;
-  /** The holder of an address as the sets have it; undefined outside the cluster. */
+  /** The holder of an address as the sets have it, the first by name; undefined outside the cluster. */
   holderOf(address: Address): AddressHolder | undefined;
+  /** All holders of an address by name: several only where nothing says which of them has it. */
+  holdersOf(address: Address): readonly AddressHolder[];
   nodeLabels(name: string): Labels;
   namespaceLabels(name: string): Labels;
   /** All policies that may select a pod, including those retained from a namespace that is ending. */
@@ -37,7 +39,8 @@ export function policyView(live: Pick<LivePolicies, "members" | "locals" | "prof
       const pods = users.map(({ podKey }) => podKey).filter((pod) => pod !== undefined);
       return { profile: active.profile, pods: [...new Set(pods)].sort() };
     },
-    holderOf: (address) => members.holderOf(address),
+    holderOf: (address) => members.holdersOf(address)[0],
+    holdersOf: (address) => members.holdersOf(address),
     nodeLabels: (name) => members.nodeLabels(name),
     namespaceLabels: (name) => members.groups.namespaceLabels(name),
     policiesFor: ({ namespace, key }) => live.policiesFor(namespace, key),

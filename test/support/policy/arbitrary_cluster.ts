@@ -54,6 +54,8 @@ const pod = fc.record({
   families: mostly("46", 45, "64", "64", "64", "4", "6", ""),
   phase: fc.nat(19).map((number) => (["Succeeded", "Failed", "Pending", "Unknown"] as const)[number] ?? "Running"),
   isTerminating: rarely,
+  /** The number of the pod whose addresses it has instead of its own. */
+  place: mostly(undefined, 12, 0, 1, 2),
 });
 
 type RandomPod = typeof pod extends fc.Arbitrary<infer T> ? T : never;
@@ -82,7 +84,7 @@ function rawPod(one: RandomPod, number: number): RawPod {
       podIPs:
         isHostNetwork && isOnNode
           ? []
-          : families.split("").map((family) => ({ ip: podAddress(number, family === "6") })),
+          : families.split("").map((family) => ({ ip: podAddress(one.place ?? number, family === "6") })),
     },
   };
 }

@@ -42,7 +42,9 @@ export type Owner = { readonly pod: Pod } | { readonly node: string };
 
 /** Compiles a whole cluster at once, in the plainest way: the result that incremental changes must lead to. */
 export class CompiledCluster {
+  /** The first owner of each address by name, which is the one that is attached where several have it. */
   readonly owners: ReadonlyMap<Address, Owner>;
+  readonly #all: ReadonlyMap<Address, readonly Owner[]>;
   readonly #cluster: PolicyCluster;
   readonly #options: PolicyOptions;
   readonly #flattenAbove: number | undefined;
@@ -51,7 +53,10 @@ export class CompiledCluster {
     this.#cluster = cluster;
     this.#options = options;
     this.#flattenAbove = flattenAbove;
-    this.owners = ownersOf(cluster);
+    this.#all = ownersOf(cluster);
+    this.owners = new Map(
+      [...this.#all].flatMap(([address, [first]]) => (first === undefined ? [] : [[address, first]])),
+    );
   }
 
   /** Returns the table of a node; for undefined, that of pods that no node has yet. */
@@ -74,7 +79,7 @@ export class CompiledCluster {
         add(elements, set, element);
     }
     for (const { definition, elements: fixed } of fixedSets.values()) elements.set(definition.name, [...fixed]);
-    for (const set of memberSets.values()) this.#fill(elements, set);
+    for (const set of memberSets.values()) this.#fill(elements, set, name);
     const table = policyTable(this.#options);
     const ownAddresses = new Set(
       [...this.owners].flatMap(([address, owner]) => ("node" in owner && owner.node === name ? [address] : [])),
@@ -131,13 +136,20 @@ export class CompiledCluster {
     return { namespace, labels, namespaceLabels };
   }
 
-  #fill(elements: Map<string, Element[]>, set: MemberSet): void {
+  #fill(elements: Map<string, Element[]>, set: MemberSet, node: string | undefined): void {
     for (const family of [4, 6] as const) elements.set(set.definitions[family].name, []);
     const known = new Set<string>();
     for (const source of set.sources) {
-      for (const [address, owner] of this.owners) {
-        if (!this.#isIn(source.group, address)) continue;
-        for (const key of memberKeys(source, address, "pod" in owner ? owner.pod.ports : [])) {
+      for (const [address, all] of this.#all) {
+        // A node knows which pod of its own has an address.
+        const [first] = all;
+        const owners = first !== undefined && "pod" in first && first.pod.nodeName === node ? [first] : all;
+        const keys = owners.map((owner) =>
+          this.#isIn(source.group, owner) ? memberKeys(source, address, "pod" in owner ? owner.pod.ports : []) : [],
+        );
+        for (const key of keys.flat()) {
+          const holders = keys.filter((some) => some.some((one) => keyText(one) === keyText(key)));
+          if (!set.isDenying && holders.length < owners.length) continue;
           if (known.has(keyText(key))) continue;
           known.add(keyText(key));
           add(elements, set.definitions[familyOf(address)].name, { key });
@@ -146,9 +158,7 @@ export class CompiledCluster {
     }
   }
 
-  #isIn(group: PodGroup | NodeGroup | undefined, address: Address): boolean {
-    const owner = this.owners.get(address);
-    if (owner === undefined) return false;
+  #isIn(group: PodGroup | NodeGroup | undefined, owner: Owner): boolean {
     if ("pod" in owner)
       return group === undefined || (group.type === "pods" && groupHasPod(group, this.#selectable(owner.pod)));
     const node = this.#cluster.nodes.get(owner.node);
@@ -176,22 +186,27 @@ function add(elements: Map<string, Element[]>, set: string, element: Element): v
 }
 
 /**
- * Returns the owner of each address. A node's address is the node's, whatever pods say; of several pods the running one
- * that is not terminating owns it (POL-57).
+ * Returns the owners of each address, by name. A node's address is the node's, whatever pods say; of several pods those
+ * that run and are not terminating own it (POL-57), and where two are equal, both (POL-95).
  */
-function ownersOf({ pods, nodes }: PolicyCluster): ReadonlyMap<Address, Owner> {
-  const owners = new Map<Address, Owner>();
-  const rank = ({ phase, isTerminating }: Pod): number => (isTerminating ? 0 : 2) + (phase === "Running" ? 1 : 0);
-  const claimants = [...pods.values()]
-    .filter(({ hostNetwork, phase }) => !hostNetwork && phase !== "Succeeded" && phase !== "Failed")
-    .toSorted((a, b) => rank(a) - rank(b) || (a.key < b.key ? 1 : -1));
-  for (const pod of claimants) for (const address of pod.addresses) owners.set(address, { pod });
-  for (const { hostNetwork, nodeName, addresses } of pods.values()) {
-    if (!hostNetwork || nodeName === undefined) continue;
-    for (const address of addresses) owners.set(address, { node: nodeName });
+function ownersOf({ pods, nodes }: PolicyCluster): ReadonlyMap<Address, readonly Owner[]> {
+  const claims: { readonly address: Address; readonly rank: number; readonly name: string; readonly owner: Owner }[] =
+    [];
+  for (const pod of pods.values()) {
+    const { hostNetwork, nodeName, phase, isTerminating, addresses, key } = pod;
+    if (hostNetwork ? nodeName === undefined : phase === "Succeeded" || phase === "Failed") continue;
+    const rank = hostNetwork ? 10 : (isTerminating ? 0 : 2) + (phase === "Running" ? 1 : 0);
+    const [name, owner] = hostNetwork ? [nodeName ?? "", { node: nodeName ?? "" }] : [key, { pod }];
+    for (const address of addresses) claims.push({ address, rank, name, owner });
   }
   for (const { name, addresses } of nodes.values()) {
-    for (const { address } of addresses) owners.set(address, { node: name });
+    for (const { address } of addresses) claims.push({ address, rank: 20, name, owner: { node: name } });
   }
-  return owners;
+  return new Map(
+    [...Map.groupBy(claims, ({ address }) => address)].map(([address, all]) => {
+      const most = Math.max(...all.map(({ rank }) => rank));
+      const best = new Map(all.filter(({ rank }) => rank === most).map(({ name, owner }) => [name, owner]));
+      return [address, [...best].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, owner]) => owner)];
+    }),
+  );
 }

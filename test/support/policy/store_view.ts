@@ -1,3 +1,5 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import type { AddressHolder } from "../../../policyd/flows/flow_end_names.ts";
 import type { ClusterStore } from "../../../objects/store.ts";
 import type { ClusterView } from "../../../policyd/policies/drop_log/cluster_view.ts";
 import { addressOwners } from "../../../objects/semantics/policies/address_owner.ts";
@@ -5,12 +7,14 @@ import { addressOwners } from "../../../objects/semantics/policies/address_owner
 /** Returns a cluster's objects in the form that the drop log reads. */
 export function storeView(store: ClusterStore): ClusterView {
   const owners = addressOwners(store);
+  const holdersOf = (address: Address): readonly AddressHolder[] =>
+    (owners.get(address) ?? []).flatMap((owner): readonly AddressHolder[] => {
+      const pod = owner.type === "pod" ? store.pods.get(owner.key) : undefined;
+      return owner.type === "node" ? [owner] : pod === undefined ? [] : [{ type: "pod", pod }];
+    });
   return {
-    holderOf: (address) => {
-      const owner = owners.get(address);
-      const pod = owner?.type === "pod" ? store.pods.get(owner.key) : undefined;
-      return owner?.type === "node" ? owner : pod && { type: "pod", pod };
-    },
+    holderOf: (address) => holdersOf(address)[0],
+    holdersOf,
     nodeLabels: (name) => store.nodes.get(name)?.labels ?? {},
     namespaceLabels: (name) => store.namespaces.get(name)?.labels ?? { "kubernetes.io/metadata.name": name },
     policiesFor: ({ namespace }) => ({

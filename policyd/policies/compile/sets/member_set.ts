@@ -14,6 +14,11 @@ export interface MemberSet {
   readonly sources: readonly MemberSource[];
   /** Whether only allowing rules of NetworkPolicies use it. Such a set allows nothing while it has no elements. */
   readonly isAllowing: boolean;
+  /**
+   * Whether only denying rules use it. Of several pods or nodes that have one address, each may put it into such a set;
+   * into any other set each has to (POL-95).
+   */
+  readonly isDenying: boolean;
 }
 
 export interface MemberSource {

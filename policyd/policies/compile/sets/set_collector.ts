@@ -20,12 +20,14 @@ export interface PlacedRange extends PortNumber {
 /** Collects the sets that rules use while they are made, each once; a set's name is a hash of its contents. */
 export class SetCollector {
   readonly #isAllowing: boolean;
+  readonly #isDenying: boolean;
   readonly #members = new Map<string, MemberSet>();
   readonly #fixed = new Map<string, FixedSet>();
 
-  /** @param isAllowing whether the rules only allow for NetworkPolicies */
-  constructor(isAllowing = false) {
-    this.#isAllowing = isAllowing;
+  /** @param only whether the rules only allow for NetworkPolicies, or only deny */
+  constructor(only?: "allowing" | "denying") {
+    this.#isAllowing = only === "allowing";
+    this.#isDenying = only === "denying";
   }
 
   memberSets(): readonly MemberSet[] {
@@ -51,7 +53,8 @@ export class SetCollector {
    * @returns the name without the family's digit
    */
   members(word: string, sources: readonly MemberSource[], hasCounters = false): string {
-    const name = `${word}_${digest([hasCounters, ...sources.map(sourceText)])}_v`;
+    const contents = [hasCounters, ...sources.map(sourceText)];
+    const name = `${word}_${digest(this.#isDenying ? ["denied", ...contents] : contents)}_v`;
     const known = this.#members.get(name);
     if (known !== undefined && known.isAllowing === this.#isAllowing) return name;
     const hasPorts = sources.some(({ ports }) => ports.type !== "none");
@@ -65,6 +68,7 @@ export class SetCollector {
       definitions: { 4: definition(4), 6: definition(6) },
       sources,
       isAllowing: this.#isAllowing,
+      isDenying: this.#isDenying,
     });
     return name;
   }

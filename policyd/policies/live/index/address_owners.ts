@@ -20,21 +20,22 @@ export interface AddressClaim {
 }
 
 /**
- * Decides to which owner each address belongs: to that of the claim with the highest right, and among equal ones to the
- * first by name. The cost of a change depends only on what the changed source claims.
+ * Decides to which owners each address belongs: to those of the claims with the highest right, nearly always one
+ * (POL-95). The cost of a change depends only on what the changed source claims.
  */
 export class AddressOwners {
   readonly #claims = new Map<string, AddressClaim>();
   /** The claim that decides about each address, by {@link addressKey}. */
   readonly #best = new Map<number | bigint, AddressClaim>();
-  /** The other claims of an address, which are rare, in order of precedence. */
+  /** The other claims of an address, which are rare, in order of precedence and then by name. */
   readonly #others = new Map<number | bigint, readonly AddressClaim[]>();
   readonly #owned = new Map<string, readonly Address[]>();
 
   /**
    * Replaces the claim of a source; undefined withdraws it.
    *
-   * @returns the owners whose addresses have changed; for each address the one that gained it comes first
+   * @returns the owners whose addresses, or other owners of these, have changed; for each address those that gained it
+   *   come first
    */
   replace(source: string, claim: AddressClaim | undefined): ReadonlySet<string> {
     const before = this.#claims.get(source);
@@ -53,9 +54,18 @@ export class AddressOwners {
     return changed;
   }
 
-  /** Returns undefined for an address that nobody claims. */
-  ownerOf(address: Address): string | undefined {
-    return this.#best.get(addressKey(address))?.owner;
+  /** Returns the owners of an address by name; none for one that nobody claims. */
+  ownersOf(address: Address): readonly string[] {
+    const key = addressKey(address);
+    const best = this.#best.get(key);
+    if (best === undefined) return NONE;
+    const equal = this.#others.get(key)?.filter(({ right }) => right === best.right) ?? NONE;
+    return equal.length === 0 ? [best.owner] : [...new Set([best, ...equal].map(({ owner }) => owner))];
+  }
+
+  /** Whether several sources claim some address. */
+  get isAnyContested(): boolean {
+    return this.#others.size > 0;
   }
 
   /** Returns addresses without duplicates; the list is a new one whenever they change. */
@@ -70,32 +80,33 @@ export class AddressOwners {
     changed: Set<string>,
   ): void {
     const key = addressKey(address);
-    const before = this.#best.get(key)?.owner;
+    const before = this.ownersOf(address);
     const known = [this.#best.get(key), ...(this.#others.get(key) ?? [])].filter((one) => one !== gone);
     const [best, ...others] = [...known, come].filter((one) => one !== undefined).sort(byRight);
     if (best === undefined) this.#best.delete(key);
     else this.#best.set(key, best);
     if (others.length === 0) this.#others.delete(key);
     else this.#others.set(key, others);
-    const after = best?.owner;
-    if (before === after) return;
-    if (after !== undefined) {
-      this.#owned.set(after, this.addressesOf(after).concat([address]));
-      changed.add(after);
+    const after = this.ownersOf(address);
+    if (areSame(before, after)) return;
+    for (const owner of after) {
+      if (!before.includes(owner)) this.#owned.set(owner, this.addressesOf(owner).concat([address]));
+      changed.add(owner);
     }
-    if (before !== undefined) {
-      const owned = this.addressesOf(before).filter((one) => one !== address);
-      if (owned.length === 0) this.#owned.delete(before);
-      else this.#owned.set(before, owned);
-      changed.add(before);
+    for (const owner of before) {
+      changed.add(owner);
+      if (after.includes(owner)) continue;
+      const owned = this.addressesOf(owner).filter((one) => one !== address);
+      if (owned.length === 0) this.#owned.delete(owner);
+      else this.#owned.set(owner, owned);
     }
   }
 }
 
-const NONE: readonly Address[] = [];
+const NONE: readonly never[] = [];
 
-function areSame(a: readonly Address[], b: readonly Address[]): boolean {
-  return a.length === b.length && a.every((address, index) => address === b[index]);
+function areSame<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((one, index) => one === b[index]);
 }
 
 function byRight(a: AddressClaim, b: AddressClaim): number {

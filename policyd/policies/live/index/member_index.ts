@@ -5,7 +5,7 @@ import { addressesOfNode } from "../../../../objects/nodes/node_addresses.ts";
 import { frozenLabels } from "../../../../objects/name.ts";
 import { AddressOwners, AddressRight } from "./address_owners.ts";
 import { GroupIndex, type Identity } from "./group_index.ts";
-import type { Member } from "../sets/member_sets.ts";
+import type { Member } from "../sets/member_claims.ts";
 
 /**
  * The pods and nodes of the cluster: which of them each address belongs to, and which groups each is in. Pods of the
@@ -39,7 +39,7 @@ export class MemberIndex {
     else if (this.groups.identityOf(member) === undefined || !isSameLabels(before?.labels, selectable.labels)) {
       this.groups.addPod(member, selectable.namespace, selectable.labels);
     }
-    return new Set([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);
+    return this.#withSharers([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);
   }
 
   /** Like {@link setPod}, for a node. */
@@ -49,7 +49,7 @@ export class MemberIndex {
     if (node !== undefined) this.groups.addNode(member, node.labels);
     const addresses = node && addressesOfNode(node);
     const claim = addresses && { owner: member, right: AddressRight.node, addresses };
-    return new Set([...this.#owners.replace(member, claim), member]);
+    return this.#withSharers([...this.#owners.replace(member, claim), member]);
   }
 
   /** Records a Namespace. @returns the identities whose groups have changed, and the keys of their members */
@@ -58,7 +58,7 @@ export class MemberIndex {
     namespace: Namespace | undefined,
   ): { readonly identities: ReadonlySet<Identity>; readonly members: Iterable<string> } {
     const identities = this.groups.setNamespace(name, namespace?.labels);
-    return { identities, members: [...identities].flatMap(({ members }) => [...members]) };
+    return { identities, members: this.#withSharers([...identities].flatMap(({ members }) => [...members])) };
   }
 
   /**
@@ -75,14 +75,37 @@ export class MemberIndex {
     this.#keep(source, isThere || addresses === undefined ? undefined : pod);
     const owner = isThere ? podMember(pod.key) : source;
     const claim = addresses && { owner, right: AddressRight.attachment, addresses };
-    return new Set([...this.#owners.replace(source, claim), source]);
+    return this.#withSharers([...this.#owners.replace(source, claim), source]);
   }
 
   /** Returns a member with all that its elements depend on; undefined if there is none with this key. */
   member(key: string): Member | undefined {
+    const member = this.#memberAlone(key);
+    if (member === undefined || !this.#owners.isAnyContested) return member;
+    const shared = member.addresses.flatMap((address): [Address, readonly (Member | undefined)[]][] => {
+      const others = this.#owners.ownersOf(address).filter((owner) => owner !== key);
+      return others.length === 0 ? [] : [[address, others.map((owner) => this.#memberAlone(owner))]];
+    });
+    return shared.length === 0 ? member : { ...member, shared: new Map(shared) };
+  }
+
+  #memberAlone(key: string): Member | undefined {
     const identity = this.groups.identityOf(key);
     if (identity === undefined) return undefined;
-    return { identity, addresses: this.#owners.addressesOf(key), ports: this.#podOf(key)?.ports ?? [] };
+    const ports = this.#podOf(key)?.ports ?? [];
+    return { identity, addresses: this.#owners.addressesOf(key), ports, shared: NOTHING_SHARED };
+  }
+
+  /** Adds the members that have an address together with one of these: their elements depend on these as well. */
+  #withSharers(keys: readonly string[]): ReadonlySet<string> {
+    const all = new Set(keys);
+    if (!this.#owners.isAnyContested) return all;
+    for (const key of keys) {
+      for (const address of this.#owners.addressesOf(key)) {
+        for (const owner of this.#owners.ownersOf(address)) all.add(owner);
+      }
+    }
+    return all;
   }
 
   /** Returns no labels for a Node that does not exist. */
@@ -90,19 +113,18 @@ export class MemberIndex {
     return this.groups.identityOf(nodeMember(name))?.labels ?? NO_LABELS;
   }
 
-  /** The member that has an address. */
-  memberAt(address: Address): Member | undefined {
-    const owner = this.#owners.ownerOf(address);
-    return owner === undefined ? undefined : this.member(owner);
+  /** The members that have an address, undefined for one that no selector selects; none outside the cluster. */
+  membersAt(address: Address): readonly (Member | undefined)[] {
+    return this.#owners.ownersOf(address).map((owner) => this.#memberAlone(owner));
   }
 
-  /** The holder of an address; undefined outside the cluster. */
-  holderOf(address: Address): AddressHolder | undefined {
-    const owner = this.#owners.ownerOf(address);
-    if (owner === undefined) return undefined;
-    if (owner.startsWith(NODE)) return { type: "node", name: owner.slice(NODE.length) };
-    const pod = this.#podOf(owner);
-    return pod && { type: "pod", pod };
+  /** The holders of an address by name, nearly always one; none outside the cluster. */
+  holdersOf(address: Address): readonly AddressHolder[] {
+    return this.#owners.ownersOf(address).flatMap((owner): readonly AddressHolder[] => {
+      if (owner.startsWith(NODE)) return [{ type: "node", name: owner.slice(NODE.length) }];
+      const pod = this.#podOf(owner);
+      return pod === undefined ? [] : [{ type: "pod", pod }];
+    });
   }
 
   #keep(member: string, pod: Pod | undefined): void {
@@ -121,6 +143,7 @@ export class MemberIndex {
 }
 
 const NO_LABELS = frozenLabels([]);
+const NOTHING_SHARED: Member["shared"] = new Map();
 const POD = "Pod ";
 const NODE = "Node ";
 const ATTACHMENT = "attachment ";

@@ -1,37 +1,10 @@
-import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
-import { keyText } from "../../../../kernel/nftables/encode/element.ts";
-import type { ContainerPort } from "../../../../objects/model.ts";
-import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
-import { memberKeys, portsNamed } from "../../compile/sets/member_elements.ts";
 import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
-import { POLICY_TABLE } from "../../compile/policy_table.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
+import { type Claimed, elementsOf, isSame, type Member, sizeOf, type SourcesOfSet } from "./member_claims.ts";
 import { type ActiveSet, activeSet } from "./active_set.ts";
 import type { GroupIndex, Identity } from "../index/group_index.ts";
 import type { PolicyRules } from "../policy_rules.ts";
 import { type RoomBounds, SetRoom } from "./set_room.ts";
-
-/** A pod or a node as a member of sets. */
-export interface Member {
-  readonly identity: Identity;
-  /** Without duplicates. */
-  readonly addresses: readonly Address[];
-  /** Empty for a node. */
-  readonly ports: readonly ContainerPort[];
-}
-
-/** The state from which a member's elements were computed, one for all sets that it is in. */
-interface Claimed {
-  readonly sets: readonly SourcesOfSet[];
-  readonly addresses: readonly Address[];
-  readonly ports: readonly ContainerPort[];
-}
-
-/** The sources of a set that apply to the members of an identity. */
-interface SourcesOfSet {
-  readonly active: ActiveSet;
-  readonly sources: readonly MemberSource[];
-}
 
 /** The content of the sets, in numbers. */
 export interface SetTotals {
@@ -183,7 +156,8 @@ export class MemberSets {
       sets: setsBefore.filter(({ active }) => refused.some((one) => one.active === active)),
     };
     if (refused.length > 0) this.#leave(key, lost, NOTHING);
-    this.#claimed.set(key, { sets, addresses: member.addresses, ports: member.ports });
+    const { addresses, ports, shared } = member;
+    this.#claimed.set(key, { sets, addresses, ports, isShared: shared.size > 0 });
   }
 
   /**
@@ -345,35 +319,6 @@ export class MemberSets {
   }
 }
 
-function elementsOf(
-  { definitions }: MemberSet,
-  sources: readonly MemberSource[],
-  { addresses, ports }: Member,
-): readonly DesiredElement[] {
-  const claims = new Map<string, DesiredElement>();
-  for (const address of addresses) {
-    const set = definitions[familyOf(address)].name;
-    for (const source of sources) {
-      for (const key of memberKeys(source, address, ports)) {
-        claims.set(keyText(key), { table: POLICY_TABLE, set, element: { key } });
-      }
-    }
-  }
-  return [...claims.values()];
-}
-
-/** Returns how many elements a member has in a set. An element that several sources give counts for each. */
-function sizeOf(sources: readonly MemberSource[], member: Pick<Member, "addresses" | "ports"> | undefined): number {
-  if (member === undefined) return 0;
-  let each = 0;
-  for (const { ports } of sources) {
-    if (ports.type === "none") each++;
-    else if (ports.type === "numbers") each += ports.ports.length;
-    else each += portsNamed(member.ports, ports).length;
-  }
-  return each * member.addresses.length;
-}
-
 function disown({ owners }: ActiveSet, owner: string): void {
   const left = (owners.get(owner) ?? 0) - 1;
   if (left > 0) owners.set(owner, left);
@@ -382,11 +327,6 @@ function disown({ owners }: ActiveSet, owner: string): void {
 
 function areSame(a: readonly MemberSource[], b: readonly MemberSource[]): boolean {
   return a.length === b.length && a.every((source, index) => source === b[index]);
-}
-
-function isSame(before: Claimed, { addresses, ports }: Member, hasNames: boolean): boolean {
-  if (before.addresses.length !== addresses.length || (hasNames && before.ports !== ports)) return false;
-  return before.addresses.every((address) => addresses.includes(address));
 }
 
 function ownerOf({ set }: ActiveSet, member: string): string {

@@ -36,6 +36,8 @@ describe("policyd/policies/drop_log: the part of a cluster that explains a packe
           };
           for (const direction of ["egress", "ingress"] as const) {
             const [subject, other] = direction === "egress" ? [from, to] : [to, from];
+            // A node knows which pod of its own has an address.
+            if ((index.owners.get(subject)?.length ?? 0) > 1) continue;
             const reduced = evaluatePolicy(buildPolicyIndex(reducedCluster(view, subject, other)), packet);
             const expected = evaluatePolicy(index, packet);
             assert.ok(reduced.kind !== "impossible" && expected.kind !== "impossible");

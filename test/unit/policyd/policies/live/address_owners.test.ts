@@ -41,7 +41,7 @@ const step = fc.oneof(
 );
 
 describe("policyd/policies/live/address_owners", () => {
-  it("POL-54 POL-57: after any changes an address has the owner that the evaluator finds", () => {
+  it("POL-54 POL-57 POL-95: after any changes an address has the owners that the evaluator finds", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
         const index = new MemberIndex();
@@ -54,9 +54,10 @@ describe("policyd/policies/live/address_owners", () => {
         }
         const expected = addressOwners(store);
         for (const text of ADDRESSES) {
-          const holder = index.holderOf(parseAddress(text));
-          const owner = holder?.type === "pod" ? { type: "pod", key: holder.pod.key } : holder;
-          assert.deepEqual(owner, expected.get(parseAddress(text)), text);
+          const owners = index
+            .holdersOf(parseAddress(text))
+            .map((holder) => (holder.type === "pod" ? { type: "pod", key: holder.pod.key } : holder));
+          assert.deepEqual(owners, expected.get(parseAddress(text)) ?? [], text);
         }
       }),
     );
@@ -67,12 +68,27 @@ describe("policyd/policies/live/address_owners", () => {
     const owners = new AddressOwners();
     const running = AddressRight.pod(true, false);
     assert.deepEqual([...owners.replace("p", { owner: "p", right: running, addresses: [A, B] })], ["p"]);
-    assert.deepEqual([...owners.replace("q", { owner: "q", right: running, addresses: [A] })], []);
+    const pending = AddressRight.pod(false, false);
+    assert.deepEqual([...owners.replace("q", { owner: "q", right: pending, addresses: [A] })], []);
     assert.deepEqual([...owners.addressesOf("p")], [A, B]);
     const taken = owners.replace("at q", { owner: "q", right: AddressRight.attachment, addresses: [A] });
-    assert.deepEqual([[...taken].sort(), [...owners.addressesOf("p")], owners.ownerOf(A)], [["p", "q"], [B], "q"]);
+    assert.deepEqual([[...taken].sort(), [...owners.addressesOf("p")], owners.ownersOf(A)], [["p", "q"], [B], ["q"]]);
     assert.deepEqual([...owners.replace("at q", undefined)].sort(), ["p", "q"]);
     assert.deepEqual([...owners.replace("p", undefined)].sort(), ["p", "q"]);
-    assert.deepEqual([owners.ownerOf(A), owners.ownerOf(B), owners.addressesOf("p").length], ["q", undefined, 0]);
+    assert.deepEqual([owners.ownersOf(A), owners.ownersOf(B), owners.addressesOf("p").length], [["q"], [], 0]);
+  });
+
+  it("POL-95: owners with equal rights share an address, and each hears when another comes or goes", () => {
+    assert.ok(A !== undefined && B !== undefined);
+    const owners = new AddressOwners();
+    const claim = (owner: string): void => assert.ok(owners.replace(owner, { owner, right: 3, addresses: [A] }));
+    claim("p");
+    assert.deepEqual([...owners.replace("o", { owner: "o", right: 3, addresses: [A] })], ["o", "p"]);
+    assert.deepEqual([owners.ownersOf(A), owners.addressesOf("o"), owners.addressesOf("p")], [["o", "p"], [A], [A]]);
+    assert.deepEqual([...owners.replace("p", undefined)], ["o", "p"]);
+    assert.deepEqual([owners.ownersOf(A), owners.isAnyContested], [["o"], false]);
+    claim("p");
+    assert.deepEqual([...owners.replace("o", { owner: "o", right: 2, addresses: [A] })], ["p", "o"]);
+    assert.deepEqual([owners.ownersOf(A), owners.addressesOf("o")], [["p"], []]);
   });
 });

@@ -11,6 +11,7 @@ import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_eval
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
 import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
+import { knownAt } from "../../../../support/policy/known_at.ts";
 import { attachmentsOf, eventsOf, liveNodeOf, objectsOf } from "../../../../support/policy/live/live_cluster.ts";
 import { elementText } from "../../../../support/policy/live/live_node.ts";
 import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
@@ -38,7 +39,7 @@ function nodeOf({ cluster, order, policePodToOwnNode }: Case): {
 }
 
 describe("policyd/policies/live compared with compiling at once", () => {
-  it(`POL-28: ${RUNS} random clusters, reported in any order, are in the kernel as they are compiled at once`, function () {
+  it(`POL-28 POL-95: ${RUNS} random clusters, reported in any order, are in the kernel as they are compiled at once`, function () {
     this.timeout(120_000);
     let sets = 0;
     fc.assert(
@@ -63,15 +64,16 @@ describe("policyd/policies/live compared with compiling at once", () => {
     assert.ok(sets > 10 * RUNS, `${sets} sets`);
   });
 
-  it(`POL-02 POL-05 POL-07: pods' flows get the evaluator's verdicts, in ${RUNS} random clusters`, function () {
+  it(`POL-02 POL-05 POL-07 POL-95: pods' flows get the evaluator's verdicts, in ${RUNS} random clusters`, function () {
     this.timeout(120_000);
     const seen = { allowed: 0, denied: 0, "not ours": 0 };
     fc.assert(
       fc.property(cases, (one) => {
         const { options, live } = nodeOf(one);
         const { policePodToOwnNode, nodeLocalDNS } = options;
-        const index = buildPolicyIndex(one.cluster, { policePodToOwnNode, nodeLocalDNS });
         const compiled = new CompiledCluster(one.cluster, options);
+        const known = knownAt(one.cluster, compiled.owners, NODE);
+        const index = buildPolicyIndex(known, { policePodToOwnNode, nodeLocalDNS });
         const { ownAddresses } = compiled.node(NODE);
         const judge = live.node.component.flowEvaluator(() => ownAddresses);
         const local = new Set(

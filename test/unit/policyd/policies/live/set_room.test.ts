@@ -116,7 +116,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     assert.deepEqual(sizes(node), [(PEERS - 1) * 20]);
   });
 
-  it("POL-93: a set that a ClusterNetworkPolicy's Deny also uses keeps all its elements", () => {
+  it("POL-93: a set that a ClusterNetworkPolicy also uses keeps all its elements", () => {
     const node = nodeOf(["a"], 10, { set: 1, elements: PLENTY, selections: PLENTY });
     node.change(set(policy("a", FEW)));
     assert.ok(sizes(node).every((size) => size === 0));
@@ -124,18 +124,18 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
       namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } },
       podSelector: { matchExpressions: [{ key: "a0", operator: "DoesNotExist" }] },
     };
-    const deny = objectOf("ClusterNetworkPolicy", {
-      metadata: { name: "deny" },
+    const accept = objectOf("ClusterNetworkPolicy", {
+      metadata: { name: "accept" },
       spec: {
         tier: "Admin",
         priority: 1,
         subject: { namespaces: {} },
-        ingress: [{ action: "Deny", from: [{ pods: selector }] }],
+        ingress: [{ action: "Accept", from: [{ pods: selector }] }],
       },
     });
-    node.change(set(deny));
+    node.change(set(accept));
     assert.equal(Math.max(...sizes(node)), 20);
-    node.change(gone(deny));
+    node.change(gone(accept));
     assert.equal(Math.max(...sizes(node)), 20, "it is in force by now");
   });
 });
