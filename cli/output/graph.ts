@@ -1,4 +1,4 @@
-import { printable } from "../../objects/printable.ts";
+import { joined, type Markdown, inMarkdown, type Mermaid, inMermaid, mermaidBlock, mermaidText } from "./markup.ts";
 
 /** An arrow between two things by their names. */
 export interface Edge {
@@ -19,21 +19,25 @@ export interface Graph {
 const MOST_ARROWS = 40;
 
 /** Returns a graph in Mermaid's language as a block of Markdown; empty for one that is empty or too large to follow. */
-export function markdownGraph({ names, edges }: Graph): string {
-  if (edges.length === 0 || edges.length > MOST_ARROWS) return "";
-  const ids = new Map(names.map((name, i) => [name, `n${i}`]));
+export function markdownGraph({ names, edges }: Graph): Markdown {
+  if (edges.length === 0 || edges.length > MOST_ARROWS) return inMarkdown``;
+  const ids = new Map(names.map((name, i) => [name, inMermaid`n${i}`]));
+  const idOf = (name: string): Mermaid => ids.get(name) ?? inMermaid``;
   const clusters = [...boxes(names)].map(([box, members], i) =>
-    [
-      `  subgraph box${i} [${mermaidText(box)}]`,
-      ...members.map((name) => `    ${ids.get(name)}[${mermaidText(shortName(name))}]`),
-      "  end",
-    ].join("\n"),
+    joined(
+      [
+        inMermaid`  subgraph box${i} [${mermaidText(box)}]`,
+        ...members.map((name) => inMermaid`    ${idOf(name)}[${mermaidText(shortName(name))}]`),
+        inMermaid`  end`,
+      ],
+      "\n",
+    ),
   );
   const arrows = edges.map(
     ({ from, to, label, isPartly }) =>
-      `  ${ids.get(from)} ${isPartly ? "-.->" : "-->"}|${mermaidText(label)}| ${ids.get(to)}`,
+      inMermaid`  ${idOf(from)} ${isPartly ? inMermaid`-.->` : inMermaid`-->`}|${mermaidText(label)}| ${idOf(to)}`,
   );
-  return ["\n```mermaid", "flowchart LR", ...clusters, ...arrows, "```\n"].join("\n");
+  return mermaidBlock([inMermaid`flowchart LR`, ...clusters, ...arrows]);
 }
 
 function boxes(names: readonly string[]): ReadonlyMap<string, readonly string[]> {
@@ -43,9 +47,4 @@ function boxes(names: readonly string[]): ReadonlyMap<string, readonly string[]>
 function shortName(name: string): string {
   const slash = name.indexOf("/");
   return slash < 0 ? name : name.slice(slash + 1);
-}
-
-/** Returns a quoted text, in which a sign that could end the quotes, or be markup, is its number as an entity. */
-function mermaidText(text: string): string {
-  return `"${printable(text).replaceAll(/[^\w ./:,+*()-]/g, (sign) => `#${sign.codePointAt(0)};`)}"`;
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { printable } from "../../../objects/printable.ts";
 import { VERSION } from "../../../policyd/version.ts";
-import { markupText } from "../markup.ts";
+import { type Html, inHtml, joined, markupText, scriptData } from "../markup.ts";
 import { timeText } from "../text.ts";
 import { PAGE_SCRIPT } from "./script.ts";
 import { PAGE_STYLE } from "./style.ts";
@@ -55,17 +55,11 @@ export interface PageChange {
  *
  * @param sources the files, or the word `cluster`, that the objects are from; the foot has them and the time of now
  */
-export function* formatPage(content: PageContent, sources: readonly string[]): Generator<string> {
+export function* formatPage(content: PageContent, sources: readonly string[]): Generator<Html> {
   const { title, facts, legend, changes } = content;
-  const policy = [
-    "default-src 'none'",
-    `script-src '${hashOf(PAGE_SCRIPT)}'`,
-    // The style sheet contains no text from objects or files.
-    "style-src 'unsafe-inline'",
-    "base-uri 'none'",
-    "form-action 'none'",
-  ].join("; ");
-  yield `<!doctype html>
+  // The style sheet contains no text from objects or files.
+  const policy = inHtml`default-src 'none'; script-src '${hashOf(PAGE_SCRIPT)}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'`;
+  yield inHtml`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -78,21 +72,26 @@ export function* formatPage(content: PageContent, sources: readonly string[]): G
 <body>
 <header>
 <h1>${markupText(title)}</h1>
-${facts.map((fact) => `<p>${markupText(fact)}</p>\n`).join("")}</header>
+${facts.map((fact) => inHtml`<p>${markupText(fact)}</p>\n`)}</header>
 `;
   if (changes.length > 0)
-    yield `<section id="changes"><h2>What changes</h2>\n${changes.map(changeText).join("")}</section>\n`;
-  yield `<section id="matrix">
+    yield inHtml`<section id="changes"><h2>What changes</h2>\n${changes.map(changeText)}</section>\n`;
+  yield inHtml`<section id="matrix">
 <h2>From row to column</h2>
 <p class="tools"><label>from <input id="from" type="search" placeholder="name" autocomplete="off"></label>
 <label>to <input id="to" type="search" placeholder="name" autocomplete="off"></label>
 <button id="by" type="button" aria-pressed="false">by namespace</button>
-${legend.map(([state, text]) => `<span class="key"><i class="${state}"></i>${markupText(text)}</span>`).join("\n")}</p>
+${joined(
+  legend.map(
+    ([state, text]) => inHtml`<span class="key"><i class="${markupText(state)}"></i>${markupText(text)}</span>`,
+  ),
+  "\n",
+)}</p>
 <div class="sheet"><div class="heat"><table id="heat"></table></div>
 <aside id="why" aria-live="polite"><p>Choose a cell to see why: click it, or move to it with the arrow keys and press Enter.</p></aside></div>
 </section>
 `;
-  yield `<footer>Read from ${markupText(sources.join(", "))} at ${timeText(Date.now())} UTC by Drawbridge ${markupText(VERSION)}. This page loads nothing and sends nothing.</footer>
+  yield inHtml`<footer>Read from ${markupText(sources.join(", "))} at ${markupText(timeText(Date.now()))} UTC by Drawbridge ${markupText(VERSION)}. This page loads nothing and sends nothing.</footer>
 <noscript><p>The table is drawn by the page's own script, which is switched off.</p></noscript>
 <script type="application/json" id="data">${dataText(content)}</script>
 <script>${PAGE_SCRIPT}</script>
@@ -101,13 +100,13 @@ ${legend.map(([state, text]) => `<span class="key"><i class="${state}"></i>${mar
 `;
 }
 
-function changeText({ state, word, head, lines }: PageChange): string {
-  const reasons = lines.map((line) => `<li>${markupText(line)}</li>`).join("");
-  return `<details class="${state}"><summary><b>${markupText(word)}</b> ${markupText(head)}</summary><ul>${reasons}</ul></details>\n`;
+function changeText({ state, word, head, lines }: PageChange): Html {
+  const reasons = lines.map((line) => inHtml`<li>${markupText(line)}</li>`);
+  return inHtml`<details class="${markupText(state)}"><summary><b>${markupText(word)}</b> ${markupText(head)}</summary><ul>${reasons}</ul></details>\n`;
 }
 
 /** Returns the script's data. Equal texts are stored once: most cells of a large matrix have the same. */
-function dataText({ heat: { rows, columns, cells }, changes }: PageContent): string {
+function dataText({ heat: { rows, columns, cells }, changes }: PageContent): Html {
   const numbers = new Map<string, number>();
   const numberOf = (text: string): number => {
     const known = numbers.get(text) ?? numbers.size;
@@ -126,14 +125,6 @@ function dataText({ heat: { rows, columns, cells }, changes }: PageContent): str
   return scriptData({ isChange: changes.length > 0, rows: down, columns: across, cells: numbered, texts });
 }
 
-/** Returns JSON for a script element: nothing in it ends the element or begins a comment of HTML. */
-function scriptData(value: unknown): string {
-  return JSON.stringify(value).replaceAll(
-    /[<>&\u2028\u2029]/g,
-    (sign) => `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
-  );
-}
-
-function hashOf(script: string): string {
-  return `sha256-${createHash("sha256").update(script).digest("base64")}`;
+function hashOf(script: string): Html {
+  return inHtml`sha256-${markupText(createHash("sha256").update(script).digest("base64"))}`;
 }

@@ -1,8 +1,10 @@
+import { rawHtml } from "../markup.ts";
+
 /**
  * The page's script. It draws the heat map from the data in the page, by workload or by namespace, narrows it to the
  * names in the search fields, and shows the explanation of a clicked cell. Names and texts become only text nodes.
  */
-export const PAGE_SCRIPT = String.raw`"use strict";
+export const PAGE_SCRIPT = rawHtml`"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const table = document.getElementById("heat");

@@ -1,5 +1,7 @@
+import { inHtml } from "../markup.ts";
+
 /** The page's style. The states of cells differ in a sign as well as in colour. */
-export const PAGE_STYLE = `
+export const PAGE_STYLE = inHtml`
 :root{--fg:#1f2328;--dim:#57606a;--bg:#fff;--box:#f6f8fa;--line:#d0d7de;--edge:#7d868f;--all:#bc4c00;--ports:#0969da;--part:#9a6700;--opens:#1a7f37;--closes:#cf222e;--both:#8250df;--on:#fff}
 @media(prefers-color-scheme:dark){:root{--fg:#e6edf3;--dim:#8b949e;--bg:#0d1117;--box:#161b22;--line:#30363d;--edge:#7d868f;--all:#f0883e;--ports:#58a6ff;--part:#d29922;--opens:#3fb950;--closes:#ff7b72;--both:#bc8cff;--on:#0d1117}}
 *{box-sizing:border-box}

@@ -1,11 +1,18 @@
 import { markdownGraph } from "../../output/graph.ts";
-import { markdownCode, markdownTable } from "../../output/markup.ts";
+import {
+  joined,
+  type Markdown,
+  inMarkdown,
+  markdownCode,
+  markdownCodes,
+  markdownTable,
+  markdownWords,
+} from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
 import { EFFECTS } from "./pair_change.ts";
 import { changeLines, diffGraph, type ReportedChange, type DiffReport } from "./print.ts";
 import type { WayChange } from "./ways/change.ts";
 import { effectText, toText, wayLines } from "./ways/print.ts";
-import { shortList } from "../../../objects/printable.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;
@@ -18,65 +25,68 @@ const MOST_ROWS = 50;
  *
  * @param above lines of Markdown that come first
  */
-export function changeMarkdown(diff: DiffReport, above: readonly string[] = []): string {
-  const head = [`**${summaryOf(diff)}**`, ...above].join("\n\n");
+export function changeMarkdown(diff: DiffReport, above: readonly Markdown[] = []): Markdown {
+  const head = joined([inMarkdown`**${markdownWords(summaryOf(diff))}**`, ...above], "\n\n");
   const [changes, ways] = [diff.changes.slice(0, MOST_ROWS), diff.ways.slice(0, MOST_ROWS)];
   const tables = [
-    ...(changes.length === 0 ? [] : [changeTable(changes) + moreText(diff.changes)]),
-    ...(ways.length === 0 ? [] : [wayTable(ways) + moreText(diff.ways)]),
+    ...(changes.length === 0 ? [] : [inMarkdown`${changeTable(changes)}${moreText(diff.changes)}`]),
+    ...(ways.length === 0 ? [] : [inMarkdown`${wayTable(ways)}${moreText(diff.ways)}`]),
   ];
-  if (tables.length === 0) return `${head}\n`;
+  if (tables.length === 0) return inMarkdown`${head}\n`;
   const graph = markdownGraph(diffGraph(diff));
-  const picture = graph.length < MOST_PICTURE ? graph : "";
-  let text = `${head}\n\n${tables.join("\n")}${picture}\n<details><summary>Why</summary>\n\n`;
-  const end = "\n</details>\n";
+  const picture = graph.length < MOST_PICTURE ? graph : inMarkdown``;
+  let text = inMarkdown`${head}\n\n${joined(tables, "\n")}${picture}\n<details><summary>Why</summary>\n\n`;
+  const end = inMarkdown`\n</details>\n`;
   const reasons = [...changes.map(changeLines), ...ways.map(wayLines)];
   for (const reason of reasons.map(reasonText)) {
     if (text.length + reason.length + end.length > MOST_CHARACTERS) break;
-    text += reason;
+    text = inMarkdown`${text}${reason}`;
   }
   return text.length > MOST_CHARACTERS
-    ? `${head}\n\n${diff.changes.length + diff.ways.length} changes, which are too long to be listed here.\n`
-    : text + end;
+    ? inMarkdown`${head}\n\n${diff.changes.length + diff.ways.length} changes, which are too long to be listed here.\n`
+    : inMarkdown`${text}${end}`;
 }
 
-function changeTable(changes: readonly ReportedChange[]): string {
+function changeTable(changes: readonly ReportedChange[]): Markdown {
   return markdownTable(
-    ["", "from", "to", "connections", "pairs"],
+    ["", "from", "to", "connections", "pairs"].map(markdownWords),
     changes.map(({ from, to, change, pairs, of }) => [
-      EFFECTS[change.type],
+      markdownWords(EFFECTS[change.type]),
       codes(from),
       codes(to),
-      codes(change.text.split(",")) + (change.family === undefined ? "" : ` (IPv${change.family})`),
-      `${pairs} of ${of}`,
+      inMarkdown`${codes(change.text.split(","))}${change.family === undefined ? "" : inMarkdown` (IPv${change.family})`}`,
+      inMarkdown`${pairs} of ${of}`,
     ]),
   );
 }
 
-function wayTable(ways: readonly WayChange[]): string {
+function wayTable(ways: readonly WayChange[]): Markdown {
   return markdownTable(
-    ["", "way in", "requests", "through", "to", "connections"],
+    ["", "way in", "requests", "through", "to", "connections"].map(markdownWords),
     ways.map((way) => [
-      wayLines(way).word,
+      markdownWords(wayLines(way).word),
       markdownCode(way.name),
       codes(way.requests),
       codes(way.through === undefined ? [] : [way.through, ...way.controllers]),
       codes(toText(way)),
-      way.connections === "" ? effectText(way) : codes(way.connections.split(",")) + (way.isPartly ? " (some)" : ""),
+      way.connections === ""
+        ? markdownWords(effectText(way))
+        : inMarkdown`${codes(way.connections.split(","))}${way.isPartly ? inMarkdown` (some)` : ""}`,
     ]),
   );
 }
 
-function moreText({ length }: readonly unknown[]): string {
-  return length > MOST_ROWS ? `\nand ${length - MOST_ROWS} more\n` : "";
+function moreText({ length }: readonly unknown[]): Markdown {
+  return length > MOST_ROWS ? inMarkdown`\nand ${length - MOST_ROWS} more\n` : inMarkdown``;
 }
 
-function reasonText({ word, head, lines }: ReturnType<typeof changeLines>): string {
-  return [`* ${word} ${markdownCode(head)}\n`, ...lines.map((line) => `  * ${markdownCode(line)}\n`)].join("");
+function reasonText({ word, head, lines }: ReturnType<typeof changeLines>): Markdown {
+  const reasons = lines.map((line) => inMarkdown`  * ${markdownCode(line)}\n`);
+  return inMarkdown`* ${markdownWords(word)} ${markdownCode(head)}\n${reasons}`;
 }
 
 const MOST_NAMES = 8;
 
-function codes(names: readonly string[]): string {
-  return shortList(names, MOST_NAMES, markdownCode);
+function codes(names: readonly string[]): Markdown {
+  return markdownCodes(names, MOST_NAMES);
 }

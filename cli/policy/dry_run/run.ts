@@ -17,7 +17,7 @@ import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
-import { markdownCode } from "../../output/markup.ts";
+import { inMarkdown, markdownCode } from "../../output/markup.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
@@ -214,7 +214,7 @@ function printed(
       return [
         changeMarkdown(
           result.diff,
-          dryRunFacts(result).map((fact) => `* ${markdownCode(fact)}`),
+          dryRunFacts(result).map((fact) => inMarkdown`* ${markdownCode(fact)}`),
         ),
       ];
   }

@@ -1,3 +1,4 @@
+import { type Html, inHtml, joined, markupText } from "../../output/markup.ts";
 import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
@@ -35,24 +36,25 @@ export function* testTap(results: readonly TestResult[]): Generator<string> {
 }
 
 /** Yields JUnit's XML for CI systems: a failure if an expectation does not hold, an error if it cannot be evaluated. */
-export function* testJunit(results: readonly TestResult[]): Generator<string> {
+export function* testJunit(results: readonly TestResult[]): Generator<Html> {
   const failures = results.filter(({ outcome }) => outcome === "fails").length;
   const errors = results.filter(({ outcome }) => outcome === "cannot be judged").length;
-  const counts = `tests="${results.length}" failures="${failures}" errors="${errors}"`;
-  yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ${counts}>\n`;
-  yield `  <testsuite name="drawbridge policy test" ${counts}>\n`;
+  const counts = inHtml`tests="${results.length}" failures="${failures}" errors="${errors}"`;
+  yield inHtml`<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ${counts}>\n`;
+  yield inHtml`  <testsuite name="drawbridge policy test" ${counts}>\n`;
   for (const result of results) {
     const { expectation, outcome, details } = result;
-    const head = `    <testcase classname="${xml(expectation.file)}" name="${xml(expectation.name)}"`;
+    const head = inHtml`    <testcase classname="${markupText(expectation.file)}" name="${markupText(expectation.name)}"`;
     if (outcome === "holds") {
-      yield `${head}/>\n`;
+      yield inHtml`${head}/>\n`;
       continue;
     }
-    const element = outcome === "fails" ? "failure" : "error";
-    const body = [`reason: ${expectation.reason} (${placeText(result)})`, ...details].map(xml).join("\n");
-    yield `${head}>\n      <${element} message="${xml(verdictText(result))}">${body}</${element}>\n    </testcase>\n`;
+    const element = outcome === "fails" ? inHtml`failure` : inHtml`error`;
+    const texts = [`reason: ${expectation.reason} (${placeText(result)})`, ...details];
+    const body = joined(texts.map(markupText), "\n");
+    yield inHtml`${head}>\n      <${element} message="${markupText(verdictText(result))}">${body}</${element}>\n    </testcase>\n`;
   }
-  yield "  </testsuite>\n</testsuites>\n";
+  yield inHtml`  </testsuite>\n</testsuites>\n`;
 }
 
 /** Returns the object that docs/cli.md describes. */
@@ -91,12 +93,4 @@ function countText(results: readonly TestResult[]): string {
 /** Escapes a description, in which `#` would begin a directive and a backslash escapes. */
 function tapText(text: string): string {
   return printable(text).replaceAll("\\", "\\\\").replaceAll("#", "\\#");
-}
-
-function xml(text: string): string {
-  return printable(text)
-    .replaceAll("&", "&amp;")
-    .replaceAll("<", "&lt;")
-    .replaceAll(">", "&gt;")
-    .replaceAll('"', "&quot;");
 }

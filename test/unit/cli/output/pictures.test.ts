@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { VERSION } from "../../../../policyd/version.ts";
-import { markdownCode, markdownTable, markupText } from "../../../../cli/output/markup.ts";
+import { inMarkdown, markdownCode, markdownTable, markupText } from "../../../../cli/output/markup.ts";
 import { formatPage } from "../../../../cli/output/page/page.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
@@ -73,7 +73,10 @@ describe("cli/output: pictures, pages and Markdown", () => {
     assert.equal(markdownCode("a`b"), "`` a`b ``");
     assert.equal(markdownCode("``"), "``` `` ```");
     assert.equal(markdownCode("a|b\n@c"), "`a\\|b\\u{a}@c`");
-    assert.equal(markdownTable(["a", "b"], [["1", "2"]]), "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
+    assert.equal(
+      markdownTable([inMarkdown`a`, inMarkdown`b`], [[inMarkdown`1`, inMarkdown`2`]]),
+      "| a | b |\n| --- | --- |\n| 1 | 2 |\n",
+    );
   });
 
   it("PAGE-09: -o md of diff stays below the size limit of a comment, and says how much is omitted", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
+import { readXml } from "../../../../support/xml.ts";
 
 const OBJECTS = `apiVersion: v1
 kind: Pod
@@ -29,30 +30,6 @@ const entry = (from: string, to: string, port: string, expect: string, more = ""
 function test(tests: string, ...args: readonly string[]): Promise<Outcome> {
   const files = memoryFiles({ "a.yaml": OBJECTS, "e.yaml": tests });
   return runCli(["policy", "test", "e.yaml", "-f", "a.yaml", ...args], files);
-}
-
-/** Returns the elements and texts of XML, or fails where it is not well-formed. */
-function readXml(text: string): readonly string[] {
-  const open: string[] = [];
-  const names: string[] = [];
-  const body = text.replace(/^<\?xml version="1\.0" encoding="UTF-8"\?>\n/, "");
-  for (const piece of body.split(/(<[^<>]*>)/)) {
-    if (!piece.startsWith("<")) {
-      assert.doesNotMatch(piece, /[<>]|&(?!(amp|lt|gt|quot);)/);
-      continue;
-    }
-    const [, close, name = "", attributes = "", empty] =
-      /^<(\/?)([a-z]+)((?: [a-z]+="[^"<>]*")*)(\/?)>$/.exec(piece) ?? [];
-    assert.notEqual(name, "", piece);
-    assert.doesNotMatch(attributes, /&(?!(amp|lt|gt|quot);)/);
-    if (close === "/") assert.equal(open.pop(), name);
-    else {
-      names.push(name);
-      if (empty !== "/") open.push(name);
-    }
-  }
-  assert.deepEqual(open, []);
-  return names;
 }
 
 const MIXED =
