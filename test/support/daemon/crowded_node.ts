@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
-import { entryLayout } from "../../../kernel/conntrack/entry.ts";
-import { ConntrackMessage } from "../../../kernel/conntrack/request.ts";
-import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
-import { request } from "../../../kernel/netlink/message.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -90,15 +86,6 @@ export class CrowdedNode {
   memory(): number {
     const status = readFileSync(`/proc/${this.daemon?.child.pid}/status`, "latin1");
     return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
-  }
-
-  /** Deletes all connections of the node, so that no further sweep is needed. */
-  forgetConnections(): void {
-    const socket = this.wired.node.inside(() => openConntrackSocket(this.lab.calls));
-    // Without a tuple the kernel deletes the whole table.
-    const kind = { type: ConntrackMessage.DELETE, flags: 0, layout: entryLayout };
-    socket.request(request("delete all conntrack entries", kind, {}, {}));
-    socket.close();
   }
 
   /**

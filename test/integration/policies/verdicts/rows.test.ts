@@ -68,6 +68,7 @@ describe("policies among nine pods, with packets", function () {
   async function behind(objects: readonly object[], expectation: Expectation): Promise<void> {
     await lab.apply([...ninePods(lab), ...objects]);
     await expectPackets(lab, expectation);
+    lab.forgetConnections();
   }
 
   it("POL-06: a pod reaches itself by its address and its Service whatever policies say, and other pods do not reach it", async () => {

@@ -82,9 +82,11 @@ export class HogwartsLab {
     const asked = pokesOf(subtest).flatMap((poke) =>
       this.#questions(poke).map((question) => ({ ...question, expected: poke.isAllowed ? "." : "X" })),
     );
-    return await askInBothStates(this.lab, asked, (question, { mark }) =>
+    const failures = await askInBothStates(this.lab, asked, (question, { mark }) =>
       mark === question.expected ? [] : [`${questionText(question)}: ${mark}`],
     );
+    this.lab.forgetConnections();
+    return failures;
   }
 
   #questions({ from, to, traffic, isThroughService }: Poke): readonly Question[] {

@@ -42,6 +42,7 @@ export async function assertRow(lab: PolicyLab, { steps }: Row, number: number):
       lab.bridgeFrames((number + place) % 2 === 0 ? "as made" : "the other way");
       await lab.apply(objects);
       await expectAnswers(lab, together(expectation, ofPackets));
+      lab.forgetConnections();
     }
   } finally {
     lab.bridgeFrames("as made");
