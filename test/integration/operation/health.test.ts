@@ -8,7 +8,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
-import { askHttp, askHttpAll, type HttpAnswer } from "../../support/http.ts";
+import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
@@ -78,11 +78,7 @@ describe("the health of a running daemon", function () {
     await until("/readyz", ({ status }) => status === 200, "ready");
     for (const host of ["127.0.0.1", "::1", ...wired.addresses.map(formatAddress)]) {
       const paths = ["/livez", "/readyz", "/healthz?all", "/__proto__"];
-      const answers = askHttpAll(
-        wired.node,
-        paths.map((path) => [host, PORT, path]),
-      );
-      const [live, ready, health, other] = answers;
+      const [live, ready, health, other] = paths.map((path) => ask(path, host));
       assert.deepEqual([live?.body, ready?.body], ["ok", "ok"], host);
       assert.deepEqual([health?.status, health?.headers["content-type"]], [200, "application/json"]);
       assert.match(health?.body ?? "", /^\{"lastUpdated": "[^"]+","currentTime": "[^"]+", "nodeEligible": true\}$/);

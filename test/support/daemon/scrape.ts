@@ -1,25 +1,21 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { askHttp } from "../http.ts";
 
 /** The values of one scrape, by the text before them: `drawbridge_objects{kind="Pod"}`. */
 export type Scrape = ReadonlyMap<string, number>;
 
-const ADDRESS = "http://127.0.0.1:9873/metrics";
-/**
- * A program that reads the metrics: the sockets of this process are not made in the namespace. `fetch` and a module
- * would cost it most of its time.
- */
-const PROGRAM = `
-require("node:http").get(${JSON.stringify(ADDRESS)}, { agent: false }, (response) => {
-  if (response.statusCode !== 200) throw new Error(String(response.statusCode));
-  response.pipe(process.stdout);
-});
-`;
+/** The time between two scrapes, in which the daemon can work. */
+const INTERVAL_MILLISECONDS = 10;
+const TRIES = 5000;
+/** A busy machine takes long for a page. */
+const PATIENCE_MILLISECONDS = 30_000;
 
 /** Reads the metrics of a node's daemon from within its namespace. @throws Error when the daemon does not answer */
 export function scrape(node: LabNamespace): Scrape {
-  const text = node.exec(process.execPath, ["--eval", PROGRAM]);
-  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  const { status, body } = askHttp(node, "127.0.0.1", 9873, "/metrics", PATIENCE_MILLISECONDS);
+  if (status !== 200) throw new Error(`${node.name}: no metrics: ${status} ${body}`);
+  const lines = body.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   return new Map(
     lines.map((line) => {
       const space = line.lastIndexOf(" ");
@@ -35,7 +31,7 @@ export async function scrapeWhen(
   what: string,
 ): Promise<Scrape> {
   let last: unknown;
-  for (let left = 1000; left > 0; left--) {
+  for (let left = TRIES; left > 0; left--) {
     try {
       const values = scrape(node);
       if (holds(values)) return values;
@@ -43,7 +39,7 @@ export async function scrapeWhen(
     } catch (error) {
       last = error;
     }
-    await pause(50);
+    await pause(INTERVAL_MILLISECONDS);
   }
   throw new Error(`${what}: still not the case: ${String(last)}`);
 }

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../../../cli/node/machine/system_machine.ts";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { parseReportLine, type ReportedPolicy } from "../../../../policyd/policies/status/policy_report.ts";
-import { readMetrics } from "../../../support/policy/lab/in_force.ts";
+import { scrape } from "../../../support/daemon/scrape.ts";
 import { listenAll } from "../../../support/policy/lab/nine_pods.ts";
 import { FAMILIES, namespaceManifest, podManifest, type PodPlace } from "../../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
@@ -90,7 +90,7 @@ describe("the daemon's reports of packets that policies drop", function () {
   async function metricsWhen(holds: (values: Scrape) => boolean, what: string): Promise<Scrape> {
     const deadline = performance.now() + PATIENCE_MILLISECONDS;
     for (;;) {
-      const values = await readMetrics(lab.wired("node1").node);
+      const values = scrape(lab.wired("node1").node);
       if (holds(values)) return values;
       const reported = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
       if (performance.now() > deadline) throw new Error(`${what} does not hold: ${JSON.stringify(reported, null, 1)}`);

@@ -1,14 +1,7 @@
-import { setTimeout as pause } from "node:timers/promises";
-import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
-import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import type { DaemonProcess } from "../../daemon/policyd.ts";
+import { scrape, scrapeWhen } from "../../daemon/scrape.ts";
 
-const METRICS = { address: parseAddress("127.0.0.1"), port: 9873 };
-const REQUEST = new TextEncoder().encode("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-const PATIENCE_MILLISECONDS = 60_000;
-/** The time between two questions, in which the daemon can work. */
-const INTERVAL_MILLISECONDS = 5;
 const STATE = ["drawbridge_synced", "drawbridge_elements", "drawbridge_sync_commits_total"] as const;
 
 const COMPLAINTS = ["drawbridge_sync_failures_total", "drawbridge_sync_repairs_total"] as const;
@@ -42,59 +35,29 @@ export async function untilInForce(
     ({ objects }) => Object.entries(objects).every(([kind, count]) => count === (counts[kind] ?? 0)),
     `objects ${JSON.stringify(counts)} of ${node.name}`,
   );
-  const deadline = performance.now() + PATIENCE_MILLISECONDS;
   let last = "";
-  for (;;) {
-    const values = await readMetrics(node);
-    const state = STATE.map((name) => `${name} ${values.get(name)}`).join(", ");
-    // Consumers of the policies, such as the cuts, work in turns of their own, so two answers of the daemon have to be
-    // equal.
-    if (values.get("drawbridge_synced") === 1 && state === last) return;
-    if (performance.now() > deadline) throw new Error(`${node.name}: not in force: ${state}\n${process.log()}`);
-    last = state;
-    await pause(INTERVAL_MILLISECONDS);
-  }
+  await scrapeWhen(
+    node,
+    (values) => {
+      const state = STATE.map((name) => `${name} ${values.get(name)}`).join(", ");
+      // Consumers of the policies, such as the cuts, work in turns of their own, so two answers of the daemon have to
+      // be equal.
+      const isStill = state === last;
+      last = state;
+      return isStill && values.get("drawbridge_synced") === 1;
+    },
+    "everything in force",
+  );
 }
 
 /**
  * Returns the daemon's operations that the kernel refused or that had to be repeated, with its log; nothing where there
  * are none.
  */
-export async function complaintsOf({ process, node }: WatchedDaemon): Promise<readonly string[]> {
-  const values = await readMetrics(node);
+export function complaintsOf({ process, node }: WatchedDaemon): readonly string[] {
+  const values = scrape(node);
   const bad = COMPLAINTS.filter((name) => values.get(name) !== 0).map(
     (name) => `${node.name} ${name} ${values.get(name)}`,
   );
   return bad.length === 0 ? [] : [...bad, process.log()];
-}
-
-/** Reads the metrics of a node's daemon, by name and labels as they are printed. */
-export async function readMetrics(node: LabNamespace): Promise<ReadonlyMap<string, number>> {
-  const socket = ProbeSocket.open(node, 4, SocketType.STREAM);
-  try {
-    socket.connect(METRICS);
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    let text = "";
-    let isAsked = false;
-    for (;;) {
-      isAsked ||= socket.send(REQUEST) === REQUEST.length;
-      const next = socket.receive();
-      if (next.kind === "data") text += Buffer.from(next.data).toString("latin1");
-      else if (isAsked && next.kind === "end") return valuesIn(text);
-      else if (performance.now() > deadline) throw new Error(`${node.name}: no metrics`);
-      else await pause(1);
-    }
-  } finally {
-    socket.close();
-  }
-}
-
-function valuesIn(page: string): ReadonlyMap<string, number> {
-  const lines = page.split("\n").filter((line) => line.startsWith("drawbridge_"));
-  return new Map(
-    lines.map((line) => {
-      const space = line.lastIndexOf(" ");
-      return [line.slice(0, space), Number(line.slice(space + 1))];
-    }),
-  );
 }

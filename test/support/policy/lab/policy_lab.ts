@@ -261,8 +261,10 @@ export class PolicyLab {
    */
   async close(): Promise<void> {
     try {
-      const complaints = await Promise.all(this.#daemons.map((daemon) => complaintsOf(daemon)));
-      assert.deepEqual(complaints.flat(), []);
+      assert.deepEqual(
+        this.#daemons.flatMap((daemon) => complaintsOf(daemon)),
+        [],
+      );
     } finally {
       await this.#end();
     }
