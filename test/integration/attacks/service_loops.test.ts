@@ -189,7 +189,7 @@ describe("attacks by Services that lead packets in a circle", function () {
 
   const dropped = (): number =>
     on.nodes
-      .map(({ wired }) => wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]))
+      .map(({ wired }) => wired.node.exec("nft", ["--terse", "list", "table", "inet", "drawbridge"]))
       .reduce((sum, listing) => sum + droppedPackets(listing, DropReason.LOOP), 0);
 
   const to = (from: Flow["from"], address: Address, port: number): Flow => ({

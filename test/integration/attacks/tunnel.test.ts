@@ -107,7 +107,7 @@ for (const outer of FAMILIES) {
     }
 
     const counted = ({ wired }: RoutedNode, reason: string): number =>
-      droppedPackets(wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]), reason);
+      droppedPackets(wired.node.exec("nft", ["--terse", "list", "table", "inet", "drawbridge"]), reason);
     const dropped = (at: RoutedNode): number => counted(at, DropReason.TUNNEL);
 
     it(`CLAIM-01: the tunnel over IPv${outer} carries all pods' packets; a daemon that served the Service would let a pod read them`, async () => {

@@ -52,7 +52,7 @@ describe("session affinity of many clients", function () {
       sessionAffinityConfig: { clientIP: { timeoutSeconds } },
     });
 
-  const listed = (): string => on.nodes.node1.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
+  const listed = (): string => on.nodes.node1.node.exec("nft", ["--terse", "list", "table", "inet", "drawbridge"]);
   const mapCommand = (verb: "list" | "flush", family: 4 | 6): string =>
     on.nodes.node1.node.exec("nft", ["-j", verb, "map", "inet", "drawbridge", `client${family}`]);
   /** Forgets all clients: an entry that is there shows the timeout that it began with. */

@@ -146,7 +146,7 @@ export function guardedNode(lab: Lab, bridgeNetfilter: boolean, bypassBridge: bo
     },
     dropped: (reason) =>
       tables
-        .map(({ family, name }) => node.exec("nft", ["list", "table", family, name]))
+        .map(({ family, name }) => node.exec("nft", ["--terse", "list", "table", family, name]))
         .reduce((sum, listing) => sum + droppedPackets(listing, reason), 0),
     withoutStranger: async (work) => {
       node.exec("ip", ["link", "set", STRANGER_PORT, "nomaster"]);

@@ -116,7 +116,7 @@ export class ServicedNode implements Disposable {
 
   /** Returns how many packets the rules with this comment have dropped. */
   dropped(reason: string): number {
-    return droppedPackets(this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]), reason);
+    return droppedPackets(this.wired.node.exec("nft", ["--terse", "list", "table", "inet", "drawbridge"]), reason);
   }
 
   /** Returns nft's listing of the inet table's sets and maps, without counters and elements that rules have written. */
