@@ -5,6 +5,11 @@ import type { FileResult } from "./result.ts";
 import type { Assignment } from "./worker.ts";
 
 const WORKER = fileURLToPath(new URL("worker.ts", import.meta.url));
+/**
+ * Where Node keeps the compiled code of the tests and of the programs that they start. Otherwise a source of ours that
+ * runs as a program costs 0.4 s of a processor, and each start of the daemon 0.15 s more.
+ */
+const COMPILE_CACHE = fileURLToPath(new URL("../../node_modules/.cache/tests", import.meta.url));
 /** Milliseconds that a process may take to end once it has nothing more to do, on a machine that runs other tests. */
 const LONGEST_END = 30_000;
 /**
@@ -74,7 +79,8 @@ class Worker {
   hasEnded = false;
 
   constructor() {
-    this.#child = fork(WORKER, { stdio: ["ignore", "pipe", "pipe", "ipc"] });
+    const env = { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE };
+    this.#child = fork(WORKER, { env, stdio: ["ignore", "pipe", "pipe", "ipc"] });
     children.add(this.#child);
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.setEncoding("utf8").on("data", (text: string) => (this.#output += text));

@@ -1,6 +1,4 @@
-import { enableCompileCache } from "node:module";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import Mocha from "mocha";
 import { processorSeconds } from "../bench/process_usage.ts";
 import { endProcesses, leftoverProcesses } from "../support/leftover.ts";
@@ -30,9 +28,6 @@ const LIMIT = 20_000;
 
 const { EVENT_HOOK_BEGIN, EVENT_TEST_BEGIN, EVENT_TEST_FAIL, EVENT_TEST_PASS, EVENT_TEST_PENDING } =
   Mocha.Runner.constants;
-
-// Only this process uses the cache: the programs that tests start begin as on a node.
-enableCompileCache(fileURLToPath(new URL("../../node_modules/.cache/tests", import.meta.url)));
 
 /** The file after which a resource was first open, by its kind and its place among those of its kind. */
 const firstOpenAfter = new Map(openResources().map((resource) => [resource, "its start"]));
