@@ -140,7 +140,7 @@ export class RouteLab implements Disposable {
   async exchange(from: RoutedNode, to: RoutedNode): Promise<void> {
     for (const family of FAMILIES) {
       const isAll = await this.reachesInBulk(from.pod, { address: to.podAddresses[family], port: BULK_PORT });
-      assert.ok(isAll, `IPv${family} from ${from.name} to ${to.name}\n${this.describe()}`);
+      if (!isAll) assert.fail(`IPv${family} from ${from.name} to ${to.name}\n${this.describe()}`);
     }
   }
 
