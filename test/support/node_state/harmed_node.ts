@@ -12,7 +12,7 @@ import { PolicydNode } from "../daemon/policyd_node.ts";
 import { until } from "../daemon/recording_sink.ts";
 import { nodeObject } from "../routes/route_lab.ts";
 import { type HarmedFiles, OTHER_BRIDGE } from "./harms.ts";
-import { fileState, othersState, podState, wayState } from "./snapshot.ts";
+import { fileState, nodeState } from "./snapshot.ts";
 
 /** The slowest repair: milliseconds until all pods worked, and until all state was as before. */
 export interface Worst {
@@ -168,7 +168,13 @@ export class HarmedNode {
 
   /** Returns all of our state on the node: the pods' side of it, the routes to other nodes, and files. */
   state(): Readonly<Record<string, unknown>> {
-    return { ...podState(this.wired.node), ...wayState(this.wired.node), files: fileState(this.files) };
+    return this.#look().state;
+  }
+
+  /** Returns {@link state} and all state of the node that is not ours. */
+  #look(): Readonly<Record<"state" | "others", Readonly<Record<string, unknown>>>> {
+    const { own, others } = nodeState(this.wired.node);
+    return { state: { ...own, files: fileState(this.files) }, others };
   }
 
   /**
@@ -178,9 +184,8 @@ export class HarmedNode {
    * @param harm the time counts from its end
    */
   async demandRepair(what: string, harm: () => void | Promise<void>): Promise<void> {
-    const { node } = this.wired;
     // Listing all state takes many programs, and each repair ends with the state that the one before ended with.
-    this.#whole ??= { state: this.state(), others: othersState(node) };
+    this.#whole ??= this.#look();
     const { state: before, others } = this.#whole;
     await harm();
     const since = performance.now();
@@ -192,13 +197,13 @@ export class HarmedNode {
     const elapsed = performance.now() - since;
     const context = `${what}; log: ${this.daemon.log().slice(-2000)}`;
     assert.deepEqual(missing, [], context);
-    let now = this.state();
-    while (!isEqual(now, before) && performance.now() - since < 5 * REPAIR_MILLISECONDS) {
+    let now = this.#look();
+    while (!isEqual(now.state, before) && performance.now() - since < 5 * REPAIR_MILLISECONDS) {
       await pause(200);
-      now = this.state();
+      now = this.#look();
     }
     const whole = performance.now() - since;
-    assert.deepEqual(now, before, context);
+    assert.deepEqual(now.state, before, context);
     this.repairs.push(elapsed);
     const { flows, state } = this.worst;
     this.worst = {
@@ -206,7 +211,7 @@ export class HarmedNode {
       state: Math.max(state, whole),
       what: whole > state ? what : this.worst.what,
     };
-    assert.deepEqual(othersState(node), others, context);
+    assert.deepEqual(now.others, others, context);
     assert.ok(elapsed < REPAIR_MILLISECONDS, `${elapsed} ms: ${context}`);
   }
 }

@@ -28,18 +28,33 @@ const SETTINGS = [
   `net/ipv6/conf/${BRIDGE}/disable_ipv6`,
 ];
 
-/**
- * Returns the node's side of its pods, as the tools of iproute2 list it: it is the same before a harm and after the
- * repair.
- */
-export function podState(node: LabNamespace): Readonly<Record<string, unknown>> {
-  const links = linksOf(node);
-  const indexOfBridge = links.find(({ ifname }) => ifname === BRIDGE)?.ifindex;
-  const ours = links.filter(({ ifname }) => ifname === BRIDGE || ifname.startsWith("dbv"));
+/** The listings of iproute2's tools on a node: they are the same before a harm and after the repair. */
+export interface NodeState {
+  /** The node's side of its pods, and its connection to other nodes: the tunnel with its entries, our routes, rules. */
+  readonly own: Readonly<Record<string, unknown>>;
+  /** All that is not ours: links with their indexes, addresses, routes and settings. */
+  readonly others: Readonly<Record<string, unknown>>;
+}
+
+/** Returns the state of a node. Each tool lists everything once, since most of the time goes into their starts. */
+export function nodeState(node: LabNamespace): NodeState {
+  const links = JSON.parse(node.exec("ip", ["-d", "-j", "link", "show"])) as readonly LinkJson[];
+  const addresses = lines(node, "ip", "-o", "address", "show", "scope", "global").map((line) =>
+    line.replace(/ *\\.*$/, ""),
+  );
+  const routes = ["-4", "-6"].flatMap((family) => lines(node, "ip", family, "route", "show", "table", "all"));
+  const rules = ["-4", "-6"].flatMap((family) => lines(node, "ip", family, "rule", "show"));
+  const neighbours = lines(node, "ip", "neighbour", "show", "nud", "permanent");
+  const tunnel = links.find(({ ifname }) => ifname === TUNNEL.name);
+  const pods = links
+    .filter(({ ifname }) => ifname.startsWith("dbv"))
+    .toSorted((a, b) => (a.ifname < b.ifname ? -1 : 1));
+  const bridges = links.filter(({ ifname }) => ifname === BRIDGE);
+  const strange = links.filter((link) => link !== tunnel && !pods.includes(link) && !bridges.includes(link));
+  const ofMain = routes.filter((line) => !line.includes(" table ") && !line.startsWith("fe80"));
   return {
-    links: ours
-      .toSorted((a, b) => (a.ifname < b.ifname ? -1 : 1))
-      .map(({ ifname, mtu, address, master, flags, linkinfo }) => ({
+    own: {
+      links: [...bridges, ...pods].map(({ ifname, mtu, address, master, flags, linkinfo }) => ({
         ifname,
         mtu,
         address,
@@ -49,41 +64,43 @@ export function podState(node: LabNamespace): Readonly<Record<string, unknown>> 
         hairpin: linkinfo?.info_slave_data?.hairpin,
         mask: linkinfo?.info_slave_data?.group_fwd_mask,
       })),
-    addresses: lines(node, "ip", "-o", "address", "show", "dev", BRIDGE, "scope", "global").map((line) =>
-      line.replace(/^\d+: /, "").replace(/ *\\.*$/, ""),
-    ),
-    routes: ["-4", "-6"].flatMap((family) =>
-      lines(node, "ip", family, "route", "show", "dev", BRIDGE).filter((line) => !line.startsWith("fe80")),
-    ),
-    neighbours: lines(node, "ip", "neighbour", "show", "dev", BRIDGE, "nud", "permanent"),
-    settings: SETTINGS.map((key) => [key, node.readSysctl(key)]),
-    filters: ours
-      .filter(({ ifname }) => ifname !== BRIDGE)
-      .map(({ ifname }) => {
+      addresses: addresses.filter(isOf(BRIDGE)).map((line) => line.replace(/^\d+: /, "")),
+      routes: ofMain.filter(isOf(BRIDGE)),
+      neighbours: neighbours.filter(isOf(BRIDGE)),
+      settings: SETTINGS.map((key) => [key, node.readSysctl(key)]),
+      filters: pods.map(({ ifname }) => {
         const text = node.exec("tc", ["filter", "show", "dev", ifname, "ingress"]);
         return [ifname, [...text.matchAll(/Ingress Redirect to device (\S+)\)/g)].map(([, target]) => target)];
       }),
-    hasBridge: indexOfBridge !== undefined,
+      hasBridge: bridges.length > 0,
+      tunnel: tunnel && { mtu: tunnel.mtu, address: tunnel.address, isUp: tunnel.flags.includes("UP") },
+      entries: [
+        ...(tunnel === undefined ? [] : lines(node, "bridge", "fdb", "show", "dev", TUNNEL.name)),
+        ...neighbours.filter(isOf(TUNNEL.name)),
+      ],
+      ways: [...routes.filter((line) => / proto 107\b/.test(line)), ...rules],
+    },
+    others: {
+      links: strange.map(({ ifname, ifindex, mtu, address, master, flags }) => ({
+        ifname,
+        ifindex,
+        mtu,
+        address,
+        master,
+        isUp: flags.includes("UP"),
+      })),
+      addresses: addresses.filter((line) => strange.some(({ ifname }) => isOf(ifname)(line))),
+      routes: ofMain.filter((line) => !isOf(BRIDGE)(line) && !isOf(TUNNEL.name)(line)),
+      settings: ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/docker0/forwarding"].map(
+        (key) => [key, node.readSysctl(key)],
+      ),
+    },
   };
 }
 
-/** Returns the node's connection to other nodes: the tunnel with its entries, our routes and rules. */
-export function wayState(node: LabNamespace): Readonly<Record<string, unknown>> {
-  const tunnel = linksOf(node).find(({ ifname }) => ifname === TUNNEL.name);
-  return {
-    tunnel: tunnel && { mtu: tunnel.mtu, address: tunnel.address, isUp: tunnel.flags.includes("UP") },
-    entries:
-      tunnel === undefined
-        ? []
-        : [
-            ...lines(node, "bridge", "fdb", "show", "dev", TUNNEL.name),
-            ...lines(node, "ip", "neighbour", "show", "dev", TUNNEL.name, "nud", "permanent"),
-          ],
-    ways: ["-4", "-6"].flatMap((family) => [
-      ...lines(node, "ip", family, "route", "show", "table", "all", "proto", "107"),
-      ...lines(node, "ip", family, "rule", "show"),
-    ]),
-  };
+/** Returns whether a line of a listing is of a link, which comes after `dev` or, for an address, after its index. */
+function isOf(link: string): (line: string) => boolean {
+  return (line) => line.includes(` dev ${link}`) || line.split(" ")[1] === link;
 }
 
 /** Returns our files on the node with a digest of each, by their names; of the socket only whether it exists. */
@@ -105,41 +122,6 @@ function digest(file: string): readonly string[] {
   } catch {
     return [];
   }
-}
-
-/** Returns all state of a node that is not ours: links with their indexes, addresses, routes and settings. */
-export function othersState(node: LabNamespace): Readonly<Record<string, unknown>> {
-  const links = linksOf(node).filter(
-    ({ ifname }) => ifname !== BRIDGE && ifname !== TUNNEL.name && !ifname.startsWith("dbv"),
-  );
-  return {
-    links: links.map(({ ifname, ifindex, mtu, address, master, flags }) => ({
-      ifname,
-      ifindex,
-      mtu,
-      address,
-      master,
-      isUp: flags.includes("UP"),
-    })),
-    addresses: links.flatMap(({ ifname }) =>
-      lines(node, "ip", "-o", "address", "show", "dev", ifname, "scope", "global").map((line) =>
-        line.replace(/ *\\.*$/, ""),
-      ),
-    ),
-    routes: ["-4", "-6"].flatMap((family) =>
-      lines(node, "ip", family, "route", "show", "table", "main").filter(
-        (line) => !line.includes(`dev ${BRIDGE}`) && !line.includes(`dev ${TUNNEL.name}`) && !line.startsWith("fe80"),
-      ),
-    ),
-    settings: ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "net/ipv4/conf/docker0/forwarding"].map((key) => [
-      key,
-      node.readSysctl(key),
-    ]),
-  };
-}
-
-function linksOf(node: LabNamespace): readonly LinkJson[] {
-  return JSON.parse(node.exec("ip", ["-d", "-j", "link", "show"])) as readonly LinkJson[];
 }
 
 function lines(node: LabNamespace, file: string, ...args: readonly string[]): readonly string[] {
