@@ -1,3 +1,4 @@
+import { type Transport } from "../kernel/ip/protocol.ts";
 import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { isInterfaceName, isName, type Owner } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
@@ -12,7 +13,7 @@ import { forgetEnded } from "./ended.ts";
 export interface PortMapping {
   readonly hostPort: number;
   readonly containerPort: number;
-  readonly protocol: "tcp" | "udp" | "sctp";
+  readonly protocol: Transport;
   readonly hostIp?: Address;
 }
 

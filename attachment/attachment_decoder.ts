@@ -1,3 +1,4 @@
+import { isTransport } from "../kernel/ip/protocol.ts";
 import { expectContainerId, expectInterfaceName, expectNetworkName, isDirectoryPath } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { parseAddress } from "../kernel/ip/address.ts";
@@ -73,7 +74,7 @@ function decodePortMapping(value: unknown, index: number): PortMapping {
   const field = `portMappings[${index}]`;
   const mapping = new JsonObject(value, field);
   const protocol = mapping.string("protocol");
-  if (protocol !== "tcp" && protocol !== "udp" && protocol !== "sctp") {
+  if (!isTransport(protocol)) {
     throw malformed(`${field}.protocol`, protocol, "tcp, udp or sctp");
   }
   const hostIp = mapping.get("hostIp");

@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from "../kernel/ip/address.ts";
+import { type Address, formatAddress, FAMILIES } from "../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, networkAddress } from "../kernel/ip/cidr.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { CniVersion } from "./version.ts";
@@ -88,7 +88,7 @@ export function resultObject(result: AddResult, version: CniVersion): object {
 /** Returns the shape of versions before 0.3.0: one address per family, each with its routes. */
 function oldestShape(result: AddResult, version: CniVersion): object {
   const blocks: Record<string, object> = {};
-  for (const family of [4, 6] as const) {
+  for (const family of FAMILIES) {
     const [ip, ...more] = result.ips.filter(({ address }) => cidrFamily(address) === family);
     if (ip === undefined) continue;
     if (more.length > 0) {

@@ -1,4 +1,4 @@
-import { type Address, addressPlus, type Family, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, type Family, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, parseCidr } from "../../kernel/ip/cidr.ts";
 import type { ClusterObject } from "../../objects/model.ts";
 
@@ -19,7 +19,7 @@ export function podsWithAddresses(): (objects: readonly ClusterObject[]) => read
     objects.map((object) =>
       object.kind !== "Pod" || object.hostNetwork || object.addresses.length > 0
         ? object
-        : { ...object, addresses: ([4, 6] as const).map((family) => addresses.addressOf(object.key, family)) },
+        : { ...object, addresses: FAMILIES.map((family) => addresses.addressOf(object.key, family)) },
     );
 }
 

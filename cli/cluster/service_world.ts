@@ -1,14 +1,12 @@
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
-import type { Address, Family } from "../../kernel/ip/address.ts";
+import { type Address, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
 import type { Pod, Service } from "../../objects/model.ts";
 import type { ServiceConfiguration, ServiceWorld } from "../../objects/semantics/services/world.ts";
 import { type Cluster, nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import type { ServiceObjects } from "./service_objects.ts";
 import { type OversizedService, oversizedServices } from "./service_size.ts";
-
-const FAMILIES: readonly Family[] = [4, 6];
 
 /** The settings by which nodes serve Services, from policyd's configuration. */
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {

@@ -1,5 +1,5 @@
 import type { Command, Option } from "commander";
-import { PROTOCOLS } from "../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../objects/protocol.ts";
 
 /** A word that may come next. */
 export interface Candidate {

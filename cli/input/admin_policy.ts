@@ -10,11 +10,6 @@ const ACTIONS = new Map([
   ["Deny", "Deny"],
   ["Pass", "Pass"],
 ]);
-const MEMBERS = new Map([
-  ["TCP", "tcp"],
-  ["UDP", "udp"],
-  ["SCTP", "sctp"],
-]);
 
 /** The ClusterNetworkPolicies that an older policy becomes, in YAML documents, or why there are none. */
 export type Conversion =
@@ -109,7 +104,7 @@ function convertPort(port: unknown): unknown {
   const protocol = textAt(number ?? range, "protocol") ?? "TCP";
   const isOne = number !== undefined || start === end;
   const destinationPort = isOne ? { number: at(number, "port") ?? start } : { range: { start, end } };
-  return { [MEMBERS.get(protocol) ?? protocol]: { destinationPort } };
+  return { [protocol.toLowerCase()]: { destinationPort } };
 }
 
 function chunksOf(elements: readonly unknown[]): readonly (readonly unknown[])[] {

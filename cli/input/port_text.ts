@@ -1,6 +1,8 @@
+import { type Protocol } from "../../objects/model.ts";
+import { PROTOCOLS } from "../../objects/protocol.ts";
 /** A port by its number. */
 export interface NumberedPort {
-  readonly protocol: "TCP" | "UDP" | "SCTP";
+  readonly protocol: Protocol;
   readonly port: number;
 }
 
@@ -13,7 +15,7 @@ const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /** Reads a port such as `80`, `80/TCP` or `53/udp`; TCP is the default. @returns undefined for any other text */
 export function numberedPort(text: string): NumberedPort | undefined {
   const [, number = "", , name = "TCP"] = /^(\d{1,5})(\/(\w+))?$/.exec(text) ?? [];
-  const protocol = (["TCP", "UDP", "SCTP"] as const).find((one) => one === name.toUpperCase());
+  const protocol = PROTOCOLS.find((one) => one === name.toUpperCase());
   const port = Number(number);
   return protocol === undefined || port < 1 || port > 65_535 ? undefined : { protocol, port };
 }

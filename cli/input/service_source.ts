@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Family } from "../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Labels } from "../../objects/model.ts";
 import { readLabels } from "../../objects/name.ts";
 import { Reader } from "../../objects/gate/reader.ts";
@@ -19,9 +19,9 @@ export function wantedEndpoints(source: unknown): WantedEndpoints {
   const families = spec.optionalList("ipFamilies", 2) ?? [];
   return {
     selector: Object.keys(selector).length === 0 ? undefined : selector,
-    families: ([4, 6] as const)
-      .filter((family) => families.includes(`IPv${family}`))
-      .sort((a, b) => families.indexOf(`IPv${a}`) - families.indexOf(`IPv${b}`)),
+    families: FAMILIES.filter((family) => families.includes(`IPv${family}`)).sort(
+      (a, b) => families.indexOf(`IPv${a}`) - families.indexOf(`IPv${b}`),
+    ),
   };
 }
 

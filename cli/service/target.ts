@@ -1,5 +1,5 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
-import { PROTOCOLS } from "../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../objects/protocol.ts";
 import type { Protocol } from "../../objects/model.ts";
 import { type EndName, parseEndName } from "../cluster/end_name.ts";
 

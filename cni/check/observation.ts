@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../kernel/ip/address.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpAddresses, type InterfaceAddress, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
@@ -29,7 +30,7 @@ export function observe(
     const podSocket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
     try {
       const pod = findLink(podSocket, { name: ifname });
-      const families = ([4, 6] as const).filter((family) => routes.some((route) => familyOfRoute(route) === family));
+      const families = FAMILIES.filter((family) => routes.some((route) => familyOfRoute(route) === family));
       return {
         bridge,
         bridgeAddresses: bridgeAddresses.map(({ address }) => address.address),

@@ -1,6 +1,6 @@
 import { isName } from "../../ipam/owner.ts";
 import { canonicalRange, canonicalRangeSets, type RangeInput, type RangeSet } from "../../ipam/range.ts";
-import { type Address, type Family, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import { checkInterfaceName, type CniArguments } from "../environment.ts";
@@ -70,7 +70,7 @@ export function bridgeConfiguration(
   refuseUnsupported(input);
   const network = isForeignIpam ? foreignNetwork(input) : networkConfiguration(input, args);
   checkGateways(network.ipam.ranges);
-  return onNetwork(input, args, network, isForeignIpam ? [4, 6] : familiesOf(network.ipam.ranges));
+  return onNetwork(input, args, network, isForeignIpam ? FAMILIES : familiesOf(network.ipam.ranges));
 }
 
 /** As {@link bridgeConfiguration}, and with its errors, for a network whose addresses are validated already. */

@@ -1,3 +1,4 @@
+import { isTransport } from "../../kernel/ip/protocol.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
 import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import { cidrContains, IPV4_MAPPED } from "../../kernel/ip/cidr.ts";
@@ -60,7 +61,7 @@ type Input = NonNullable<NonNullable<NetworkInput["runtimeConfig"]>["portMapping
 function portMappingOf(input: Input, index: number, families: readonly Family[]): PortMapping {
   const field = `runtimeConfig.portMappings[${index}]`;
   const protocol = input.protocol?.toLowerCase();
-  if (protocol !== "tcp" && protocol !== "udp" && protocol !== "sctp") {
+  if (!isTransport(protocol)) {
     throw invalidField(`${field}.protocol`, input.protocol, "tcp, udp or sctp");
   }
   const hostIp = input.hostIP ? hostIpOf(input.hostIP, `${field}.hostIP`, families) : undefined;

@@ -7,7 +7,7 @@ import {
 } from "../../attachment/attachment.ts";
 import { markEnded } from "../../attachment/ended.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
 import { type HostPortClaim, claimsOf } from "../../attachment/host_port_claim.ts";
@@ -90,9 +90,7 @@ export function givingWay(node: PluginMachine, runDir: string, taker: Attachment
 }
 
 function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly HostPortClaim[] {
-  const families = ([4, 6] as const).filter((family: Family) =>
-    addresses.some(({ address }) => familyOf(address) === family),
-  );
+  const families = FAMILIES.filter((family: Family) => addresses.some(({ address }) => familyOf(address) === family));
   return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 

@@ -1,5 +1,6 @@
+import { TRANSPORTS, type Transport } from "../../kernel/ip/protocol.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
-import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, outermost } from "../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../kernel/ip/special.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
@@ -26,8 +27,6 @@ import {
   PUBLISHED,
 } from "./localhost_ports.ts";
 import { intervalOf, type SetElements } from "./set_elements.ts";
-
-const protocols = ["tcp", "udp", "sctp"] as const;
 
 /** The sets and maps that one family's rules use. */
 interface FamilySets {
@@ -56,7 +55,7 @@ function familySets(family: Family): FamilySets {
 const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
 
 /** The sets and maps that the rules of this file use. */
-export const hostPortSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
+export const hostPortSets: readonly SetDefinition[] = FAMILIES.flatMap((family) => {
   const { addressPorts, ports, exceptions, hairpin } = sets[family];
   return [addressPorts, ports, exceptions, hairpin];
 });
@@ -80,9 +79,9 @@ export const hostPortChains: readonly Chain[] = [
     rules: [
       // Sources of packets to link-local addresses are not forwarded: programs that listen there stay reachable.
       rule(inPrefix("ip6 daddr", LINK_LOCAL[6]), returnToCaller),
-      ...([4, 6] as const).flatMap((family) => [
-        ...protocols.map((protocol) => translation(family, protocol, true)),
-        ...protocols.map((protocol) =>
+      ...FAMILIES.flatMap((family) => [
+        ...TRANSPORTS.map((protocol) => translation(family, protocol, true)),
+        ...TRANSPORTS.map((protocol) =>
           rule(
             inSet(
               concatenation("meta l4proto", `${protocol} dport`, familyWords[family].destination),
@@ -91,7 +90,7 @@ export const hostPortChains: readonly Chain[] = [
             returnToCaller,
           ),
         ),
-        ...protocols.map((protocol) => translation(family, protocol, false)),
+        ...TRANSPORTS.map((protocol) => translation(family, protocol, false)),
       ]),
     ],
   },
@@ -103,7 +102,7 @@ export const hostPortChains: readonly Chain[] = [
  * since it drops packets from its own address; so must a pod that is reached from localhost.
  */
 export const hairpinRules: readonly Rule[] = [
-  ...([4, 6] as const).map((family) =>
+  ...FAMILIES.map((family) =>
     rule(
       anyFlag("ct status", "dnat"),
       inSet(concatenation(familyWords[family].source, familyWords[family].destination), sets[family].hairpin.name),
@@ -116,7 +115,7 @@ export const hairpinRules: readonly Rule[] = [
   ...localhostMasquerade,
 ];
 
-function translation(family: Family, protocol: (typeof protocols)[number], hasAddress: boolean): Rule {
+function translation(family: Family, protocol: Transport, hasAddress: boolean): Rule {
   const port = ["meta l4proto", `${protocol} dport`] as const;
   const key = hasAddress ? concatenation(...port, familyWords[family].destination) : concatenation(...port);
   const map = hasAddress ? sets[family].addressPorts.name : sets[family].ports.name;
@@ -141,7 +140,7 @@ export interface Publication {
 /** Returns the elements that publish a pod's ports. */
 export function hostPortElements({ mappings, addresses, serviceCidrs, comment }: Publication): readonly SetElements[] {
   if (mappings.length === 0) return [];
-  return ([4, 6] as const).flatMap((family) => {
+  return FAMILIES.flatMap((family) => {
     const target = addresses.find((address) => familyOf(address) === family);
     if (target === undefined) return [];
     const claims = mappings.flatMap((mapping) => claimsOf(mapping, [family]));
@@ -171,7 +170,7 @@ function keyOf({ mapping, address }: HostPortClaim): readonly (string | number |
 }
 
 /** The maps that are searched for an overlap. */
-export const claimSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => [
+export const claimSets: readonly SetDefinition[] = FAMILIES.flatMap((family) => [
   sets[family].addressPorts,
   sets[family].ports,
 ]);
@@ -191,7 +190,7 @@ export function findConflict(
   { mappings, addresses }: Pick<Publication, "mappings" | "addresses">,
   present: ReadonlyMap<string, readonly Element[]>,
 ): Conflict | undefined {
-  const families = ([4, 6] as const).filter((family) => addresses.some((address) => familyOf(address) === family));
+  const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
   const holders = new ClaimIndex<Element>();
   for (const family of families) {
     for (const { name } of [sets[family].ports, sets[family].addressPorts]) {

@@ -1,4 +1,5 @@
-import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { TRANSPORTS } from "../../kernel/ip/protocol.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, outermost } from "../../kernel/ip/cidr.ts";
 import { MULTICAST } from "../../kernel/ip/special.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
@@ -34,14 +35,14 @@ function familySets(family: Family): FamilySets {
 const sets: Readonly<Record<Family, FamilySets>> = { 4: familySets(4), 6: familySets(6) };
 
 /** The sets that the rules of this file use. */
-export const masqueradeSets: readonly SetDefinition[] = ([4, 6] as const).flatMap((family) => {
+export const masqueradeSets: readonly SetDefinition[] = FAMILIES.flatMap((family) => {
   const { masqueraded, unmasqueraded } = sets[family];
   return [masqueraded, unmasqueraded];
 });
 
 /** The ports above those of a node's services: system ports, those of the kubelet and of tunnels, and NodePorts. */
 const HIDDEN_PORTS = { first: 32_768, last: 65_535 } as const;
-const hasPorts = oneOf("meta l4proto", ["tcp", "udp", "sctp"]);
+const hasPorts = oneOf("meta l4proto", TRANSPORTS);
 const isIcmp = oneOf("meta l4proto", ["icmp", "ipv6-icmp"]);
 
 /** The comment of the rules that drop, which tells their counters apart for people and metrics. */
@@ -80,9 +81,7 @@ export function masqueradeConditions(family: Family): readonly Statement[] {
 }
 
 /** Rules for postrouting at 100. */
-export const masqueradeRules: readonly Rule[] = ([4, 6] as const).flatMap((family) =>
-  hiding(...masqueradeConditions(family)),
-);
+export const masqueradeRules: readonly Rule[] = FAMILIES.flatMap((family) => hiding(...masqueradeConditions(family)));
 
 /**
  * Returns the elements that masquerade a pod's packets.
@@ -95,7 +94,7 @@ export function masqueradeElements(
   networks: readonly Cidr[],
   comment: string,
 ): readonly SetElements[] {
-  return ([4, 6] as const).flatMap((family) => {
+  return FAMILIES.flatMap((family) => {
     const sources = addresses.filter((address) => familyOf(address) === family);
     const kept = outermost(networks.filter((network) => cidrFamily(network) === family));
     const { masqueraded, unmasqueraded } = sets[family];

@@ -6,7 +6,7 @@ import { flowCount } from "../../kernel/conntrack/flow_count.ts";
 import { type FlowTuples, peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import { deleteEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
-import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
@@ -21,7 +21,7 @@ import type { Publication } from "./host_ports.ts";
  * packet decides a flow's translation, and a client that continues from the same port never makes a new flow (R2).
  */
 export function flowsOf(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
-  const families = ([4, 6] as const).filter((family) => addresses.some((address) => familyOf(address) === family));
+  const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
   return udpOf(mappings)
     .flatMap((mapping) => claimsOf(mapping, families))
     .map(({ family, address, mapping }) => ({
@@ -127,7 +127,7 @@ export function questions(filters: readonly ConntrackFilter[], flows: () => numb
   const { length } = filters;
   const areWorthIt = length <= FEW_QUESTIONS || (length <= MOST_QUESTIONS && flows() > length * FLOWS_PER_QUESTION);
   if (areWorthIt) return filters;
-  const families = ([4, 6] as const).filter((family) => filters.some((filter) => filter.family === family));
+  const families = FAMILIES.filter((family) => filters.some((filter) => filter.family === family));
   return families.map((family) => ({ family, protocol: "udp" }));
 }
 

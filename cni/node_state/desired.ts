@@ -1,5 +1,5 @@
 import type { AttachmentRecord, RecordedHost } from "../../attachment/attachment.ts";
-import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 
@@ -51,7 +51,7 @@ export function desiredBridges(records: Iterable<AttachmentRecord>): readonly De
 
 function desiredBridge(name: string, records: readonly AttachmentRecord[]): DesiredBridge {
   const hosts = records.flatMap(({ host }) => host ?? []);
-  const families = ([4, 6] as const).filter((family) =>
+  const families = FAMILIES.filter((family) =>
     records.some(({ addresses }) => addresses.some(({ address }) => familyOf(address) === family)),
   );
   return Object.freeze({

@@ -1,5 +1,5 @@
 import { type Address, type Family, familyOf } from "../ip/address.ts";
-import type { IpProtocol } from "../ip/protocol.ts";
+import { type IpProtocol, isTransport } from "../ip/protocol.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
 import type { ConntrackEntry, entryLayout } from "./entry.ts";
 import type { ConntrackLabels } from "./labels.ts";
@@ -65,9 +65,6 @@ function matchesTuple(wanted: TupleFilter | undefined, tuple: ConntrackTuple): b
 
 /** CTA_FILTER_F_* (net/netfilter/nf_internals.h). */
 const FilterFlag = { SOURCE: 0x1, DESTINATION: 0x2, PROTOCOL: 0x8, SOURCE_PORT: 0x10, DESTINATION_PORT: 0x20 } as const;
-
-/** The protocols whose ports the kernel compares. */
-const WITH_PORTS: readonly IpProtocol[] = ["tcp", "udp", "sctp"];
 
 type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
 
@@ -141,7 +138,7 @@ function kernelPorts(
   wanted: TupleFilter,
 ): { readonly values: TupleValues; readonly flags: number } {
   if (protocol === undefined) return { values: {}, flags: 0 };
-  const [source, destination] = WITH_PORTS.includes(protocol) ? [wanted.sourcePort, wanted.destinationPort] : [];
+  const [source, destination] = isTransport(protocol) ? [wanted.sourcePort, wanted.destinationPort] : [];
   const flags =
     FilterFlag.PROTOCOL |
     (source === undefined ? 0 : FilterFlag.SOURCE_PORT) |

@@ -19,6 +19,9 @@ export type Address = Ipv4Address | Ipv6Address;
 
 export type Family = 4 | 6;
 
+/** Both families, IPv4 first. */
+export const FAMILIES = [4, 6] as const;
+
 const MAX_IPV6 = (1n << 128n) - 1n;
 /** The longest text: eight groups, the last two as IPv4: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
 const LONGEST_IPV6 = 45;

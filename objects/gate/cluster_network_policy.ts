@@ -1,3 +1,5 @@
+import { PROTOCOL_OF } from "../protocol.ts";
+import { TRANSPORTS } from "../../kernel/ip/protocol.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type {
   ClusterNetworkPolicy,
@@ -20,8 +22,6 @@ import { sourcesKey } from "./sources_key.ts";
 const MOST_ELEMENTS = 25;
 const LONGEST_RULE_NAME = 100;
 const HIGHEST_PRIORITY = 1000;
-
-const PROTOCOL_MEMBERS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 
 type PeersKey = "from" | "_from" | "to";
 
@@ -163,13 +163,13 @@ function readPorts(rule: Reader): readonly ClusterPolicyPort[] | undefined {
 }
 
 function readPort(entry: Reader, index: number): ClusterPolicyPort {
-  const member = onlyMember(entry, ["tcp", "udp", "sctp", "destinationNamedPort"]);
+  const member = onlyMember(entry, [...TRANSPORTS, "destinationNamedPort"]);
   if (member === "destinationNamedPort") {
     const name = expectString(entry.get(member), entry.path(member));
     if (name === "") throw invalid(entry.path(member), name, "the name of a container's port");
     return Object.freeze({ index, protocol: undefined, port: name, endPort: undefined });
   }
-  const protocol = PROTOCOL_MEMBERS[member];
+  const protocol = PROTOCOL_OF[member];
   const attributes = entry.object(member);
   const destination = attributes.object(onlyMember(attributes, ["destinationPort"]));
   if (onlyMember(destination, ["number", "range"]) === "number") {

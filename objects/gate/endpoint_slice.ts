@@ -4,7 +4,7 @@ import { expectLabelName, expectLabelValue, expectName, expectPort } from "../na
 import { expectString, invalid, type Reader } from "./reader.ts";
 import { expectAddress } from "./address.ts";
 import { readNamespacedMetadata } from "./metadata.ts";
-import { PROTOCOLS } from "./protocol.ts";
+import { PROTOCOLS } from "../protocol.ts";
 import { readProxyLabels } from "./proxy_labels.ts";
 
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";

@@ -5,7 +5,7 @@ import { expectPort, expectPortOrName, readAnnotations } from "../name.ts";
 import { expectInteger, invalid, type Reader } from "./reader.ts";
 import { expectNetwork } from "./address.ts";
 import { readGeneration, readNamespacedMetadata, readUid } from "./metadata.ts";
-import { PROTOCOLS } from "./protocol.ts";
+import { PROTOCOLS } from "../protocol.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
 

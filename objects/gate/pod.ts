@@ -4,7 +4,7 @@ import { expectName, expectPort, expectPortName, readAnnotations, readLabels } f
 import type { Reader } from "./reader.ts";
 import { expectAddress } from "./address.ts";
 import { LONGEST_UID, readNamespacedMetadata } from "./metadata.ts";
-import { PROTOCOLS } from "./protocol.ts";
+import { PROTOCOLS } from "../protocol.ts";
 
 const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const;
 

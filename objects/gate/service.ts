@@ -4,7 +4,7 @@ import { expectLabelName, expectPort, expectPortOrName, readAnnotations } from "
 import type { Reader } from "./reader.ts";
 import { expectAddress, expectNetwork } from "./address.ts";
 import { readCreation, readNamespacedMetadata, readUid } from "./metadata.ts";
-import { PROTOCOLS } from "./protocol.ts";
+import { PROTOCOLS } from "../protocol.ts";
 import { readProxyLabels } from "./proxy_labels.ts";
 
 const TYPES = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"] as const;

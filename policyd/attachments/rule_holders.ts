@@ -3,7 +3,7 @@ import { type HostPortClaim, claimsOf, portTaken } from "../../attachment/host_p
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import { attachmentKey } from "./registry.ts";
 
@@ -86,7 +86,7 @@ function holderName({ pod, containerId }: AttachmentRecord): string {
 }
 
 function claimsOfAll({ portMappings, addresses }: AttachmentRecord): readonly HostPortClaim[] {
-  const families = ([4, 6] as const).filter((family) => addresses.some(({ address }) => familyOf(address) === family));
+  const families = FAMILIES.filter((family) => addresses.some(({ address }) => familyOf(address) === family));
   return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 

@@ -1,4 +1,4 @@
-import { type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -124,7 +124,7 @@ class NetlinkBesideKernel implements BesideKernel {
   }
 
   #families(): readonly Family[] {
-    return this.#sysctl.read("net/ipv6/conf/all/disable_ipv6") === undefined ? [4] : [4, 6];
+    return this.#sysctl.read("net/ipv6/conf/all/disable_ipv6") === undefined ? [4] : FAMILIES;
   }
 
   #list<T>(request: Request, parse: (message: ReceivedMessage) => T | undefined): readonly T[] {

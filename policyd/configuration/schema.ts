@@ -5,7 +5,7 @@ import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address
 import { type Cidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
-import { PROTOCOLS } from "../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../objects/protocol.ts";
 import { chain, isPluginName } from "./chain.ts";
 import { parseDuration } from "./duration.ts";
 

@@ -1,8 +1,8 @@
-import { protocolFromNumber } from "../../kernel/ip/protocol.ts";
+import { PROTOCOL_OF } from "../../objects/protocol.ts";
+import { protocolFromNumber, isTransport } from "../../kernel/ip/protocol.ts";
 import { type Address, addressFromValue } from "../../kernel/ip/address.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
-import type { Protocol } from "../../objects/model.ts";
 import { groupHasPod } from "../policies/compile/peer_groups.ts";
 import { type FlowView, type PolicedFlow, evaluateProfile } from "../policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";
@@ -34,11 +34,6 @@ export interface MergedSet {
 
 /** Stands for the other end of a flow, which does not matter where only one end is checked. */
 const NOBODY = addressFromValue(4, 0n);
-const PROTOCOLS: ReadonlyMap<KeyField, Protocol> = new Map<KeyField, Protocol>([
-  ["tcp", "TCP"],
-  ["udp", "UDP"],
-  ["sctp", "SCTP"],
-]);
 /** Disables checks for traffic that is always allowed: rules of its own count it. */
 const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: [] } as const;
 
@@ -105,7 +100,7 @@ function flowOf({ key: [first, word, port] }: Element, isOfReceiver: boolean): P
   return {
     source: isOfReceiver ? NOBODY : address,
     destination: isOfReceiver ? address : NOBODY,
-    protocol: name === undefined ? undefined : PROTOCOLS.get(name),
+    protocol: isTransport(name) ? PROTOCOL_OF[name] : undefined,
     port: typeof port === "number" ? port : 0,
   };
 }

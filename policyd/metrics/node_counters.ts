@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../kernel/ip/address.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { CountedRule, NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import type { SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
@@ -5,7 +6,6 @@ import { drop } from "../../kernel/nftables/model/statement.ts";
 import { tableKey } from "../ruleset/desired/desired_element.ts";
 import type { Logger } from "../log/logger.ts";
 import { connectionSet } from "../services/rules/connection_counts.ts";
-import { FAMILIES } from "../services/rules/frontend_kind.ts";
 import { countedEndpoint } from "./counted_ports.ts";
 import { type CountedPort, EndpointConnections } from "./endpoint_connections.ts";
 import type { CommitObserver } from "./commit_observer.ts";

@@ -2,7 +2,7 @@ import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
@@ -67,7 +67,7 @@ export function kernelAddressCleanup(syscalls: FlowCalls, ruleset: Pick<Ruleset,
       await deleteFlows(sockets, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
     },
     forgetClients: (addresses) => {
-      for (const family of [4, 6] as const) {
+      for (const family of FAMILIES) {
         const clients = new Set(
           [...addresses]
             .filter((address) => familyOf(address) === family)

@@ -1,3 +1,4 @@
+import { type Direction, DIRECTIONS } from "../../objects/semantics/policies/flow.ts";
 import type { NetworkPolicy } from "../../objects/model.ts";
 
 /**
@@ -8,10 +9,6 @@ export const MOST_PAIRS = 4096;
 
 /** The same for all NetworkPolicies of a pod in one direction together. */
 export const MOST_PROFILE_PAIRS = 8192;
-
-const DIRECTIONS = ["ingress", "egress"] as const;
-
-type Direction = (typeof DIRECTIONS)[number];
 
 /** Whether a policy is in force, or allows nothing because of its own size or of those before it. */
 export type Share = "in force" | "too large" | "omitted";

@@ -1,11 +1,10 @@
+import { PROTOCOL_OF } from "../../objects/protocol.ts";
 import type { AttachmentRecord, PortMapping } from "../../attachment/attachment.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { portKey, type ProtectedPort } from "../../objects/socket_refusal.ts";
-
-const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 
 /** A host port that a pod requests but does not get. */
 interface RefusedHostPort {
@@ -82,7 +81,7 @@ export class HostPortRefusals {
     // The plugin works without a daemon here and has already published them in its own tables.
     if (rules === undefined) return [];
     return portMappings.flatMap((mapping) => {
-      const owner = this.#owners.get(portKey(PROTOCOLS[mapping.protocol], mapping.hostPort));
+      const owner = this.#owners.get(portKey(PROTOCOL_OF[mapping.protocol], mapping.hostPort));
       return owner === undefined ? [] : [{ mapping, owner }];
     });
   }

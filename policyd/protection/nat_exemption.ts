@@ -1,4 +1,5 @@
-import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import { TRANSPORT_OF } from "../../objects/protocol.ts";
+import { type Address, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
@@ -6,9 +7,6 @@ import { type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../ruleset/table_part.ts";
 import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
-
-const FAMILIES = [4, 6] as const;
-const NFT_PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const;
 
 /** Before all hooks that translate destinations: ours, kube-proxy's, portmap's and Docker's are at -110 to -99. */
 const PRIORITY = -120;
@@ -53,7 +51,7 @@ export function keptSockets(): TablePart {
 
 /** Returns the element of one socket in {@link keptSets}. */
 export function keptElement({ address, protocol, port }: ProtectedSocket): DesiredElement {
-  const key = [address, NFT_PROTOCOLS[protocol], port];
+  const key = [address, TRANSPORT_OF[protocol], port];
   return { table: INET_TABLE, set: setOf(address), element: { key, data: [address] } };
 }
 

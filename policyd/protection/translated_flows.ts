@@ -1,3 +1,4 @@
+import { TRANSPORT_OF, PROTOCOLS } from "../../objects/protocol.ts";
 import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
 import { ConntrackStatus } from "../../kernel/conntrack/entry.ts";
 import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
@@ -29,11 +30,6 @@ const TRANSLATED = { value: ConntrackStatus.DESTINATION_NAT, mask: ConntrackStat
 const RETRY = 5000;
 /** Milliseconds between two walks through the conntrack table. */
 const LEAST = 2000;
-const PROTOCOLS = [
-  ["TCP", "tcp"],
-  ["UDP", "udp"],
-  ["SCTP", "sctp"],
-] as const satisfies readonly (readonly [Protocol, IpProtocol])[];
 
 /**
  * Forgets flows to protected sockets that were translated elsewhere, before the socket was protected or by a daemon
@@ -68,9 +64,9 @@ export class TranslatedFlows {
       const own = ports.length === 0 ? [] : [...flows.nodeAddresses()];
       const all = { sockets, ports, nodeAddresses: new Set([...nodeAddresses, ...own]) };
       let deleted = 0;
-      for (const [protocol, name] of PROTOCOLS) {
+      for (const protocol of PROTOCOLS) {
         const one = ofProtocol(all, protocol);
-        const asked = questionsFor(one, name);
+        const asked = questionsFor(one, TRANSPORT_OF[protocol]);
         if (asked.length > 0) deleted += await flows.delete(asked, (flow) => isTranslated(flow, one));
       }
       if (deleted > 0)

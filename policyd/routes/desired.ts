@@ -1,4 +1,4 @@
-import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
@@ -102,14 +102,12 @@ export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
   return {
     tunnel: use.hasTunnel ? tunnelOf(plan, problems) : undefined,
     routes,
-    rules: ([4, 6] as const)
-      .filter((family) => use.podsTable[family])
-      .map((family) => ({
-        family,
-        inputInterface: surroundings.options.bridge,
-        table: PODS_TABLE,
-        priority: RULE_PRIORITY,
-      })),
+    rules: FAMILIES.filter((family) => use.podsTable[family]).map((family) => ({
+      family,
+      inputInterface: surroundings.options.bridge,
+      table: PODS_TABLE,
+      priority: RULE_PRIORITY,
+    })),
     podMtu: surroundings.podMtu,
     problems,
   };
@@ -189,7 +187,7 @@ function tunnelOf({ surroundings, use }: RoutePlan, problems: string[]): Tunnel 
     );
   }
   const hasIpv6 = isIpv6On && mtu >= LEAST_IPV6_MTU;
-  const addresses = ([4, 6] as const).flatMap((family) => {
+  const addresses = FAMILIES.flatMap((family) => {
     const address = family === 4 || hasIpv6 ? sources[family] : undefined;
     return address === undefined ? [] : [hostCidr(address)];
   });

@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
@@ -81,7 +81,7 @@ class Builder {
       neighbours: [...this.#neighbours].map(([address, mac]) => ({ address, mac })),
       routes: [...this.#routes.values()],
       problems: this.#problems,
-      onLink: ([4, 6] as const).flatMap((family) => {
+      onLink: FAMILIES.flatMap((family) => {
         const address = this.#peer.addresses[family];
         return address !== undefined && this.#onLink(address) !== undefined ? [address] : [];
       }),

@@ -1,4 +1,4 @@
-import { type Address, addressFromBytes, bitsOf, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, addressFromBytes, bitsOf, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Route } from "../../kernel/route/route.ts";
@@ -23,7 +23,7 @@ export class RouteLookup {
       const known = ofLength.get(network);
       if (known === undefined || route.priority < known.priority) ofLength.set(network, route);
     }
-    for (const family of [4, 6] as const)
+    for (const family of FAMILIES)
       this.#lengths.set(
         family,
         [...lengths[family]].sort((a, b) => b - a),

@@ -1,4 +1,4 @@
-import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
 import { bridgeAddress } from "../../objects/nodes/node_addresses.ts";
@@ -26,7 +26,7 @@ export function otherNodePorts(
   configured: NodePortAddresses,
 ): readonly Address[] {
   const named = [...internal, ...external];
-  const primary = ([4, 6] as const).flatMap((family) => named.find((address) => familyOf(address) === family) ?? []);
+  const primary = FAMILIES.flatMap((family) => named.find((address) => familyOf(address) === family) ?? []);
   const bridges = podCidrs.flatMap((cidr) => bridgeAddress(cidr) ?? []);
   return [...new Set([...named, ...bridges])].filter((address) => servesNodePorts(address, configured, primary));
 }

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../kernel/ip/address.ts";
 import { setTimeout as pause } from "node:timers/promises";
 import { BRIDGE_TABLE, INET_TABLE } from "../../policyd/ruleset/table_part.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
@@ -5,7 +6,7 @@ import { HIDDEN_PODS } from "../../policyd/node/masquerade/share_rules.ts";
 import { SERVICES_MASQUERADE } from "../../policyd/services/rules/nat_part.ts";
 import { numberMap } from "../../policyd/services/rules/number_maps.ts";
 import { ADDRESS_SETS } from "../../policyd/services/rules/frontend_sets.ts";
-import { FAMILIES, FRONTEND_KINDS } from "../../policyd/services/rules/frontend_kind.ts";
+import { FRONTEND_KINDS } from "../../policyd/services/rules/frontend_kind.ts";
 import type { LabNode } from "../lab/lab.ts";
 import { normalListing } from "../support/nftables/listing.ts";
 import { type NodeName, nodeOf, NODES, type World } from "./world.ts";

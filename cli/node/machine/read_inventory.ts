@@ -8,7 +8,7 @@ import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { tryParseAddress } from "../../../kernel/ip/address.ts";
+import { tryParseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
@@ -48,9 +48,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       tables: readRuleset(syscalls).tables,
       routes: readRoutes(syscalls),
       rules: withRouteSocket(syscalls, (socket) =>
-        ([4, 6] as const).flatMap((family) =>
-          socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? []),
-        ),
+        FAMILIES.flatMap((family) => socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? [])),
       ),
       bridgePrograms: links
         .filter(({ kind }) => kind === "bridge")

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
@@ -31,7 +32,7 @@ export function readAddresses(syscalls: MachineCalls, links: readonly CheckedLin
 /** Returns the unicast routes of all tables in both families. */
 export function readRoutes(syscalls: MachineCalls): readonly Route[] {
   return withRouteSocket(syscalls, (socket) =>
-    ([4, 6] as const).flatMap((family) =>
+    FAMILIES.flatMap((family) =>
       socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOfAnyTable(message) ?? []),
     ),
   );
@@ -40,9 +41,9 @@ export function readRoutes(syscalls: MachineCalls): readonly Route[] {
 /** Returns the routes of the main table that discard packets (blackhole, unreachable, prohibit) in both families. */
 export function readDiscardingRoutes(syscalls: MachineCalls): readonly Route[] {
   return withRouteSocket(syscalls, (socket) =>
-    ([4, 6] as const)
-      .flatMap((family) => socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOrDiscard(message) ?? []))
-      .flatMap(({ route, discards }) => (discards && route.table === MAIN_TABLE ? [route] : [])),
+    FAMILIES.flatMap((family) =>
+      socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOrDiscard(message) ?? []),
+    ).flatMap(({ route, discards }) => (discards && route.table === MAIN_TABLE ? [route] : [])),
   );
 }
 

@@ -1,4 +1,4 @@
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../objects/model.ts";
 

@@ -8,7 +8,7 @@ import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../objects/sema
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import { locationText } from "../../input/place.ts";
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import { type ConnectionSet, FIRST_PORT, includes } from "../connections/connection_set.ts";
 import type { End, Sides } from "./end_class.ts";
 import type { ExamplePair } from "./diff.ts";

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Case } from "./explanation.ts";
 import type { EvaluatedWay } from "./evaluate_way.ts";
 import type { ConnectionPath } from "./paths/connection_path.ts";
@@ -56,5 +57,5 @@ function caseOf(outcomes: readonly Outcome[]): Case | undefined {
 
 function familiesOf(outcomes: readonly Outcome[]): Case["families"] {
   const found = new Set(outcomes.map(({ evaluated }) => evaluated.family));
-  return ([4, 6] as const).filter((family) => found.has(family)).map((family) => `IPv${family}` as const);
+  return FAMILIES.filter((family) => found.has(family)).map((family) => `IPv${family}` as const);
 }

@@ -1,3 +1,4 @@
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { ExitCode } from "../../exit_code.ts";
@@ -25,7 +26,7 @@ const optionsSchema = v.object({
   to: v.string(),
   port: v.optional(
     v.union([
-      v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() }),
+      v.object({ protocol: v.picklist(PROTOCOLS), port: v.number() }),
       v.object({ protocol: v.literal("ICMP") }),
       v.object({ name: v.string() }),
     ]),

@@ -1,7 +1,7 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import { type ConnectionSet, LAST_PORT, merged, ofPorts } from "../connections/connection_set.ts";
 
 /** Traffic for which policies give one answer, with an example of it. */

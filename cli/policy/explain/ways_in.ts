@@ -4,7 +4,7 @@ import { groupName } from "../../cluster/group.ts";
 import type { End, Host, HostsEnd } from "../../cluster/find_end.ts";
 import { doorsOf } from "../../ways_in/doors.ts";
 import type { WayBackend, WayIn } from "../../ways_in/ways_in.ts";
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import type { Explanation, WayInReport } from "./explanation.ts";

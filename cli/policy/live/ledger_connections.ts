@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { workloadText } from "../../../objects/workload_name.ts";
 import type { RowEnd, FlowRow } from "../../../policyd/flows/row.ts";
@@ -92,7 +92,7 @@ function pairsOf(
   destinations: readonly Address[],
 ): readonly (readonly [Address, Address])[] {
   const ofFamily = (all: readonly Address[], family: Family) => all.filter((address) => familyOf(address) === family);
-  for (const family of [4, 6] as const) {
+  for (const family of FAMILIES) {
     const pairs = ofFamily(sources, family).flatMap((source) =>
       ofFamily(destinations, family).map((destination) => [source, destination] as const),
     );

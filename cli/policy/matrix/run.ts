@@ -1,3 +1,4 @@
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
@@ -44,7 +45,7 @@ const optionsSchema = v.object({
   ...controllerEntries,
   ...shownEntries,
   by: v.picklist(GROUPINGS),
-  port: v.optional(v.array(v.object({ protocol: v.picklist(["TCP", "UDP", "SCTP"]), port: v.number() })), []),
+  port: v.optional(v.array(v.object({ protocol: v.picklist(PROTOCOLS), port: v.number() })), []),
   from: v.optional(v.string()),
   to: v.optional(v.string()),
   allowedOnly: v.boolean(),

@@ -1,6 +1,6 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { EVERY_ADDRESS } from "../../../kernel/ip/special.ts";
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { Pod, Protocol, Service } from "../../../objects/model.ts";
 import { shortList } from "../../../objects/printable.ts";
 import type { Cluster } from "../../cluster/cluster.ts";

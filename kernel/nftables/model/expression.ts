@@ -1,3 +1,4 @@
+import { type Transport } from "../../ip/protocol.ts";
 import { type DataType, dataTypes, type Scalar } from "./data_type.ts";
 
 /** The header from whose start a field is read (enum nft_payload_bases). */
@@ -6,7 +7,7 @@ export type PayloadBase = "link" | "network" | "transport";
 /** Conditions under which a field exists. Each is tested before the first use in a rule. */
 export interface Presence {
   readonly network?: "ip" | "ip6" | "arp";
-  readonly transport?: "tcp" | "udp" | "sctp" | "icmp" | "ipv6-icmp" | "igmp";
+  readonly transport?: Transport | "icmp" | "ipv6-icmp" | "igmp";
 }
 
 interface Field {

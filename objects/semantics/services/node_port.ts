@@ -1,4 +1,4 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../nodes/judged_nodes.ts";
 import { bridgeAddress } from "../../nodes/node_addresses.ts";
@@ -45,5 +45,5 @@ export function primaryAddresses({ nodes, nodeName }: ServiceWorld): readonly Ad
   const ordered = (["InternalIP", "ExternalIP"] as const).flatMap((type) =>
     addresses.filter((entry) => entry.type === type).map(({ address }) => address),
   );
-  return ([4, 6] as const).flatMap((family) => ordered.filter((address) => familyOf(address) === family).slice(0, 1));
+  return FAMILIES.flatMap((family) => ordered.filter((address) => familyOf(address) === family).slice(0, 1));
 }

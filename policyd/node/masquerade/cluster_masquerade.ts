@@ -1,5 +1,5 @@
 import { hiding } from "../../../cni/node_rules/masquerade.ts";
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { bothFamilies, EVERY_ADDRESS } from "../../../kernel/ip/special.ts";
 import { type AddressRange, rangeOf } from "../../../kernel/ip/ranges.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
@@ -8,8 +8,6 @@ import { accept, drop, goTo, inSet, not, rule } from "../../../kernel/nftables/m
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { masqueradeInShare } from "./share_rules.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** The set names, without the digit of the family. */
 const SETS = {

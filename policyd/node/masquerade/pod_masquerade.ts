@@ -1,10 +1,9 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { hiding, masqueradeConditions, masqueradeSets } from "../../../cni/node_rules/masquerade.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { rule } from "../../../kernel/nftables/model/statement.ts";
 import { masqueradeInShare } from "./share_rules.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** Returns the part of the inet table that gives packets of pods with `ipMasq` the node's address (B11). */
 export function podMasquerade(): TablePart {

@@ -1,4 +1,4 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
@@ -17,8 +17,6 @@ import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { fromLocalPod } from "../../services/rules/nat_part.ts";
 import { toPod } from "../tables/tunnel_guard.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** The map from a pod's address to the first port of its share; the digit of the family follows. */
 const POD_SHARES = "pod_ports";

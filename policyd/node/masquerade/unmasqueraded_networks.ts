@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { bothFamilies, EVERY_ADDRESS, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
 import { JoinedNetworks, type RangeDifference } from "../../../objects/nodes/joined_networks.ts";
@@ -34,7 +35,7 @@ export class UnmasqueradedNetworks {
 
   /** Returns the ranges added and removed since the previous call. */
   difference(): RangeDifference {
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       this.#joined.set(`everything ${family}`, this.#known[family] > 0 ? [] : [EVERY_ADDRESS[family]]);
     }
     return this.#joined.difference();

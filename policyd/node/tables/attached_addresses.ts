@@ -1,13 +1,11 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { dropping, equals, inPrefix, inSet, not } from "../../../kernel/nftables/model/statement.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { DropReason } from "./guard.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** The set of the addresses of the bridge's pods; the digit of the family follows. */
 const ATTACHED = "attached";

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import {
   anyFlag,
@@ -15,8 +16,6 @@ import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import { DropReason } from "./guard.ts";
 import { TUNNEL_NODES } from "./tunnel_guard.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** The ports of tunnels over UDP: VXLAN, Geneve (RFC 8926), and Linux's own of VXLAN, which flannel and k3s use. */
 const TUNNEL_PORTS = [TUNNEL.port, 6081, 8472];

@@ -1,4 +1,4 @@
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { concatenation, type Selector } from "../../../kernel/nftables/model/expression.ts";
@@ -16,8 +16,6 @@ import {
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** Prefix of the sets of node addresses that are reached without a router, each as a pair with itself. */
 const ON_LINK = "on_link_pair";

@@ -1,4 +1,4 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
@@ -18,8 +18,6 @@ import {
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { knownPathRules, knownPathSets, TOO_BIG } from "./path_mtu_guard.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** Sets of pairs of a pod's own addresses; the digit of the family follows the first name. */
 const SETS = { ends: "ends", advertised: "advertised6" } as const;

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import {
   anyFlag,
   dropping,
@@ -9,14 +10,7 @@ import {
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
-import {
-  byAddress,
-  FAMILIES,
-  frontendKey,
-  type FrontendKind,
-  nameOf,
-  words,
-} from "../../services/rules/frontend_kind.ts";
+import { byAddress, frontendKey, type FrontendKind, nameOf, words } from "../../services/rules/frontend_kind.ts";
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import { ofFamily } from "../../services/rules/nat_part.ts";
 import { DropReason } from "./guard.ts";

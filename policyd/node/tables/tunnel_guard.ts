@@ -1,4 +1,4 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { AddressRange } from "../../../kernel/ip/ranges.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import {
@@ -19,8 +19,6 @@ import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** The set names, without the digit of the family. */
 const SETS = {

@@ -1,4 +1,4 @@
-import { type Family, familyOf } from "../../../kernel/ip/address.ts";
+import { type Family, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { type AddressRange, unitedRanges } from "../../../kernel/ip/ranges.ts";
 import {
   counter,
@@ -14,7 +14,7 @@ import { type NumberedPorts, numberedPorts, type PortNumber, type ProtocolPortRa
 import type { Direction, PeerGroup, PodGroup, PortGroup, ProfileRule } from "./profile.ts";
 import { namedPortMatch, peerAndPort, portMatches, rangesMatch } from "./rule_parts.ts";
 import { namedSource, type PlacedRange, type SetCollector } from "./sets/set_collector.ts";
-import { FAMILIES, peerField } from "./port_fields.ts";
+import { peerField } from "./port_fields.ts";
 
 /** The number of pairs per slice, which takes a millisecond or less. */
 const PAIRS_AT_ONCE = 512;

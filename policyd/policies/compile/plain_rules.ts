@@ -1,4 +1,4 @@
-import type { Family } from "../../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import {
   counter,
@@ -12,7 +12,6 @@ import { numberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup, ProfileRule, RuleOrigin } from "./profile.ts";
 import { namedPortMatch, peerAndPort, peerMatch, portMatches } from "./rule_parts.ts";
 import { namedSource, type SetCollector } from "./sets/set_collector.ts";
-import { FAMILIES } from "./port_fields.ts";
 
 /** A rule for nft, and the family of its packets; undefined for both families. */
 export interface PlainRule {

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import {
@@ -27,7 +28,6 @@ import {
 import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Direction } from "./profile.ts";
-import { FAMILIES } from "./port_fields.ts";
 import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
 
 export { POLICY_TABLE };

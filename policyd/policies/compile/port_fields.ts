@@ -4,8 +4,6 @@ import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import type { Direction } from "./profile.ts";
 
-export const FAMILIES: readonly Family[] = [4, 6];
-
 const ports = { TCP: "tcp dport", UDP: "udp dport", SCTP: "sctp dport" } as const satisfies Record<Protocol, Selector>;
 
 /** Returns the field of a protocol's destination port. */

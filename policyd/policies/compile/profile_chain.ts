@@ -1,4 +1,4 @@
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
@@ -25,7 +25,6 @@ import { selfMatch } from "./policy_table.ts";
 import type { Direction, Isolation, Profile, ProfileRule } from "./profile.ts";
 import { SetCollector } from "./sets/set_collector.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
-import { FAMILIES } from "./port_fields.ts";
 
 /**
  * Up to this number of nft rules for each family, NetworkPolicies are compiled rule by rule, with sets that profiles

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Selector } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
@@ -14,7 +15,6 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import { FAMILIES } from "../compile/port_fields.ts";
 
 /** The names of the sets, each followed by the family's digit. */
 export const CROWDING_SETS = {

@@ -1,13 +1,6 @@
+import { protocolOf } from "../../../objects/protocol.ts";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
-import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
-import type { Protocol } from "../../../objects/model.ts";
 import type { PolicedFlow } from "../compile/profile_verdict.ts";
-
-const protocols: ReadonlyMap<IpProtocol, Protocol> = new Map([
-  ["tcp", "TCP"],
-  ["udp", "UDP"],
-  ["sctp", "SCTP"],
-]);
 
 /**
  * Returns a connection as the rules saw its first packet: from its source before masquerading, to the destination that
@@ -17,7 +10,7 @@ export function policedFlow({ original, reply }: Pick<ConntrackEntry, "original"
   return {
     source: original.source,
     destination: reply.source,
-    protocol: protocols.get(original.protocol),
+    protocol: protocolOf(original.protocol),
     port: reply.sourcePort ?? 0,
   };
 }

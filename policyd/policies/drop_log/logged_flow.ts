@@ -1,3 +1,4 @@
+import { PROTOCOL_OF } from "../../../objects/protocol.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { protocolText } from "../../../kernel/ip/protocol.ts";
 import type { LoggedPacket } from "../../../kernel/nflog/packet.ts";
@@ -15,7 +16,6 @@ export interface LoggedFlow {
   readonly traffic: Traffic;
 }
 
-const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;
 const WITHOUT_PORTS: Traffic = Object.freeze({ protocol: "ICMP" });
 
 /**
@@ -34,6 +34,6 @@ export function loggedFlow({ prefix, ip }: Pick<LoggedPacket, "prefix" | "ip">):
     source,
     destination,
     protocol: protocolText(protocol),
-    traffic: hasPort ? { protocol: PROTOCOLS[protocol], port: destinationPort } : WITHOUT_PORTS,
+    traffic: hasPort ? { protocol: PROTOCOL_OF[protocol], port: destinationPort } : WITHOUT_PORTS,
   };
 }

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type EthtoolSocket, openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import type { Family } from "../../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
@@ -82,7 +82,7 @@ class NetlinkRouteKernel implements RouteKernel {
 
   *read(): Slices<KernelState> {
     const disabled = this.#sysctl.read("net/ipv6/conf/all/disable_ipv6");
-    const families: readonly Family[] = disabled === undefined ? [4] : [4, 6];
+    const families: readonly Family[] = disabled === undefined ? [4] : FAMILIES;
     const links = yield* this.#list(dumpLinks(), parseLink);
     const routes: Route[] = [];
     const discarding: Route[] = [];

@@ -1,3 +1,4 @@
+import { TRANSPORT_OF } from "../../../objects/protocol.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
@@ -26,8 +27,6 @@ export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
   return { family, space: frontend.type === "node port" ? "port" : "service" };
 }
 
-const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Readonly<Record<Protocol, string>>;
-
 /**
  * Returns a frontend as the key of those sets.
  *
@@ -36,8 +35,8 @@ const PROTOCOLS = { TCP: "tcp", UDP: "udp", SCTP: "sctp" } as const satisfies Re
  */
 export function keyOf(frontend: Frontend, protocol: Protocol): readonly Scalar[] {
   return frontend.type === "node port"
-    ? [PROTOCOLS[protocol], frontend.port]
-    : [frontend.address, PROTOCOLS[protocol], frontend.port];
+    ? [TRANSPORT_OF[protocol], frontend.port]
+    : [frontend.address, TRANSPORT_OF[protocol], frontend.port];
 }
 
 /** Returns a frontend's key followed by one more field. */

@@ -1,12 +1,11 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { ProtectedSocket } from "../../../objects/socket_refusal.ts";
 import { claim, keyOf } from "./frontend_element.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
 import { ADDRESS_SETS, PROTECTED_SOCKETS } from "../rules/frontend_sets.ts";
-import { FAMILIES } from "../rules/frontend_kind.ts";
 import { joinedRanges, rangeOf, withoutRanges } from "../../../kernel/ip/ranges.ts";
 import { bothFamilies, EVERY_ADDRESS, LOOPBACK } from "../../../kernel/ip/special.ts";
 

@@ -1,4 +1,5 @@
-import { type Address, addressToBytes, familyOf } from "../../../kernel/ip/address.ts";
+import { TRANSPORTS } from "../../../kernel/ip/protocol.ts";
+import { type Address, addressToBytes, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import {
   type Concatenation,
@@ -21,7 +22,6 @@ import {
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import {
-  FAMILIES,
   FRONTEND_KINDS,
   frontendKey,
   type FrontendKind,
@@ -30,7 +30,6 @@ import {
   type RuleFamily,
   type Scope,
   SCOPES,
-  TRANSPORTS,
   words,
 } from "./frontend_kind.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { LOOPBACK } from "../../../kernel/ip/special.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
@@ -19,15 +20,7 @@ import {
 import type { TablePart } from "../../ruleset/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
-import {
-  FAMILIES,
-  FRONTEND_KINDS,
-  frontendKey,
-  type FrontendKind,
-  nameOf,
-  type RuleFamily,
-  words,
-} from "./frontend_kind.ts";
+import { FRONTEND_KINDS, frontendKey, type FrontendKind, nameOf, type RuleFamily, words } from "./frontend_kind.ts";
 import { atNoAddress, fromLocalPod, ofFamily, ofFrontend, ofOtherNode } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which administrators and metrics tell their counters apart. */

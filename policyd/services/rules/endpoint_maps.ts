@@ -1,3 +1,4 @@
+import { TRANSPORTS, type Transport } from "../../../kernel/ip/protocol.ts";
 import { lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { equals, goTo, jumpTo, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
@@ -11,8 +12,6 @@ import {
   nameOf,
   type Scope,
   SCOPES,
-  type Transport,
-  TRANSPORTS,
   words,
 } from "./frontend_kind.ts";
 import { DRAWS, drawnModuli, EXACT_MODULI } from "./endpoint_draw.ts";

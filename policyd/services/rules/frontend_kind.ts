@@ -1,3 +1,5 @@
+import { type Transport } from "../../../kernel/ip/protocol.ts";
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import {
   type Concatenation,
   concatenation,
@@ -8,7 +10,6 @@ import {
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { FieldType, KeyPart } from "../../../kernel/nftables/model/object.ts";
 
-export const FAMILIES = [4, 6] as const;
 export type RuleFamily = (typeof FAMILIES)[number];
 
 /** How a frontend is found: by address, protocol and port, or on the node's own addresses only by protocol and port. */
@@ -20,8 +21,6 @@ export const SCOPES = ["all", "local"] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The protocols of Services as nft names them; a NAT statement with a port needs a field of one of them. */
-export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
-export type Transport = (typeof TRANSPORTS)[number];
 
 /** The kind of a frontend's key: its family and space. */
 export interface FrontendKind {

@@ -1,6 +1,7 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
-import { byAddress, FAMILIES, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./frontend_kind.ts";
+import { byAddress, FRONTEND_KINDS, frontendTypes, nameOf, words } from "./frontend_kind.ts";
 
 /** The properties of frontends. Each is a set of frontends' keys, named by {@link nameOf}. */
 export const FRONTEND_SETS = [

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { hiding } from "../../../cni/node_rules/masquerade.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
@@ -21,7 +22,6 @@ import { drawRules, endpointChain } from "./endpoint_maps.ts";
 import { ADDRESS_SETS, type FrontendSet, PROTECTED_SOCKETS } from "./frontend_sets.ts";
 import {
   byAddress,
-  FAMILIES,
   FRONTEND_KINDS,
   frontendKey,
   type FrontendKind,

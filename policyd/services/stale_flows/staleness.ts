@@ -1,6 +1,6 @@
 import type { ConntrackFilter, TupleFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
+import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { FrontendTargets } from "./former_frontends.ts";
@@ -66,7 +66,7 @@ export function questionsFor(
   wanted: Pick<ConntrackFilter, "protocol" | "status"> = { protocol: "udp" },
 ): readonly ConntrackFilter[] {
   const all = [...frontends];
-  return ([4, 6] as const).flatMap((family): readonly ConntrackFilter[] => {
+  return FAMILIES.flatMap((family): readonly ConntrackFilter[] => {
     const ofFamily = all.filter((one) => one.family === family).map(({ frontend }) => frontend);
     if (ofFamily.length === 0) return [];
     const destinationPort = common(ofFamily.map(({ port }) => port));

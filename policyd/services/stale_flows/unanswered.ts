@@ -2,7 +2,7 @@ import { ConntrackStatus } from "../../../kernel/conntrack/entry.ts";
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Address } from "../../../kernel/ip/address.ts";
+import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { Commit } from "../../ruleset/commit.ts";
 import type { Logger } from "../../log/logger.ts";
@@ -175,7 +175,7 @@ export class UnansweredConnections {
 
 function questions({ lost, begun, isAboutAll }: Subject): readonly ConntrackFilter[] {
   const wanted = { protocol: "tcp", status: UNANSWERED } as const;
-  if (begun === "all" || isAboutAll) return ([4, 6] as const).map((family) => ({ family, ...wanted }));
+  if (begun === "all" || isAboutAll) return FAMILIES.map((family) => ({ family, ...wanted }));
   return questionsFor([...lost.values(), ...begun.values()], wanted);
 }
 

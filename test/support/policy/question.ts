@@ -1,6 +1,6 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
-import { PROTOCOLS } from "../../../objects/gate/protocol.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
 import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
 import type { Flow, FlowEnd, FlowEnds, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";

@@ -1,4 +1,4 @@
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
 import { type Hint, type Remark, seen } from "../../../../policyd/problems/check.ts";
 import { dotted, type SettingCode, surroundingProblems } from "../../../../policyd/node_state/surroundings.ts";
@@ -56,7 +56,7 @@ function remarksOf(id: SettingCode, facts: NodeFacts): readonly Remark[] {
   const pods = (seen(records)?.records ?? []).flatMap((record) => record.addresses.map(({ address }) => address));
   const families = new Set([...podCidrs(facts).map(cidrFamily), ...pods.map(familyOf)]);
   const isKnown = families.size > 0 || ("value" in records && "value" in facts.network);
-  return surroundingProblems({ settings, uplinks, families: isKnown ? [...families] : [4, 6] })
+  return surroundingProblems({ settings, uplinks, families: isKnown ? [...families] : FAMILIES })
     .filter(({ code }) => code === id)
     .map(({ remark }) => remark);
 }

@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../../../kernel/ip/special.ts";
 import { MAIN_TABLE, type Route } from "../../../../kernel/route/route.ts";
@@ -60,7 +60,7 @@ export function probeFlows(
   pods: readonly [readonly Address[], readonly Address[]],
   services: readonly { readonly address: Address; readonly port: number }[],
 ): readonly ProbeFlow[] {
-  return ([4, 6] as const).flatMap((family) => {
+  return FAMILIES.flatMap((family) => {
     const [first, second] = pods.map((addresses) => addresses.find((address) => familyOf(address) === family));
     if (first === undefined || second === undefined) return [];
     return flowsOf(facts, family, [first, second], services);

@@ -1,5 +1,5 @@
 import { INET_TABLE } from "../../../../attachment/our_tables.ts";
-import { type Address, addressFromValue, type Family } from "../../../../kernel/ip/address.ts";
+import { type Address, addressFromValue, type Family, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { decodeMessages } from "../../../../kernel/netlink/message.ts";
 import { NETLINK_NETFILTER, NetfilterGroup } from "../../../../kernel/netlink/netfilter_message.ts";
 import { parseTrace, type TraceEvent } from "../../../../kernel/nftables/decode/trace.ts";
@@ -51,7 +51,7 @@ export class Tracer {
 
   /** Returns the frontends of Services with endpoints by TCP: those of port 443, as the API server has it, first. */
   services(): readonly { readonly address: Address; readonly port: number }[] {
-    const found = ([4, 6] as const).flatMap((family) => this.#servicesOf(family));
+    const found = FAMILIES.flatMap((family) => this.#servicesOf(family));
     return found.toSorted(
       (a, b) => Number(b.port === 443) - Number(a.port === 443) || (a.address < b.address ? -1 : 1),
     );

@@ -1,4 +1,4 @@
-import { type Address, type Family, formatAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import type { Pod, Protocol, Service } from "../../../../objects/model.ts";
 import type { FlowEnd, Traffic } from "../../../../objects/semantics/policies/flow.ts";
@@ -9,8 +9,6 @@ import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd 
 import type { ExplainContext } from "../context.ts";
 import { nodesThatMatter } from "./entry_nodes.ts";
 import { directWay, stoppedWay, type ConnectionPath, waysToAddress } from "./connection_path.ts";
-
-const FAMILIES: readonly Family[] = [4, 6];
 
 /** A port in a question. */
 export interface PortTraffic {

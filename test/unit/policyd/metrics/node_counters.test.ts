@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
@@ -20,7 +21,7 @@ import { numberMap, plainMap } from "../../../../policyd/services/rules/number_m
 import { services as servicesParts } from "../../../../policyd/services/rules/services_part.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
-import { FAMILIES, FRONTEND_KINDS, nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
+import { FRONTEND_KINDS, nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
 
 const PERIOD = 1000;
 
