@@ -1,3 +1,4 @@
+import type { Family } from "../../kernel/ip/address.ts";
 import { isIP } from "node:net";
 import { at, listAt, textAt } from "../input/raw.ts";
 import { PORT } from "./objects.ts";
@@ -5,7 +6,7 @@ import { PORT } from "./objects.ts";
 /** A connection, or a name to resolve, that the client tries. */
 export interface Try {
   readonly test: string;
-  readonly family: 4 | 6;
+  readonly family: Family;
   /** An address, or a name where {@link port} is undefined. */
   readonly host: string;
   readonly port: number | undefined;
@@ -59,7 +60,7 @@ export function outsideTry(text: string): Try | undefined {
   return { test: "outside", family: familyOf(host), host, port: Number(port) };
 }
 
-function familyOf(address: string): 4 | 6 {
+function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
 }
 

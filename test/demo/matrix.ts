@@ -1,4 +1,4 @@
-import type { Family } from "../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../kernel/ip/address.ts";
 
 /** A question: its source and target, the family and the protocol. */
 export interface Question {
@@ -55,7 +55,7 @@ export function expectedMatrix(parties: readonly Party[], protocols: readonly st
     targets
       .filter((target) => target !== source)
       .flatMap((target) =>
-        ([4, 6] as const).flatMap((family) =>
+        FAMILIES.flatMap((family) =>
           protocols.map((protocol) => ({
             source: source.name,
             target: target.name,

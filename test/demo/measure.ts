@@ -1,4 +1,4 @@
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import type { LabCalls } from "../lab/libc.ts";
 import { redirectCounters, routeExceptions } from "../lab/probe/counters.ts";
 import { type Flow, Prober } from "../lab/probe/prober.ts";
@@ -41,7 +41,7 @@ export async function measureQuestions(
 ): Promise<readonly Seen[]> {
   using prober = new Prober(calls);
   for (const pod of world.pods) {
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       for (const protocol of PROTOCOLS) {
         prober.listen(protocol, { namespace: pod.namespace, address: pod.addresses[family], port: PORT });
       }

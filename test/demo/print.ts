@@ -1,6 +1,6 @@
 import { styleText } from "node:util";
 import type Table from "cli-table3";
-import type { Family } from "../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../kernel/ip/address.ts";
 import { PROTOCOLS } from "../lab/probe/protocol.ts";
 import { type Difference, questionKey } from "./matrix.ts";
 import { isDaemonGood } from "./daemons.ts";
@@ -23,12 +23,12 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
     paint("bold", "Pods"),
     podTable(result),
     "",
-    ...([4, 6] as const).flatMap((family) => [
+    ...FAMILIES.flatMap((family) => [
       paint("bold", `IPv${family}: from the row to the column, answers by ${PROTOCOLS.join(", ")}`),
       matrixTable(result, result, family, paint),
       "",
     ]),
-    ...([4, 6] as const).flatMap((family) => [
+    ...FAMILIES.flatMap((family) => [
       paint("bold", `Services over IPv${family}: which pods answer a client (column), and which sender they see`),
       servicesTable(result.services, family, paint),
     ]),
@@ -37,7 +37,7 @@ export function formatResult(result: DemoResult, stream: NodeJS.WriteStream): st
     paint("bold", "Policies: who may send to a pod"),
     ...policyLines(result.policies),
     "",
-    ...([4, 6] as const).flatMap((family) => [
+    ...FAMILIES.flatMap((family) => [
       paint("bold", `IPv${family} with policies: answers by ${PROTOCOLS.join(", ")} from the row to the column`),
       matrixTable(result, result.policies, family, paint),
       "",

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../kernel/ip/address.ts";
 import { setTimeout as pause } from "node:timers/promises";
 import { DropReason } from "../../policyd/node/tables/guard.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -9,7 +10,6 @@ import { BRIDGE, type DemoPod, type NodeName, nodeOf, type World } from "./world
 
 const PORT = 8080;
 const DEADLINE_MILLISECONDS = 5000;
-const FAMILIES = [4, 6] as const;
 
 /** The result of packets that a pod sent with another pod's address. */
 export interface SpoofResult {

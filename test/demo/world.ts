@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { type Cluster, namespaceObject } from "../lab/cluster/cluster.ts";
 import type { Sandbox } from "../lab/cluster/runtime.ts";
@@ -159,7 +159,7 @@ function ownAddresses(pod: LabPod): Readonly<Record<Family, Address>> {
     .flatMap((message) => parseInterfaceAddress(message) ?? [])
     .filter(({ scope }) => scope === SCOPE_UNIVERSE)
     .map(({ address }) => address.address);
-  const [v4, v6] = ([4, 6] as const).map((family) => found.find((address) => familyOf(address) === family));
+  const [v4, v6] = FAMILIES.map((family) => found.find((address) => familyOf(address) === family));
   if (v4 === undefined || v6 === undefined)
     throw new Error(
       `${pod.name}: eth0 lacks an address after ADD: has ${found.map(formatAddress).join(", ") || "none"}`,

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import os from "node:os";
 import process from "node:process";
 import { setImmediate as turn } from "node:timers/promises";
-import type { Family } from "../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
@@ -18,7 +18,6 @@ import {
   startCall,
   succeed,
 } from "../support/policy/first_packet/coming_pod.ts";
-import { FAMILIES } from "../support/policy/lab/place.ts";
 import {
   manifestsOf,
   PORTS,

@@ -3,7 +3,7 @@ import { assembleBpf } from "../../kernel/bpf/instruction.ts";
 import { attachProgram, loadProgram, programsOf } from "../../kernel/bpf/object.ts";
 import { hasOwnProgram, removeOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { findPort, PORT_PROGRAM, putPort } from "../../kernel/bpf/port_table.ts";
-import { type Address, type Family, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { endBypass } from "../../policyd/attachments/bypass_end.ts";
 import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
@@ -124,7 +124,7 @@ describe("kernel: packets around a bridge", () => {
     const port = node.link(first.name).index;
     node.route.requestAll([
       addClassifiers(port),
-      ...([4, 6] as const).map((family) =>
+      ...FAMILIES.map((family) =>
         receiveAtBridge(port, bridge, {
           source: first.mac,
           destination: first.hostMac,
@@ -154,7 +154,7 @@ describe("kernel: packets around a bridge", () => {
       before = after;
       return more;
     };
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       const own = { ...right, ...datagram(family) };
       assert.equal(await counted(own), 1, `IPv${family}`);
       assert.equal(

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { type ConntrackEntry, parseEntry } from "../../kernel/conntrack/entry.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
@@ -44,7 +45,7 @@ describe("kernel/conntrack: in slices", () => {
     lab = createLab("conntrack-slices");
     pair = trackedPair(lab, RULESET);
     pair.near.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "600");
-    for (const [index, family] of ([4, 6] as const).entries()) {
+    for (const [index, family] of FAMILIES.entries()) {
       const socket = ProbeSocket.open(pair.near, family, SocketType.DATAGRAM);
       const address = pair.farAddresses[index] ?? assert.fail();
       for (let port = FIRST_PORT; port < FIRST_PORT + FLOWS_PER_FAMILY; port++) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { type TwoNodes, twoNodes } from "../lab/topology.ts";
@@ -14,8 +14,6 @@ import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertion
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** Each setting on and off: what a packet meets with one of them does not depend on the other. */
 const STATES = WAYS.filter(({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter !== bypassBridge);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
@@ -36,7 +36,7 @@ describe("kernel/route route", () => {
       .filter((found) => found !== undefined);
   }
 
-  for (const family of [4, 6] as const) {
+  for (const family of FAMILIES) {
     const gateway = parseAddress(gateways[family]);
     const via = { family, gateway, onLink: true, destination: undefined };
 
@@ -107,7 +107,7 @@ describe("kernel/route route", () => {
 
   for (const table of [100, 255 + 1, 4_294_967_295]) {
     it(`routes with an MTU and a segment size are added to table ${table}`, () => {
-      for (const family of [4, 6] as const) {
+      for (const family of FAMILIES) {
         const gateway = parseAddress(gateways[family]);
         const spec = { family, gateway, onLink: true, destination: undefined, outputInterface: eth0, table };
         pod.route.request(newRoute({ ...spec, mtu: 1300, advmss: 1200, priority: 77 }));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type EthtoolSocket, openEthtoolSocket } from "../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
-import { parseAddress } from "../../kernel/ip/address.ts";
+import { parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import {
@@ -45,7 +45,7 @@ describe("kernel/route vxlan", () => {
     return message === undefined ? undefined : parseVxlan(message);
   }
 
-  for (const family of [4, 6] as const) {
+  for (const family of FAMILIES) {
     it(`a device over IPv${family} is made that learns nothing, and is read back`, () => {
       const name = `vx${family}`;
       node.route.request(createVxlan({ name, mac: MAC, mtu: 1430, vni: 107, port: 4789, local: LOCAL[family] }));

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 /** The port of every server and Service in this benchmark. */
 export const CONNECTION_PORT = 8080;
 export const POD_CIDRS = ["10.244.1.0/24", "fd00:244:1::/64"] as const;
@@ -19,7 +20,6 @@ export const NODES = [
 ] as const;
 
 const NAMESPACE = "default";
-const FAMILIES = [4, 6] as const;
 const PROTOCOLS = ["TCP", "UDP"] as const;
 
 /** Returns the objects that kube-proxy and policyd both read, by resource. */

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import process from "node:process";
 import { buildPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -52,7 +53,7 @@ export async function compareConnections(
 const KINDS = ["tcp-connect", "udp-connect", "tcp-exchange", "udp-exchange"] as const;
 
 function cases(): readonly ConnectionCase[] {
-  const kinds = ([4, 6] as const).flatMap((family) => KINDS.map((kind) => ({ family, kind })));
+  const kinds = FAMILIES.flatMap((family) => KINDS.map((kind) => ({ family, kind })));
   return kinds.flatMap(({ family, kind }) => {
     const ends = kind.endsWith("exchange") ? (["pod"] as const) : (["pod", "remote"] as const);
     return (["node", "pod"] as const).flatMap((from) =>

@@ -1,6 +1,6 @@
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Family } from "../../../kernel/ip/address.ts";
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import type { ClusterObject } from "../../../objects/model.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
@@ -11,7 +11,6 @@ import { readScenario } from "../../support/services/scenario.ts";
 import { CONNECTIONS, type CutsMeasurement, OF_CLIENT } from "./cuts.ts";
 import { LoopMonitor } from "./loop_monitor.ts";
 
-const FAMILIES: readonly Family[] = [4, 6];
 const FIRST_PORT = 20_000;
 const PATIENCE_MILLISECONDS = 30_000;
 

@@ -1,4 +1,4 @@
-import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { evaluate } from "../../../objects/semantics/services/evaluate.ts";
 import type { Entry, Packet } from "../../../objects/semantics/services/packet.ts";
 import type { Verdict } from "../../../objects/semantics/services/verdict.ts";
@@ -8,7 +8,6 @@ import { type NodeName, NODES } from "../world.ts";
 import { type Answer, answerKey, type ExpectedCell } from "./cells.ts";
 import type { EndpointPod, Frontend } from "./frontends.ts";
 
-const FAMILIES = [4, 6] as const;
 /** A source port, any of which will do: Services ignore it. */
 const SOURCE_PORT = 40_000;
 const PROTOCOLS = { tcp: "TCP", udp: "UDP", sctp: "SCTP" } as const;

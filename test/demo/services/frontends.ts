@@ -1,8 +1,6 @@
-import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
-
-const FAMILIES = [4, 6] as const;
 
 /** The namespace of all Services, and of their pods. */
 const NAMESPACE = "default";

@@ -1,4 +1,4 @@
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabCalls } from "../../lab/libc.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
 import { nameOf, namespaceOf, type World } from "../world.ts";
@@ -7,7 +7,6 @@ import { nameOfSource, type Plan } from "./expectation.ts";
 import { TARGET_PORT } from "./frontends.ts";
 import type { PublishedServices } from "./publish.ts";
 
-const FAMILIES = [4, 6] as const;
 const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 
 /** The number of further connections to a cell that is as expected so far. */

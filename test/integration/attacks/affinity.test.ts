@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, addressPlus, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { affinity, clientMap } from "../../../policyd/services/rules/affinity_part.ts";
@@ -9,7 +9,7 @@ import { Flood, type FloodTurn } from "../../support/daemon/flood.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
-import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
 
 const CLIENTS = 20;
 const FIRST_CLIENT = pairOf("198.51.100.64", "2001:db8:c::40");

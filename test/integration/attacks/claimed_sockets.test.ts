@@ -1,11 +1,11 @@
 import type { ProtectedSocket } from "../../../objects/socket_refusal.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 import { nodeManifest, SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
 import type { ServicedNodeOptions } from "../../support/services/serviced_node.ts";
-import { CLUSTER_IPS, FAMILIES, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
 
 const NODE_PORT = 40_090;
 const BALANCER = pairOf("198.51.100.9", "2001:db8:9::9");

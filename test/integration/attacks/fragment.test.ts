@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { fragmentSettings } from "../../../policyd/node/conntrack_settings.ts";
 import { REASSEMBLY_SECONDS } from "../../../policyd/node/tables/fragment_share.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
@@ -174,7 +174,7 @@ for (const way of OPPOSITE_WAYS) {
       assert.equal(await arrived(4, victim, third, ANSWER), DATAGRAMS);
     });
 
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       it(`SHARE-01: first fragments from one pod do not keep other datagrams from being reassembled, IPv${family}`, async () => {
         const pairs = (): readonly (readonly [string, End, End])[] => [
           ["pod to pod", pod(on.victim, family), pod(on.third, family)],

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeFrame, encodeIp, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
@@ -165,7 +165,7 @@ for (const way of OPPOSITE_WAYS) {
       };
     };
 
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       for (const isStatic of [true, false]) {
         const means = `an on-link route${isStatic ? " and a static neighbour" : ""}`;
         it(`GUARD-02: a packet that a pod's kernel sends to a neighbour by ${means} is dropped, IPv${family}`, async () => {
@@ -230,7 +230,7 @@ for (const way of OPPOSITE_WAYS) {
     it("GUARD-04: the guard drops no frame from a port of the bridge that is not ours", async () => {
       on.load();
       const { stranger, victim } = on;
-      for (const family of [4, 6] as const) {
+      for (const family of FAMILIES) {
         const [toPod, spoofed] = [newToken(), newToken()];
         const direct = encodeUdp(stranger.addresses[family], victim.addresses[family], PORT, toPod);
         send(stranger, { from: stranger.mac, to: victim.mac, ...encodeIp(direct) });

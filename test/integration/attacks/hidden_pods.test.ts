@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
-import { FAMILIES, NODE_NAMES, textsOf } from "../../support/policy/lab/place.ts";
+import { NODE_NAMES, textsOf } from "../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { service } from "../../support/policy/lab/service.ts";
 import type { Shot } from "../../support/policy/lab/shooter.ts";

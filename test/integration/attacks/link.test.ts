@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, addressToBytes, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  addressToBytes,
+  type Family,
+  formatAddress,
+  parseAddress,
+  FAMILIES,
+} from "../../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeArp, encodeFrame, encodeIcmpv6, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import { FAMILIES, ip, linkLayer } from "../../support/guard/attack.ts";
+import { ip, linkLayer } from "../../support/guard/attack.ts";
 import { eventually, type GuardedNode, type Party } from "../../support/guard/guarded_node.ts";
 import { newToken } from "../../support/guard/token.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";

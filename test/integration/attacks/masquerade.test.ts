@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { PORTLESS_REASON } from "../../../cni/node_rules/masquerade.ts";
-import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -16,7 +16,6 @@ import { podResult } from "../../support/cni/add_result.ts";
 
 type Way = "hidden by policyd" | "hidden by ipMasq";
 
-const FAMILIES = [4, 6] as const;
 /** The port of the node's own service, for example its DNS server. */
 const NODE_SERVICE = 53;
 /** The port of a client outside that asks the service. It is known in advance, as with IKE and NTP. */

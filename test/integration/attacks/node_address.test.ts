@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  familyOf,
+  formatAddress,
+  parseAddress,
+  FAMILIES,
+} from "../../../kernel/ip/address.ts";
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
@@ -9,7 +16,7 @@ import { eventually, soon } from "../../support/guard/guarded_node.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
-import { FAMILIES, NODE_NAMES, type NodeName } from "../../support/policy/lab/place.ts";
+import { NODE_NAMES, type NodeName } from "../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { clusterNetworkPolicy, labelled } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";

@@ -6,7 +6,7 @@ import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
 import { programsOf } from "../../../kernel/bpf/object.ts";
 import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { TOKEN_SIZE } from "../../lab/probe/protocol.ts";
@@ -194,7 +194,7 @@ for (const way of OPPOSITE_WAYS) {
     const each = async (cases: readonly Case[], expected: "changed" | "dropped"): Promise<void> => {
       const wrong: string[] = [];
       for (const one of cases) {
-        for (const family of one.families ?? ([4, 6] as const)) {
+        for (const family of one.families ?? FAMILIES) {
           const seen = await outcome(one, family);
           if (seen !== expected) wrong.push(`${one.title}, IPv${family}: ${seen}`);
         }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, type Family, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -9,7 +9,7 @@ import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const PORT = 9110;

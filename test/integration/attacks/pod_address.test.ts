@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
@@ -7,7 +7,6 @@ import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { connect, UPLINK } from "../../lab/topology.ts";
-import { FAMILIES } from "../../support/guard/attack.ts";
 import { eventually, type GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { carries, newToken } from "../../support/guard/token.ts";

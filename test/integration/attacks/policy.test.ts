@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { encodeFrame, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
@@ -137,7 +137,7 @@ for (const way of OPPOSITE_WAYS) {
         advertise();
         assert.ok(await eventually(() => advertised().length > 0), "a default route");
         node.exec("ip", ["-6", "route", "flush", "proto", "ra"]);
-        for (const family of [4, 6] as const) assert.ok(await reachesOnLink(family), `on-link route, IPv${family}`);
+        for (const family of FAMILIES) assert.ok(await reachesOnLink(family), `on-link route, IPv${family}`);
         assert.ok(await reachesRouter(METADATA), "169.254.169.254, by way of the router");
       });
 
@@ -217,13 +217,13 @@ for (const way of OPPOSITE_WAYS) {
           assert.deepEqual(advertised(), []);
         });
 
-        for (const family of [4, 6] as const) {
+        for (const family of FAMILIES) {
           it(`GUARD-07 GUARD-02: the attacker's own kernel does not reach a neighbour by an on-link route, IPv${family}`, async () => {
             assert.ok(!(await reachesOnLink(family)));
           });
         }
 
-        for (const family of [4, 6] as const) {
+        for (const family of FAMILIES) {
           it(`ENDS-01: a pod that may send nothing ends no query of IPv${family} of another pod or of its node`, async () => {
             const { victim: silent, third, wired, nodes } = on;
             const of = ([v4, v6]: readonly [Address, Address]): Address => (family === 4 ? v4 : v6);

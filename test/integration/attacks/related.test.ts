@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
-import { type Address, type Family, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, type Frame, type IpPacket } from "../../lab/probe/frame.ts";
-import { FAMILIES, ip } from "../../support/guard/attack.ts";
+import { ip } from "../../support/guard/attack.ts";
 import { inTwo } from "../../support/policy/attacks/fragments.ts";
 import { eventually, type GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
@@ -9,7 +9,7 @@ import { UPLINK } from "../../lab/topology.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const POD_PORT = 8080;

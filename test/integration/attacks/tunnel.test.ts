@@ -6,6 +6,7 @@ import {
   familyOf,
   formatAddress,
   parseAddress,
+  FAMILIES,
 } from "../../../kernel/ip/address.ts";
 import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
@@ -23,7 +24,7 @@ import { KNOWN_PATH_REASON } from "../../../policyd/node/tables/path_mtu_guard.t
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 
 const PORT = 9107;

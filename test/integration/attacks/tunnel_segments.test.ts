@@ -4,7 +4,14 @@ import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_
 import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Address, addressToBytes, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  addressToBytes,
+  type Family,
+  familyOf,
+  parseAddress,
+  FAMILIES,
+} from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
@@ -86,7 +93,7 @@ for (const way of OPPOSITE_WAYS) {
       return frames.map((one) => new DataView(one.buffer).getUint16(transport + 2));
     }
 
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       it(`GUARD-18: no port changes when a tunnel's IPv${family} packet is segmented, ${way.title}`, async () => {
         const { node } = on.wired;
         const bridge = node.link("cni0").index;

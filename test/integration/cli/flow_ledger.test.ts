@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { mergedRows } from "../../../cli/flows/merge.ts";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { endText, type FlowRow } from "../../../policyd/flows/row.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
@@ -107,7 +107,7 @@ describe("the ledger of flows, with packets", function () {
 
   it("FLOW-01: the node of each end counts a connection between pods once, in both families, with its bytes when it ends", async () => {
     const [a, far] = [lab.place("x/a"), lab.place("y/far")];
-    for (const family of [4, 6] as const) begin(a.namespace, far.addresses[family], 5001, 5);
+    for (const family of FAMILIES) begin(a.namespace, far.addresses[family], 5001, 5);
     const rows = await rowsWhen(5001, (found) => found.length === 2 && found.every(({ count }) => count === 10));
     assert.deepEqual(rows.map(textOf).toSorted(), ["x/a > y/far allowed at from", "x/a > y/far allowed at to"]);
     for (const name of NODE_NAMES) deleteAll(name, 5001);

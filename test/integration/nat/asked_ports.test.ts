@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -55,7 +55,7 @@ for (const way of OPPOSITE_WAYS) {
       }
     }
 
-    for (const [index, family] of ([4, 6] as const).entries()) {
+    for (const [index, family] of FAMILIES.entries()) {
       it(`SHARE-03: a pod gets a few connections a second to the daemon's ports, and other clients get all of theirs, IPv${family}`, async () => {
         const to = on.wired.addresses[index] ?? assert.fail("an address of the node");
         const { attacker, victim, wired, nodes } = on;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { ProbeResult, Flow } from "../../lab/probe/prober.ts";
 import { addressesOf, LOCALHOST_WAYS, LocalhostNode } from "../../support/host_ports/localhost_node.ts";
@@ -150,7 +150,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       on.detach(pod);
     });
 
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       it(`R10: three pods share a port number by hostIP and protocol, as upstream's conformance test asks, IPv${family}`, async () => {
         const port = 54_323;
         const localhost = family === 4 ? localhost4 : localhost6;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { Cluster, type ClusterPod } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
 import type { LabPod } from "../../lab/lab.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { Churn, type ChurnCounts } from "../../support/cluster/churn.ts";
 import { nextBuild } from "../../support/cluster/next_build.ts";
-import { ClusterProbes, describeNodes, FAMILIES, flowTo } from "../../support/cluster/probes.ts";
+import { ClusterProbes, describeNodes, flowTo } from "../../support/cluster/probes.ts";
 import { Restarts } from "../../support/cluster/restarts.ts";
 import { countAt, receivedBy, startAnew } from "../../support/cluster/witness.ts";
 import { requireKernel } from "../../support/privilege.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { cidrContains, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { Cluster, type ClusterPod, namespaceObject } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
-import { addressOf, ClusterProbes, FAMILIES, flowTo, PORT, until } from "../../support/cluster/probes.ts";
+import { addressOf, ClusterProbes, flowTo, PORT, until } from "../../support/cluster/probes.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { requireKernel } from "../../support/privilege.ts";

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
 import { isFeatureActive, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Family, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Family, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, flow, ours, type RoutedNode, RouteLab, until } from "../../support/routes/route_lab.ts";
+import { flow, ours, type RoutedNode, RouteLab, until } from "../../support/routes/route_lab.ts";
 import { hasLongForm } from "../../support/long_form.ts";
 
 const IS_FULL = hasLongForm("nodes that always use tunnels, too");

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, flow, RouteLab, until, untilProblem } from "../../support/routes/route_lab.ts";
+import { flow, RouteLab, until, untilProblem } from "../../support/routes/route_lab.ts";
 
 describe("a node in surroundings that are not simple", function () {
   this.timeout(300_000);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -82,7 +82,7 @@ describe("health checks of Services", function () {
     assert.equal(ask(nodes.router, 4).body, "ECONNREFUSED");
     policyd.put("vote.yaml", manifest(undefined));
     await until(200);
-    for (const family of [4, 6] as const) {
+    for (const family of FAMILIES) {
       for (const from of [nodes.router, pod, nodes.node1.node]) {
         const { status, headers, body } = ask(from, family, "/any/path?at=all");
         assert.equal(status, 200);

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import { directRoutes } from "../../../cli/node/doctor/checks/direct_routes.ts";
@@ -11,7 +12,7 @@ import { networkConfiguration } from "../../../policyd/installation/network_conf
 import type { Flow } from "../../lab/probe/prober.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, flow, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { flow, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { mkdirSync, writeFileSync } from "node:fs";
 
 /** Routes of other programs by which packets for pods are lost, each with the node whose pods it cuts off. */

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { counted } from "../../../cli/output/text.ts";
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -6,7 +7,7 @@ import type { Finding } from "../../../policyd/problems/diagnose.ts";
 import { traceTables } from "../../../cli/node/doctor/probe/trace_table.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { Configuration } from "../../lab/cni.ts";
-import { FAMILIES, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { type ProbeRun, startProbe } from "../../support/node/probe_run.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { serviceManifest } from "../../support/services/manifest.ts";

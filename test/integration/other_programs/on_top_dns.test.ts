@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type ClusterPod, pairFrom, SmallCluster, until } from "../../support/on_top/cluster.ts";
@@ -8,7 +8,7 @@ import { askPairs, QueryLoad } from "../../support/on_top/query_load.ts";
 import { ask, lookUp } from "../../support/on_top/resolver.ts";
 import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../../support/on_top/services.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
-import { FAMILIES, pairOf, textsOf } from "../../support/services/traffic_lab.ts";
+import { pairOf, textsOf } from "../../support/services/traffic_lab.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import process from "node:process";
-import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import { API_IPS, API_PORT, apiService } from "../../support/on_top/api_service.ts";
@@ -14,7 +14,7 @@ import { APPLICATION, ingress, NGINX_PORT, startNginx } from "../../support/on_t
 import type { Program } from "../../support/on_top/program.ts";
 import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../../support/on_top/services.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
-import { FAMILIES, type Pair, pairOf } from "../../support/services/traffic_lab.ts";
+import { type Pair, pairOf } from "../../support/services/traffic_lab.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
 const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");

@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Family } from "../../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -25,7 +25,6 @@ import {
   succeed,
 } from "../../support/policy/first_packet/coming_pod.ts";
 import { EarlyLink } from "../../support/policy/first_packet/early_link.ts";
-import { FAMILIES } from "../../support/policy/lab/place.ts";
 import { type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";

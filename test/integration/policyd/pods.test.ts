@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { dumpNeighbours, parseNeighbour } from "../../../kernel/route/neighbour.ts";
 import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -58,9 +58,7 @@ describe("pods of a node with policyd", function () {
 
   /** Returns the node's permanent neighbour entries, which are all the plugin's. */
   function neighboursOfPods(): readonly string[] {
-    const all = ([4, 6] as const).flatMap((family) =>
-      wired.node.route.dump(dumpNeighbours(family)).map(parseNeighbour),
-    );
+    const all = FAMILIES.flatMap((family) => wired.node.route.dump(dumpNeighbours(family)).map(parseNeighbour));
     return all.flatMap((entry) => (entry?.permanent === true ? [formatAddress(entry.address)] : []));
   }
 

@@ -1,8 +1,9 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { ServiceDropReason } from "../../../policyd/services/rules/check_part.ts";
 import { hasLongForm } from "../../support/long_form.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
-import { AcceptanceLab, FAMILIES } from "../../support/services/acceptance/acceptance_lab.ts";
+import { AcceptanceLab } from "../../support/services/acceptance/acceptance_lab.ts";
 import { Judge } from "../../support/services/acceptance/judge.ts";
 import { measure } from "../../support/services/acceptance/measure.ts";
 import type { Measured } from "../../support/services/acceptance/measured.ts";

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Address, addressPlus, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, addressPlus, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type ManifestEndpoint, SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
 import {
   CLUSTER_IPS,
-  FAMILIES,
   familyOfResult,
   type Pair,
   pairOf,

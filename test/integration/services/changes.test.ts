@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { nodeManifest, SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
 import type { ServicedPod } from "../../support/services/serviced_node.ts";
-import { CLUSTER_IPS, FAMILIES, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
 
 const NODE_PORT = 40_080;
 const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");

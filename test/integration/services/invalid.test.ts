@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { ServiceDropReason } from "../../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -10,7 +10,7 @@ import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { connect, UPLINK } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
-import { CLUSTER_IPS, FAMILIES, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
 
 const NODE_PORT = 40_080;
 /** An address of no Service, which routes lead through node1 while its answers take another way. */

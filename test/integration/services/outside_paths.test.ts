@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -7,7 +7,7 @@ import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { connect, setBridgeNetfilter, UPLINK } from "../../lab/topology.ts";
 import { hasLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { BULK_PORT, FAMILIES, RouteLab } from "../../support/routes/route_lab.ts";
+import { BULK_PORT, RouteLab } from "../../support/routes/route_lab.ts";
 import { serviceManifest } from "../../support/services/manifest.ts";
 
 const SIZES = {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { UPLINK } from "../../lab/topology.ts";
@@ -7,7 +7,7 @@ import { bulkServer, exchangeBulk } from "../../support/services/bulk.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
 import type { ServicedPod } from "../../support/services/serviced_node.ts";
-import { CLUSTER_IPS, FAMILIES, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
+import { CLUSTER_IPS, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
 
 const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
 const NODE_PORT = 40_080;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
-import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add, del } from "../../lab/cni.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -30,7 +30,7 @@ const MUTE = `table inet mute {
 const READY = { ready: true, serving: true, terminating: false };
 const TERMINATING = { ready: false, serving: true, terminating: true };
 
-for (const family of [4, 6] as const) {
+for (const family of FAMILIES) {
   describe(`flows of Services that change, IPv${family}`, function () {
     this.timeout(300_000);
     let lab: Lab;

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
@@ -8,7 +9,6 @@ import { carries, newToken } from "../../support/guard/token.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../../support/guard/virtual_addresses.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 
-const FAMILIES = [4, 6] as const;
 /** Two marks: each bit that is not ours is set in one of them and clear in the other. */
 const FOREIGN_MARKS = [0x4555_5555, 0x8aaa_aaaa] as const;
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, enableForwarding, type Lab, type LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { FAMILIES, nodeObject, until } from "../../support/routes/route_lab.ts";
+import { nodeObject, until } from "../../support/routes/route_lab.ts";
 import { TunPair } from "../../support/routes/tun_pair.ts";
 
 const PORT = 8080;

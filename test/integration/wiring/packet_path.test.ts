@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type GuardedNode, guardedNode } from "../../support/guard/guarded_node.ts";
@@ -7,7 +7,6 @@ import { flowsTo, listenEverywhere, reach } from "../../support/guard/reachabili
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../../support/guard/virtual_addresses.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 
-const FAMILIES = [4, 6] as const;
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting"] as const;
 const TABLE = "seen";
 

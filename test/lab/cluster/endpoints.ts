@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 
 /** The parts of a pod that its endpoints are made of. */
@@ -43,7 +43,7 @@ export function slicesOf({ metadata, spec }: SelectingService, pods: readonly En
     protocol,
     port: targetPort,
   }));
-  return ([4, 6] as const).map((family) => ({
+  return FAMILIES.map((family) => ({
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",
     metadata: {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import type { Cluster, ClusterPod } from "../../lab/cluster/cluster.ts";
 
@@ -92,7 +92,7 @@ export class Churn {
   /** Returns the Service's slices, with some of the servers. */
   slices(): readonly RawObject[] {
     const { service, servers, random } = this.#parts;
-    return ([4, 6] as const).map((family) => {
+    return FAMILIES.map((family) => {
       const all = servers.flatMap(({ addresses, nodeName }) =>
         addresses
           .filter((address) => familyOf(address) === family)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Cluster, ClusterPod } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -8,7 +8,6 @@ import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { ours } from "../routes/route_lab.ts";
 
-export const FAMILIES = [4, 6] as const;
 export const PORT = 8080;
 const PATIENCE_MILLISECONDS = 60_000;
 const ANSWER_MILLISECONDS = 500;

@@ -1,4 +1,4 @@
-import { type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { ClusterPod } from "../../lab/cluster/cluster.ts";
 
 /** The packets that a pod has received, counted by a table of the test's own in the pod's namespace. */
@@ -13,7 +13,7 @@ export function countAt(pod: ClusterPod, allowed: readonly ClusterPod[], forbidd
     senders
       .flatMap(({ addresses }) => addresses.filter((one) => familyOf(one) === family).map(formatAddress))
       .join(", ");
-  const rules = ([4, 6] as const).flatMap((family) => {
+  const rules = FAMILIES.flatMap((family) => {
     const source = family === 4 ? "ip saddr" : "ip6 saddr";
     return [
       `${source} { ${set(allowed, family)} } counter name allowed`,

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { dumpNeighbours, parseNeighbour } from "../../../kernel/route/neighbour.ts";
@@ -33,8 +33,7 @@ export function containerState(
 ): ContainerState {
   const store = `${node.dataDir}/${network}`;
   const wanted = new Set(addresses.map((text) => parseAddress(text.split("/")[0] ?? "")));
-  const neighbours = ([4, 6] as const)
-    .flatMap((family) => node.route.dump(dumpNeighbours(family)))
+  const neighbours = FAMILIES.flatMap((family) => node.route.dump(dumpNeighbours(family)))
     .map(parseNeighbour)
     .filter((neighbour) => neighbour?.permanent && wanted.has(neighbour.address));
   return {

@@ -8,7 +8,6 @@ import type { GuardedNode } from "./guarded_node.ts";
 export const ALL_NODES: Address = parseAddress("ff02::1");
 /** The source address of a host without an address. */
 export const UNSPECIFIED = { 4: parseAddress("0.0.0.0"), 6: parseAddress("::") } as const;
-export const FAMILIES = [4, 6] as const;
 /**
  * The MAC addresses at which the node's IP layer accepts frames: a pod may send to either, whichever way its own
  * packets take.

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { type Address, type Family, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { linkLocalAddress, type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
 import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
@@ -212,9 +212,7 @@ export function attach(lab: Lab, wired: WiredNode, name: string, overrides?: Con
   const { records } = listAttachments(wired.node.runDir, "drawbridge", systemFileSystem(lab.calls));
   const record = records.find(({ containerId }) => containerId === pod.containerId);
   assert.ok(record !== undefined);
-  const [v4, v6] = ([4, 6] as const).map((family) =>
-    record.addresses.find((cidr) => familyOf(cidr.address) === family),
-  );
+  const [v4, v6] = FAMILIES.map((family) => record.addresses.find((cidr) => familyOf(cidr.address) === family));
   assert.ok(v4 !== undefined && v6 !== undefined);
   return {
     namespace: pod,

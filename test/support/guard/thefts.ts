@@ -1,8 +1,9 @@
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { type MacAddress, macFromBytes } from "../../../kernel/ip/mac.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeUdp, EtherType, type Frame } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
-import { arp, FAMILIES, GATEWAYS, ip } from "./attack.ts";
+import { arp, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT } from "./virtual_addresses.ts";
 

@@ -1,4 +1,4 @@
-import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 
 /** The port of most responders, with a virtual address or without. */
@@ -12,7 +12,7 @@ export const VIRTUAL = {
 
 /** Loads rules as they exist for Services, in a table of the test's own. */
 export function loadVirtualAddresses({ wired, attacker, victim }: GuardedNode): void {
-  const rules = ([4, 6] as const).flatMap((family) => {
+  const rules = FAMILIES.flatMap((family) => {
     const ip = family === 4 ? "ip" : "ip6";
     const text = (pod: typeof victim): string => formatAddress(pod.addresses[family]);
     const translation = (virtual: Address, pod: typeof victim): string =>

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add, type CallOutcome, type Configuration, del } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
@@ -89,7 +89,7 @@ export class LocalhostNode {
 export function addressesOf(pod: LabPod): readonly [Address, Address] {
   const text = pod.exec("ip", ["-o", "address", "show", "dev", "eth0", "scope", "global"]);
   const found = [...text.matchAll(/inet6? ([^/]+)\//g)].map(([, one = ""]) => parseAddress(one));
-  const [v4, v6] = ([4, 6] as const).map((family) => found.find((address) => familyOf(address) === family));
+  const [v4, v6] = FAMILIES.map((family) => found.find((address) => familyOf(address) === family));
   assert.ok(v4 !== undefined && v6 !== undefined);
   return [v4, v6];
 }

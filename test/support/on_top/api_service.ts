@@ -1,5 +1,5 @@
-import { formatAddress } from "../../../kernel/ip/address.ts";
-import { FAMILIES, type Pair, pairOf } from "../services/traffic_lab.ts";
+import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Pair, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject } from "./services.ts";
 
 /** The cluster IPs at which pods reach the API. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { podResult } from "../cni/add_result.ts";
-import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
@@ -12,7 +12,7 @@ import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../..
 import { countKinds, untilInForce } from "../policy/lab/in_force.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
-import { FAMILIES, type Pair, pairOf } from "../services/traffic_lab.ts";
+import { type Pair, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
 
 const PATIENCE_MILLISECONDS = 100_000;

@@ -1,4 +1,4 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import type { ClusterNetworkPolicy, Labels, Namespace, NetworkPolicy, Node, Pod } from "../../../objects/model.ts";
@@ -137,7 +137,7 @@ export class CompiledCluster {
   }
 
   #fill(elements: Map<string, Element[]>, set: MemberSet, node: string | undefined): void {
-    for (const family of [4, 6] as const) elements.set(set.definitions[family].name, []);
+    for (const family of FAMILIES) elements.set(set.definitions[family].name, []);
     const known = new Set<string>();
     for (const source of set.sources) {
       for (const [address, all] of this.#all) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
@@ -15,7 +15,6 @@ import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { bulkServer, exchangeBulk } from "../services/bulk.ts";
 
-export const FAMILIES = [4, 6] as const;
 const PORT = 8080;
 export const BULK_PORT = 8090;
 const BULK_BYTES = 60_000;

@@ -1,4 +1,4 @@
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 
 export const SERVICE_PORT = 80;
 export const TARGET_PORT = 8080;
@@ -25,7 +25,7 @@ export function serviceManifest(
     port: SERVICE_PORT,
     ...(nodePort === undefined ? {} : { nodePort }),
   }));
-  const slices = ([4, 6] as const).map((family) => ({
+  const slices = FAMILIES.map((family) => ({
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",
     metadata: { name: `${name}-${family}`, labels: { "kubernetes.io/service-name": name } },

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
@@ -88,7 +88,7 @@ export class ServicedNode implements Disposable {
     assert.equal(outcome.exitCode, 0, outcome.stdout);
     const { records } = listAttachments(this.wired.node.runDir, "drawbridge", systemFileSystem(this.#lab.calls));
     const record = records.find(({ containerId }) => containerId === namespace.containerId);
-    const [v4, v6] = ([4, 6] as const).map(
+    const [v4, v6] = FAMILIES.map(
       (family) => record?.addresses.find(({ address }) => familyOf(address) === family)?.address,
     );
     assert.ok(record !== undefined && v4 !== undefined && v6 !== undefined);

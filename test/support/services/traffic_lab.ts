@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { type Address, addressPlus, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  addressPlus,
+  familyOf,
+  formatAddress,
+  parseAddress,
+  FAMILIES,
+} from "../../../kernel/ip/address.ts";
 import { type Cidr, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
@@ -10,7 +17,6 @@ import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../..
 import { type ManifestEndpoint, SERVICE_PORT, TARGET_PORT } from "./manifest.ts";
 import { ServicedNode, type ServicedNodeOptions, type ServicedPod } from "./serviced_node.ts";
 
-export const FAMILIES = [4, 6] as const;
 export const TRANSPORTS = ["tcp", "udp", "sctp"] as const;
 
 /** The longest wait for answers that have to come, on a busy machine. */

@@ -4,7 +4,14 @@ import { type HostPortClaim, claimsOf } from "../../../attachment/host_port_clai
 import { type Conflict, findConflict, hostPortElements } from "../../../cni/node_rules/host_ports.ts";
 import { portMappingsOf } from "../../../cni/configuration/port_mappings.ts";
 import type { PortMapping } from "../../../attachment/attachment.ts";
-import { type Address, type Family, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  familyOf,
+  formatAddress,
+  parseAddress,
+  FAMILIES,
+} from "../../../kernel/ip/address.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../support/cni/cni.ts";
 
@@ -119,7 +126,7 @@ describe("cni/claim_index", () => {
           }
         }
         const addresses = podAddresses(own, others.length);
-        const ordered = ([4, 6] as const).filter((family) => own.includes(family));
+        const ordered = FAMILIES.filter((family) => own.includes(family));
         const claims = mappings.flatMap((one) => claimsOf(one, ordered));
         assert.deepEqual(findConflict({ mappings, addresses }, present), conflictAmong(claims, present));
       }),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { type Address, addressFromValue, type Family } from "../../../kernel/ip/address.ts";
+import { type Address, addressFromValue, type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import {
   type AddressRange,
@@ -33,7 +33,7 @@ const cidr: fc.Arbitrary<Cidr> = fc
     prefixLength: isEverything === 0 ? 0 : (family === 4 ? 32 : 128) - hostBits,
   }));
 
-const WATCHED = ([4, 6] as const).flatMap((family) =>
+const WATCHED = FAMILIES.flatMap((family) =>
   STARTS[family].flatMap((start) => Array.from({ length: 64 }, (_, i) => address(family, start + BigInt(i)))),
 );
 

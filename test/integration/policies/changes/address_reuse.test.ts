@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, rmSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
 import type { Configuration } from "../../../lab/cni.ts";
 import { createLab, type Lab } from "../../../lab/lab.ts";
@@ -22,7 +22,7 @@ import {
   startCall,
   succeed,
 } from "../../../support/policy/first_packet/coming_pod.ts";
-import { FAMILIES, nodeManifest } from "../../../support/policy/lab/place.ts";
+import { nodeManifest } from "../../../support/policy/lab/place.ts";
 import type { DaemonProcess } from "../../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Family, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Family, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { add } from "../../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../../lab/lab.ts";
 import { type TwoNodes, twoNodes } from "../../../lab/topology.ts";
@@ -18,8 +18,6 @@ import { clusterNetworkPolicy, labelled } from "../../../support/policy/manifest
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../../../support/services/manifest.ts";
-
-const FAMILIES = [4, 6] as const;
 
 describe("live connections and the daemon", function () {
   this.timeout(300_000);

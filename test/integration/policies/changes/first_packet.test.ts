@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import type { Family } from "../../../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { type NftablesCounters, nftablesCounters } from "../../../../kernel/nftables/decode/counters.ts";
 import type { Configuration } from "../../../lab/cni.ts";
 import { createLab, type Lab } from "../../../lab/lab.ts";
@@ -9,7 +9,6 @@ import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import { setBridgeNetfilter, type TwoNodes, twoNodes } from "../../../lab/topology.ts";
 import { carries, newToken } from "../../../support/guard/token.ts";
 import { eventually } from "../../../support/guard/guarded_node.ts";
-import { FAMILIES } from "../../../support/policy/lab/place.ts";
 import {
   byFamily,
   type ComingPod,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Address, addressToBytes, type Family, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, type Family, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { check } from "../../../../kernel/syscall/syscalls.ts";
 import { encodeIp, encodeUdp } from "../../../lab/probe/frame.ts";
@@ -8,7 +8,7 @@ import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import { expectOf, expectPackets } from "../../../support/policy/lab/expectation.ts";
 import { namedLab, type NamedPods, namedPods } from "../../../support/policy/lab/named_lab.ts";
 import { listenAll } from "../../../support/policy/lab/nine_pods.ts";
-import { FAMILIES, namespaceManifest, podObject, textsOf } from "../../../support/policy/lab/place.ts";
+import { namespaceManifest, podObject, textsOf } from "../../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { askLab, inBoth, type Traffic } from "../../../support/policy/lab/question.ts";
 import { labelled, networkPolicy } from "../../../support/policy/manifest.ts";

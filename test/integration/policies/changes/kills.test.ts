@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import { POLICY_TABLE } from "../../../../policyd/policies/compile/policy_table.ts";
@@ -12,7 +13,6 @@ import {
   startCall,
   succeed,
 } from "../../../support/policy/first_packet/coming_pod.ts";
-import { FAMILIES } from "../../../support/policy/lab/place.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { randomFrom } from "../../../support/random.ts";

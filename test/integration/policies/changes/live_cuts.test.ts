@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import * as fc from "fast-check";
@@ -13,7 +14,7 @@ import { storeOf } from "../../../support/evaluate/store.ts";
 import { networkPolicies } from "../../../support/policy/arbitrary_network_policy.ts";
 import { PushFlow } from "../../../support/policy/cuts/push_flow.ts";
 import { namedLab, type NamedPods, namedPods } from "../../../support/policy/lab/named_lab.ts";
-import { FAMILIES, NODE_NAMES } from "../../../support/policy/lab/place.ts";
+import { NODE_NAMES } from "../../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 import { countedSeed, roundsFor } from "../../../support/long_form.ts";

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../../../policyd/policies/compile/policy_table.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import { namedLab, type NamedPods, namedPods } from "../../../support/policy/lab/named_lab.ts";
-import { FAMILIES } from "../../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { networkPolicy } from "../../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";

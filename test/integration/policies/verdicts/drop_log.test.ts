@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../../../cli/node/machine/system_machine.ts";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { parseReportLine, type ReportedPolicy } from "../../../../policyd/policies/status/policy_report.ts";
 import { scrape } from "../../../support/daemon/scrape.ts";
 import { listenAll } from "../../../support/policy/lab/nine_pods.ts";
-import { FAMILIES, namespaceManifest, podManifest, type PodPlace } from "../../../support/policy/lab/place.ts";
+import { namespaceManifest, podManifest, type PodPlace } from "../../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { askLab, inBoth, type Question } from "../../../support/policy/lab/question.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../../../apiserver/events.ts";
@@ -6,7 +7,6 @@ import { createLab } from "../../../lab/lab.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { ApiNode } from "../../../support/daemon/api_node.ts";
 import { type ComingPod, comingPod, startCall, succeed } from "../../../support/policy/first_packet/coming_pod.ts";
-import { FAMILIES } from "../../../support/policy/lab/place.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 import { type Scrape, scrapeWhen } from "../../../support/daemon/scrape.ts";
 

@@ -1,4 +1,4 @@
-import { type Address, addressToBytes, type Family, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, type Family, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import {
   encodeIcmpv6,
   encodeIp,
@@ -35,7 +35,6 @@ export interface PolicyAttack {
   readonly frames: (attacked: Attacked, token: Token) => readonly Frame[];
 }
 
-const FAMILIES = [4, 6] as const;
 const ICMP = 1;
 const DESTINATION_OPTIONS = 60;
 const FRAGMENTED = 0x4d42;

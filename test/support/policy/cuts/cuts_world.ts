@@ -1,4 +1,4 @@
-import { type Address, type Family, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { podObject } from "../first_packet/coming_pod.ts";
 import type { WiredNode } from "../../../lab/topology.ts";
 import { nodeManifest, serviceManifest } from "../../services/manifest.ts";
@@ -17,8 +17,6 @@ export const CLUSTER_IPS: Readonly<Record<Family, Address>> = {
   4: parseAddress("10.96.0.10"),
   6: parseAddress("fd00:96::a"),
 };
-
-const FAMILIES = [4, 6] as const;
 
 /** A pod with its node, which is node1 by default. */
 interface PlacedPod {

@@ -4,7 +4,7 @@ import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { relabelFlows } from "../../../../kernel/conntrack/relabelling.ts";
 import { ConntrackSockets } from "../../../../kernel/conntrack/sockets.ts";
 import { openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
-import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { rangeOf } from "../../../../kernel/ip/ranges.ts";
 import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
 import { localAddresses } from "../../../../cni/node_rules/stale_flows.ts";
@@ -65,7 +65,7 @@ export class PolicedNode implements Disposable {
     assert.equal(outcome.exitCode, 0, outcome.stdout);
     const { records } = listAttachments(this.wired.node.runDir, "drawbridge", systemFileSystem(this.#lab.calls));
     const record = records.find(({ containerId }) => containerId === namespace.containerId);
-    const [v4, v6] = ([4, 6] as const).map(
+    const [v4, v6] = FAMILIES.map(
       (family) => record?.addresses.find(({ address }) => familyOf(address) === family)?.address,
     );
     assert.ok(record !== undefined && v4 !== undefined && v6 !== undefined);

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { type Address, type Family, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { type MacAddress, parseMac } from "../../../../kernel/ip/mac.ts";
 import { type CallOutcome, type Configuration, podCall, startPlugin } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import type { WiredNode } from "../../../lab/topology.ts";
-import { FAMILIES } from "../lab/place.ts";
 
 /** A party with an address of each family. */
 export interface Neighbour {

@@ -1,10 +1,9 @@
 import { setImmediate as turn } from "node:timers/promises";
-import type { Family } from "../../../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../../../kernel/ip/address.ts";
 import type { MacAddress } from "../../../../kernel/ip/mac.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
-import { FAMILIES } from "../lab/place.ts";
 import type { ComingPod, Neighbour } from "./coming_pod.ts";
 import { EarlyLink } from "./early_link.ts";
 

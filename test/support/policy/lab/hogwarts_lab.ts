@@ -1,7 +1,8 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import { askInBothStates } from "./expectation.ts";
 import { type ConformanceSubtest, type Poke, pokesOf } from "../cnp_conformance/conformance_case.ts";
 import { addressesOf, hogwarts, type House, HOUSES, keyOf, pairOf, type PodName } from "../cnp_conformance/hogwarts.ts";
-import { FAMILIES, NODE_NAMES, type NodeName, type PodPlace, textsOf } from "./place.ts";
+import { NODE_NAMES, type NodeName, type PodPlace, textsOf } from "./place.ts";
 import { PolicyLab } from "./policy_lab.ts";
 import { type Question, questionText, type Traffic } from "./question.ts";
 import { renamed } from "./renamed.ts";

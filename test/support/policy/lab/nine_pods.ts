@@ -1,7 +1,7 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import { addressOf, KEYS, type LabelChanges, NAMESPACES, PODS } from "../three_by_three.ts";
 import type { Twins } from "./dual_stack.ts";
 import {
-  FAMILIES,
   namespaceManifest,
   type NodeName,
   type Place,

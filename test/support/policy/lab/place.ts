@@ -15,8 +15,6 @@ export const NODE_NAMES: readonly NodeName[] = ["node1", "node2"];
 /** A host outside of the cluster. */
 export type OutsideName = "outside" | "stranger";
 
-export const FAMILIES: readonly Family[] = [4, 6];
-
 /** A sender and receiver in a lab: a pod by its key, a node, a host. */
 export interface Place {
   readonly name: string;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
-import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
@@ -22,7 +22,6 @@ import { forgetConnections } from "../../daemon/connections.ts";
 import { complaintsOf, countKinds, untilInForce, type WatchedDaemon } from "./in_force.ts";
 import { PacketCounter } from "./packet_count.ts";
 import {
-  FAMILIES,
   NODE_NAMES,
   nodeManifest,
   type NodeName,

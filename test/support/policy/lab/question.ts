@@ -1,10 +1,16 @@
-import { type Address, type Family, familyOf, parseAddress, tryParseAddress } from "../../../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  familyOf,
+  parseAddress,
+  tryParseAddress,
+  FAMILIES,
+} from "../../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../../objects/model.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
 import type { Flow, FlowEnd } from "../../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import type { PolicyLab } from "./policy_lab.ts";
-import { FAMILIES } from "./place.ts";
 import type { Fate, Shot } from "./shooter.ts";
 
 /** The fate of a flow: allowed, denied, refused where it should be silent, undecided. */

@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import { pairs, together } from "../lab/pairs.ts";
 import { textsOf } from "../lab/place.ts";
 import type { PolicyLab } from "../lab/policy_lab.ts";
@@ -56,7 +57,7 @@ export const BLOCK_ROWS: readonly Row[] = [
   },
   {
     title: "POL-25: a block of one family allows nothing of the other family",
-    steps: ([4, 6] as const).map((family) => ({
+    steps: FAMILIES.map((family) => ({
       policies: [ingressOfA({ from: blocks(family === 4 ? "0.0.0.0/0" : "::/0") })],
       allowed: ofFamily(family, into("80/TCP", "80/UDP")),
       denied: ofFamily(10 - family, into("80/TCP", "80/UDP")),

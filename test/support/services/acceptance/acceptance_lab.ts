@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
-import { type Address, familyOf, formatAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { macFromBytes } from "../../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
@@ -16,7 +16,6 @@ import { type NodePlace, NODES, type Place, PLACES, PODS } from "./places.ts";
 import { ALL } from "./row.ts";
 import { AcceptanceWorld, documentText } from "./world.ts";
 
-export const FAMILIES = [4, 6] as const;
 const FOREIGN_LISTENER_PORT = 30_001;
 const TRANSIT_PORT = 30_003;
 const PROGRAM_PORT = 8443;

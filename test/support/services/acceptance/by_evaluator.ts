@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Family } from "../../../../kernel/ip/address.ts";
+import { type Family, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
 import type { Packet } from "../../../../objects/semantics/services/packet.ts";
 import type { Verdict } from "../../../../objects/semantics/services/verdict.ts";
@@ -118,7 +118,7 @@ export class DocumentEvaluator {
   }
 
   #addresses(places: readonly Place[]): ReadonlySet<Packet["source"]> {
-    return new Set(places.flatMap((place) => ([4, 6] as const).map((family) => this.#world.addressOf(place, family))));
+    return new Set(places.flatMap((place) => FAMILIES.map((family) => this.#world.addressOf(place, family))));
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Address, addressFromBytes, type Family } from "../../../../kernel/ip/address.ts";
+import { type Address, addressFromBytes, type Family, FAMILIES } from "../../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { payloadOf } from "../../../lab/probe/raw_packet.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
@@ -26,7 +26,7 @@ export class UnreachableMessages implements Disposable {
 
   constructor(places: ReadonlyMap<Place, LabNamespace>) {
     this.#sockets = [...places].flatMap(([place, namespace]) =>
-      ([4, 6] as const).map((family) => ({
+      FAMILIES.map((family) => ({
         place,
         family,
         socket: ProbeSocket.open(namespace, family, SocketType.RAW, ICMP[family]),

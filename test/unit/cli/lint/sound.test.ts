@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { lintContext } from "../../../../cli/policy/lint/context.ts";
 import { ruleCovers, selectorCovers } from "../../../../cli/policy/lint/coverage.ts";
@@ -47,7 +47,7 @@ function* flows({ pods, nodes }: PolicyIndex): Generator<Flow> {
     for (const destination of ends) {
       if (source.type !== "pod" && destination.type !== "pod") continue;
       const ways = source === destination ? [false, true] : [false];
-      for (const family of [4, 6] as const) {
+      for (const family of FAMILIES) {
         const flowEnds = ways.map((isThroughService) => ({ source, destination, family, isThroughService }));
         for (const traffic of TRAFFIC) yield* flowEnds.map((one): Flow => ({ ...one, ...traffic }));
       }

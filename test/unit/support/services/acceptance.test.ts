@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { DocumentEvaluator, type Outcome } from "../../../support/services/acceptance/by_evaluator.ts";
@@ -69,7 +70,7 @@ describe("the acceptance table of Services", () => {
   });
 
   const evaluator = new DocumentEvaluator();
-  for (const family of [4, 6] as const) {
+  for (const family of FAMILIES) {
     it(`MODEL-02: agrees with the evaluator and with the compiled rules, IPv${family}`, () => {
       const cases = ROWS.flatMap(casesOf);
       assert.ok(cases.length > 300, `${cases.length} cases`);

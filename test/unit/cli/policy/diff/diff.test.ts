@@ -5,7 +5,14 @@ import type { EndGroup } from "../../../../../cli/policy/diff/end_class.ts";
 import { mergeAlike } from "../../../../../cli/policy/diff/merge.ts";
 import type { Cause, PairChange } from "../../../../../cli/policy/diff/pair_change.ts";
 import { includes } from "../../../../../cli/policy/connections/connection_set.ts";
-import { type Address, addressPlus, type Family, familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
+import {
+  type Address,
+  addressPlus,
+  type Family,
+  familyOf,
+  parseAddress,
+  FAMILIES,
+} from "../../../../../kernel/ip/address.ts";
 import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import type { Pod } from "../../../../../objects/model.ts";
 import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
@@ -227,9 +234,7 @@ function* flowsOf(
   for (const source of ends) {
     for (const destination of ends) {
       if (source.type === "address" && destination.type === "address") continue;
-      const families = ([4, 6] as const).filter((family) =>
-        isPossible({ source, destination, family, protocol: "ICMP" }),
-      );
+      const families = FAMILIES.filter((family) => isPossible({ source, destination, family, protocol: "ICMP" }));
       const flows = families.flatMap((family) => traffics.map((one) => ({ source, destination, family, ...one })));
       yield [[source, destination], flows];
     }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { parseAddress, FAMILIES } from "../../../../../kernel/ip/address.ts";
 import { type Cluster, clusterOf } from "../../../../../cli/cluster/cluster.ts";
 import { endNameOf } from "../../../../../cli/cluster/end_name.ts";
 import { findEnd } from "../../../../../cli/cluster/find_end.ts";
@@ -27,7 +27,6 @@ function ask(
   return explain(context, { from: source, to: findEnd(cluster, endNameOf(to), worlds.objects.services), traffic });
 }
 
-const FAMILIES = [4, 6] as const;
 const PORTS = [1, 53, 443, 5432, 8080, 9090];
 const TRAFFIC: readonly Traffic[] = [
   ...(["TCP", "UDP", "SCTP"] as const).flatMap((protocol) => PORTS.map((port) => ({ protocol, port }))),

@@ -13,7 +13,7 @@ import { ConnectionReader } from "../../../../../cli/policy/connections/connecti
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
 import { type Matrix, matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
 import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { parseAddress, FAMILIES } from "../../../../../kernel/ip/address.ts";
 import type { Pod } from "../../../../../objects/model.ts";
 import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
 import { isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
@@ -51,7 +51,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
         const questions = trafficsIn(manifests);
         const reader = new ConnectionReader(index);
         for (const ends of pairsOf(endsOf(index))) {
-          for (const family of [4, 6] as const) {
+          for (const family of FAMILIES) {
             const asked = { ...ends, family, isThroughService };
             const set = reader.between(asked);
             for (const traffic of questions) {
