@@ -21,7 +21,7 @@ export interface DoctorCheck {
   readonly findings: readonly DoctorFinding[];
 }
 
-const CHECK = /^export const \w+: Check = \{\s+id: "([\w-]+)"/;
+const CHECK = /^export const \w+: Check(?:<\w+>)? = \{\s+id: "([\w-]+)"/;
 
 type Fields = ReadonlyMap<string, string>;
 
