@@ -33,7 +33,6 @@ import { mergedRules } from "./metrics/merged_rules.ts";
 import { openNodeMetrics, serveMetrics } from "./metrics/open.ts";
 import { openNetworkCondition } from "./network_condition/open.ts";
 import { kernelAddressCleanup } from "./node/address_cleanup.ts";
-
 import { kernelFlowCleanup } from "./node/flow_cleanup.ts";
 import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
 import { openMasquerade } from "./node/masquerade/masquerade_networks.ts";

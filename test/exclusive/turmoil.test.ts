@@ -10,14 +10,7 @@ import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../lab/topology.ts";
-import {
-  addressesAt,
-  type ComingPod,
-  comingPod,
-  listOf,
-  startCall,
-  succeed,
-} from "../support/policy/first_packet/coming_pod.ts";
+import { type ComingPod, comingPod, listOf, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
 import {
   manifestsOf,
   PORTS,
@@ -222,8 +215,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
 
   it(`POL-91: no packet of ${PODS} pods arrives that policies deny while pods come and objects change`, async () => {
     const objects = new TurmoilObjects(randomFrom(seed + 1));
-    const places = Array.from({ length: PODS }, (_, number) => addressesAt(hostOf(number)));
-    let state = objects.begin(places);
+    let state = objects.begin(PODS);
     await become(state);
     await policyd.start();
     for (let left = isFull ? os.availableParallelism() : 1; left > 0; left--) {

@@ -171,7 +171,8 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of STATES) {
       for (const [index, family] of FAMILIES.entries()) {
         const [address, at] = [pods.client.addresses[family], { address: addressOfNode(family), port: nextPort++ }];
         const prefixed = `${formatAddress(address)}/${family === 4 ? 32 : 128}`;
-        nodes.router.exec("ip", ["address", "add", prefixed, "dev", "lo"]);
+        // With duplicate address detection the kernel takes an IPv6 address into use only after a while.
+        nodes.router.exec("ip", ["address", "add", prefixed, "dev", "lo", ...(family === 6 ? ["nodad"] : [])]);
         const [stranger, server, pod] = [nodes.router, nodes.node1.node, pods.client.namespace].map((namespace) =>
           ProbeSocket.open(namespace, family, SocketType.DATAGRAM),
         );

@@ -40,7 +40,7 @@ describe("test/kernels", () => {
   });
 
   it("a cell says works, fails or not tested, by the subject in the title or by the file's name", () => {
-    const guest = { file: "test/kernels/guest/smoke.test.ts", seconds: 1 };
+    const guest = { file: "test/kernels/guest/smoke.ts", seconds: 1 };
     const failed = [{ title: "smoke guard: it holds", error: "no" }];
     const first = rowOf("6.1", [
       { ...guest, passed: ["smoke ADD, DEL: both", "smoke guard: other"], skipped: ["smoke SCTP: sockets"], failed },

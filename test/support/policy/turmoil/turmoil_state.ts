@@ -25,6 +25,7 @@ export interface TurmoilPod {
   readonly name: string;
   readonly namespace: string;
   readonly labels: Labels;
+  /** For the evaluator, which has all pods at once: on the node a later pod gets those of one that has gone. */
   readonly addresses: Neighbour["addresses"];
 }
 
@@ -45,11 +46,15 @@ export class TurmoilObjects {
     this.#random = random;
   }
 
-  begin(addresses: readonly Neighbour["addresses"][]): TurmoilState {
+  begin(count: number): TurmoilState {
     const namespaces = new Map(NAMESPACES.map((name) => [name as string, this.#labels()]));
-    const pods = addresses.map((own, index): TurmoilPod => {
+    const pods = Array.from({ length: count }, (_, index): TurmoilPod => {
       const namespace = index === 0 ? SENTINEL_NAMESPACE : this.#one(NAMESPACES);
-      return { name: index === 0 ? SENTINEL : `p${index}`, namespace, labels: this.#labels(), addresses: own };
+      const addresses = {
+        4: parseAddress(`10.245.${index >> 8}.${index & 255}`),
+        6: parseAddress(`fd00:245::${index.toString(16)}`),
+      };
+      return { name: index === 0 ? SENTINEL : `p${index}`, namespace, labels: this.#labels(), addresses };
     });
     namespaces.set(SENTINEL_NAMESPACE, {});
     const policies = Array.from({ length: MOST_POLICIES }, () => this.#policy());
