@@ -34,7 +34,10 @@ const IPV6 = 2;
  */
 export class UnnamedPairs {
   readonly #index: PolicyIndex;
-  /** By the class's number; null for the host's network, whose pods count as their node for policies. */
+  /**
+   * By the class's number; null for the host's network, whose pods count as their node for policies, and where several
+   * pods have an address, of which the policies of all apply (POL-95).
+   */
   readonly #ends: (ClassEnd | null)[] = [];
   readonly #sides: Readonly<Record<Direction, Map<DirectionProfile, Side>>> = { egress: new Map(), ingress: new Map() };
 
@@ -59,8 +62,9 @@ export class UnnamedPairs {
   #endOf({ key, classNumber }: ClassifiedPod): ClassEnd | null {
     const entry = this.#index.pods.get(key);
     const { subject } = entry ?? {};
+    const isShared = entry?.pod.addresses.some((address) => (this.#index.owners.get(address)?.length ?? 0) > 1);
     const end =
-      entry === undefined || subject === undefined
+      entry === undefined || subject === undefined || isShared === true
         ? null
         : {
             identity: subject.identity.number,

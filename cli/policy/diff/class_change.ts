@@ -29,7 +29,7 @@ export function classChanges(sides: Sides): (one: EndClass) => ClassChange {
       egress: before.rules(old, "egress") !== after.rules(young, "egress"),
       ingress: before.rules(old, "ingress") !== after.rules(young, "ingress"),
       self: before.self(old) !== after.self(young),
-      isMoved: ends.some(({ nodeBefore, nodeAfter }) => nodeBefore !== nodeAfter),
+      isMoved: ends.some((end) => end.isShared === true || end.nodeBefore !== end.nodeAfter),
     };
   };
 }

@@ -103,8 +103,9 @@ function addByNodes(found: Found, comparison: PairComparison, from: EndClass, to
       const wasOwn = isOnOne(source.nodeBefore, destination.nodeBefore);
       const isOwn = isOnOne(source.nodeAfter, destination.nodeAfter);
       const relation = (wasOwn ? 1 : 0) + (isOwn ? 2 : 0);
-      const changes = known[relation] ?? comparison.changes(source, destination);
-      known[relation] = changes;
+      const isAlone = source.isShared !== true && destination.isShared !== true;
+      const changes = (isAlone ? known[relation] : undefined) ?? comparison.changes(source, destination);
+      if (isAlone) known[relation] = changes;
       for (const change of changes) {
         found.add(source.group, destination.group, { change, pairs: 1, example: { source, destination } });
       }

@@ -40,6 +40,8 @@ export interface End {
   /** Its node on each side; undefined outside and for a pod without a node. */
   readonly nodeBefore: string | undefined;
   readonly nodeAfter: string | undefined;
+  /** Whether other pods have its addresses on a side: their nodes count as its own, too (POL-95). */
+  readonly isShared?: boolean;
   /** The pod on each side; undefined where it is absent, and for a node or an address. */
   readonly podBefore: ClassifiedPod | undefined;
   readonly podAfter: ClassifiedPod | undefined;
@@ -183,6 +185,7 @@ function foundPod(
         after: podEnd(young),
         nodeBefore: old?.nodeName,
         nodeAfter: young?.nodeName,
+        isShared: isShared(before, old) || isShared(after, young),
         ...classified,
       },
       group:
@@ -194,6 +197,10 @@ function foundPod(
       isSubject: both.some(canBeSubject),
     },
   ];
+}
+
+function isShared({ owners }: PolicyIndex, pod: Pod | undefined): boolean {
+  return pod?.addresses.some((address) => (owners.get(address)?.length ?? 0) > 1) === true;
 }
 
 function podEnd(pod: Pod | undefined): FlowEnd | undefined {

@@ -63,4 +63,23 @@ describe("cli/policy/diff/unnamed_ends", () => {
       pods.map((from) => `${from} > p7`).toSorted(),
     );
   });
+
+  it("POL-95: a pod whose address another pod has needs an evaluation, as the other's policies apply, too", () => {
+    const pod = (name: string, ip: string): object => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, namespace: "shop", labels: { app: name } },
+      spec: { nodeName: "node1", containers: [{ name: "server" }] },
+      status: { phase: "Running", podIP: ip },
+    });
+    const two = [pod("stale", "10.0.0.1"), pod("new", "10.0.0.1"), pod("client", "10.0.0.2")];
+    const closed = {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata: { name: "closed", namespace: "shop" },
+      spec: { podSelector: { matchLabels: { app: "stale" } } },
+    };
+    const found = unrecognized(indexOf(two), indexOf([...two, closed]));
+    assert.ok(found.includes("client > new"), found.join("; "));
+  });
 });
