@@ -3,7 +3,7 @@ import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { IndexedRule } from "../../../objects/semantics/policies/indexed_policy.ts";
 import { numbersIn } from "../../../objects/semantics/policies/peer_selection.ts";
 import type { DirectionProfile } from "../../../objects/semantics/policies/profile.ts";
-import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { hasSharedAddress, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
 import { type ClassifiedPod, isOwn } from "./pair_table.ts";
 
@@ -62,9 +62,8 @@ export class UnnamedPairs {
   #endOf({ key, classNumber }: ClassifiedPod): ClassEnd | null {
     const entry = this.#index.pods.get(key);
     const { subject } = entry ?? {};
-    const isShared = entry?.pod.addresses.some((address) => (this.#index.owners.get(address)?.length ?? 0) > 1);
     const end =
-      entry === undefined || subject === undefined || isShared === true
+      entry === undefined || subject === undefined || hasSharedAddress(this.#index, entry.pod)
         ? null
         : {
             identity: subject.identity.number,

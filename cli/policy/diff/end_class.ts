@@ -3,7 +3,7 @@ import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { Node, Pod } from "../../../objects/model.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
-import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { hasSharedAddress, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type Grouping, groupName } from "../../cluster/group.ts";
 import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { type Counterparts, counterparts } from "./counterparts.ts";
@@ -185,7 +185,7 @@ function foundPod(
         after: podEnd(young),
         nodeBefore: old?.nodeName,
         nodeAfter: young?.nodeName,
-        isShared: isShared(before, old) || isShared(after, young),
+        isShared: hasSharedAddress(before, old) || hasSharedAddress(after, young),
         ...classified,
       },
       group:
@@ -197,10 +197,6 @@ function foundPod(
       isSubject: both.some(canBeSubject),
     },
   ];
-}
-
-function isShared({ owners }: PolicyIndex, pod: Pod | undefined): boolean {
-  return pod?.addresses.some((address) => (owners.get(address)?.length ?? 0) > 1) === true;
 }
 
 function podEnd(pod: Pod | undefined): FlowEnd | undefined {

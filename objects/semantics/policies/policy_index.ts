@@ -60,3 +60,8 @@ export function buildPolicyIndex(objects: PolicyObjects, options: Partial<Policy
     options: { ...DEFAULTS, ...options },
   };
 }
+
+/** Returns whether others have an address of a pod as much as it does: their policies apply to it, too (POL-95). */
+export function hasSharedAddress({ owners }: Pick<PolicyIndex, "owners">, pod: Pod | undefined): boolean {
+  return pod?.addresses.some((address) => (owners.get(address)?.length ?? 0) > 1) === true;
+}
