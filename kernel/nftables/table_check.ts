@@ -1,7 +1,7 @@
 import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import { type Change, requestsOf, tableChanges } from "./encode/change.ts";
+import { type Change, requestsByChange, tableChanges } from "./encode/change.ts";
 import { lowerRule } from "./encode/lowering.ts";
 import { batchBegin } from "./encode/message.ts";
 import type { Table } from "./model/object.ts";
@@ -11,7 +11,7 @@ import type { Statement } from "./model/statement.ts";
 export interface Trial {
   /** The change in words, such as `add rule inet drawbridge-trial forward`. */
   readonly operation: string;
-  /** The features of the kernel that it needs: instructions, the type of a chain, the family of a table (kernel/missing_feature.ts). */
+  /** The parts of the kernel that it needs, by names of missing_feature.ts: instructions, chains of a type, tables of a family. */
   readonly needs: readonly string[];
   /** The kernel's reason for refusing it; undefined when it accepts it. */
   readonly refusal: string | undefined;
@@ -32,17 +32,19 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES });
   try {
     const changes = tableChanges({ ...table, name: `${table.name}-trial`, isOwned: false }, new Map());
-    const trials = changes.flatMap((change) =>
-      requestsOf([change]).map((request) => ({ request, needs: needsOf(change) })),
-    );
-    const requests = requestsOf(changes);
+    const made = requestsByChange(changes);
+    const needs = changes.flatMap((change, index) => {
+      const ofChange = needsOf(change);
+      return made[index]?.map(() => ofChange) ?? [];
+    });
+    const requests = made.flat();
     const [first] = requests;
     if (first === undefined) return [];
     // The kernel does not acknowledge the last request, so the table is added once more, which is not an error.
     const replies = socket.transaction([batchBegin(), ...requests, first]).slice(1, -1);
     return replies.map(({ request, error }, index) => ({
       operation: request.operation,
-      needs: trials[index]?.needs ?? [],
+      needs: needs[index] ?? [],
       refusal: error?.message,
     }));
   } finally {

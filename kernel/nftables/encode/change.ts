@@ -49,11 +49,17 @@ const APPEND = 0x800;
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change is invalid; nothing has been sent then
  */
 export function requestsOf(changes: readonly Change[], prepared = preparedRules()): readonly Request[] {
-  const requests: Request[] = [];
+  return requestsByChange(changes, prepared).flat();
+}
+
+/** Returns the messages of a batch as {@link requestsOf} does, those of each change together. */
+export function requestsByChange(
+  changes: readonly Change[],
+  prepared = preparedRules(),
+): readonly (readonly Request[])[] {
   let setId = 0;
   const nextSetId = (): number => ++setId;
-  for (const change of changes) requests.push(...(taken(change, prepared) ?? changeRequests(change, nextSetId)));
-  return requests;
+  return changes.map((change) => taken(change, prepared) ?? changeRequests(change, nextSetId));
 }
 
 /** Returns an empty store for rules that are encoded before a batch has them. */
