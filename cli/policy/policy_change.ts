@@ -1,5 +1,3 @@
-import { type Address, addressPlus, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { cidrContains } from "../../kernel/ip/cidr.ts";
 import type {
   ClusterNetworkPolicy,
   ClusterObject,
@@ -18,6 +16,7 @@ import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { labelClasses } from "./label_classes.ts";
+import { NewAddresses } from "./new_addresses.ts";
 
 type Policy = NetworkPolicy | ClusterNetworkPolicy;
 
@@ -44,6 +43,7 @@ export interface KnownPod {
 /** The difference between two sets of objects, as far as it decides on pods that are in neither. */
 export class PolicyChange {
   readonly isAny: boolean;
+  readonly addresses: NewAddresses;
   /** Those that both sides have, or that one side does not write. */
   readonly namespaces: readonly string[];
   readonly #objects: readonly ClusterObject[];
@@ -55,15 +55,8 @@ export class PolicyChange {
   /** The directions of the other ends of what the changed policies decide. */
   readonly #otherTypes: ReadonlySet<PolicyType>;
   readonly #pods: ReadonlyMap<string, readonly KnownPod[]>;
-  readonly #taken: ReadonlySet<Address>;
-  /** The highest address of a pod in each family. */
-  readonly #highest: readonly Address[];
   /** The named ports of all policies, by {@link portKey}. */
   readonly #ports: ReadonlyMap<string, ContainerPort>;
-  /** For each block of the policies, whether it has an address. */
-  readonly #blocks: readonly ((address: Address) => boolean)[];
-  /** Whether each block has the address of a new pod. */
-  readonly #hasNew: ReadonlyMap<Family, readonly boolean[]>;
 
   constructor(before: readonly ClusterObject[], after: readonly ClusterObject[]) {
     this.#objects = [...before, ...after];
@@ -72,17 +65,8 @@ export class PolicyChange {
     const all = new Map([...(old ?? []), ...(young ?? [])]);
     this.#changed = [...all].filter(([text]) => isIn(text, old) !== isIn(text, young)).map(([, policy]) => policy);
     this.#selections = [...all.values()].flatMap(selectionsOf);
-    this.#blocks = [...all.values()].flatMap(peersOf).flatMap(blocksOf);
+    this.addresses = new NewAddresses(this.#objects, [...all.values()].flatMap(peersOf));
     this.#ports = numberedPorts([...all.values()].flatMap(namedPortsOf), this.#objects);
-    const ofPods = this.#objects.flatMap((one) => (one.kind === "Pod" && !one.hostNetwork ? one.addresses : []));
-    const ofNodes = this.#objects.flatMap((one) => (one.kind === "Node" ? one.addresses : []));
-    this.#taken = new Set([...ofPods, ...ofNodes.map(({ address }) => address)]);
-    this.#highest = [...Map.groupBy(ofPods, familyOf).values()].map((ofFamily) =>
-      ofFamily.reduce((a, b) => (compareAddresses(a, b) > 0 ? a : b)),
-    );
-    this.#hasNew = new Map(
-      this.newAddresses().map((address) => [familyOf(address), this.#blocks.map((has) => has(address))]),
-    );
     this.#labels = [namespacesOf(before), namespacesOf(after)];
     const names = [...new Set(this.#labels.flatMap((side) => [...side.keys()]))].sort();
     const moved = names.filter((name) => {
@@ -190,28 +174,6 @@ export class PolicyChange {
     return [...keys].flatMap((key) => this.#ports.get(key) ?? []);
   }
 
-  /**
-   * Returns the addresses of a new pod, of each family that pods have: the next free ones after the highest of a pod, so
-   * that new pods are in the blocks of all pods but not in those of single ones.
-   *
-   * @param last those of the new pod before
-   */
-  newAddresses(last: readonly Address[] = this.#highest): readonly Address[] {
-    return last.map((address) => {
-      let next = addressPlus(address, 1n);
-      while (next !== undefined && this.#taken.has(next)) next = addressPlus(next, 1n);
-      return next ?? address;
-    });
-  }
-
-  /** Returns whether each block of the policies has a pod's addresses exactly where it has those of new pods. */
-  hasAddressesAsNew({ addresses }: Pod): boolean {
-    return addresses.every((address) => {
-      const hasNew = this.#hasNew.get(familyOf(address));
-      return this.#blocks.every((has, i) => has(address) === hasNew?.[i]);
-    });
-  }
-
   #isTouched(namespace: string): boolean {
     return this.#isClusterWide || this.#touched.has(namespace);
   }
@@ -297,14 +259,6 @@ function portKey({ name, protocol }: Omit<ContainerPort, "port">): string {
 
 function peersOf(policy: Policy): readonly Peer[] {
   return rulesOf(policy).flatMap((rule): readonly Peer[] => rule.peers ?? []);
-}
-
-/** Returns a function for each block of a peer, which returns whether the block has an address. */
-function blocksOf(peer: Peer): readonly ((address: Address) => boolean)[] {
-  if (peer.type === "networks") return peer.cidrs.map((cidr) => (address: Address) => cidrContains(cidr, address));
-  if (peer.type !== "ipBlock") return [];
-  const { cidr, except } = peer;
-  return [(address) => cidrContains(cidr, address) && !except.some((one) => cidrContains(one, address))];
 }
 
 function isWithin({ within }: Selection, namespaceLabels: Labels): boolean {

@@ -3,6 +3,7 @@ import type { ClusterObject, Labels, LabelSelector, Namespace, Node, Pod } from 
 import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
 import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
 import { labelClasses } from "./label_classes.ts";
+import type { NewAddresses } from "./new_addresses.ts";
 import { distinct, type KnownPod, PolicyChange } from "./policy_change.ts";
 
 /** Pods, namespaces and nodes that no file has, and that policies would tell apart. */
@@ -72,7 +73,7 @@ export function standInsFor(
     const thereAs = (labels: Labels): readonly KnownPod[] => known.get(vectorOf(labels)) ?? [];
     const ports = change.namedPorts(selections);
     const isAsNew = ({ pod }: KnownPod): boolean =>
-      ports.every((port) => pod.ports.some((one) => isSamePort(one, port))) && change.hasAddressesAsNew(pod);
+      ports.every((port) => pod.ports.some((one) => isSamePort(one, port))) && change.addresses.isAsNew(pod);
     const classes = change.withoutUnions(name, labelClasses(selectors, MOST_IN_NAMESPACE))?.filter((labels) => {
       const there = thereAs(labels);
       const first = there.find(isAsNew);
@@ -98,7 +99,7 @@ interface Place {
 
 /** The stand-ins made so far. */
 class Made {
-  readonly #change: PolicyChange;
+  readonly #new: NewAddresses;
   readonly #ports: Pod["ports"];
   #addresses: readonly Address[];
   readonly #objects: ClusterObject[] = [];
@@ -107,9 +108,9 @@ class Made {
   #isComplete = true;
 
   constructor(change: PolicyChange, most: number) {
-    this.#change = change;
+    this.#new = change.addresses;
     this.#ports = change.namedPorts();
-    this.#addresses = change.newAddresses();
+    this.#addresses = change.addresses.after();
     this.#most = most;
   }
 
@@ -136,7 +137,7 @@ class Made {
       for (const _ of TWO) {
         const name = `drawbridge-new-pod-${this.#objects.length}`;
         const pod: Pod = { ...newPod(namespace, name, labels), ports: this.#ports, addresses: this.#addresses };
-        this.#addresses = this.#change.newAddresses(this.#addresses);
+        this.#addresses = this.#new.after(this.#addresses);
         this.#objects.push(pod);
         const all = { ...labels, ...prefixed(ofPlace ?? {}) };
         this.#names.set(pod.key, {
