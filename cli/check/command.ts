@@ -1,21 +1,21 @@
 import { Command, Option } from "commander";
-import { addWords } from "../input/options.ts";
+import { addWords, withKubeconfig } from "../input/options.ts";
 import type { Run } from "../io.ts";
 
 export const CHECK_FORMATS = ["table", "json"] as const;
 
 /** Returns the command `check`, which tries connections of pods in the running cluster. */
 export function checkCommand(run: Run): Command {
-  const command = new Command("check")
-    .description("whether pods of the running cluster reach what they should, tried with pods of its own")
-    .addOption(new Option("--node <names>", "the nodes to try, such as a,b; any two without it").argParser(addWords))
-    .option(
-      "--outside <addresses>",
-      "what to reach outside of the cluster, or none",
-      "1.1.1.1:443,[2606:4700:4700::1111]:443",
-    )
-    .option("--kubeconfig <path>", "how to reach the cluster; without it as kubectl finds it")
-    .option("--context <name>", "a context of the kubeconfig; its current one without it")
+  const command = withKubeconfig(
+    new Command("check")
+      .description("whether pods of the running cluster reach what they should, tried with pods of its own")
+      .addOption(new Option("--node <names>", "the nodes to try, such as a,b; any two without it").argParser(addWords))
+      .option(
+        "--outside <addresses>",
+        "what to reach outside of the cluster, or none",
+        "1.1.1.1:443,[2606:4700:4700::1111]:443",
+      ),
+  )
     .addOption(new Option("-o, --output <format>", "how to print it").choices(CHECK_FORMATS).default("table"))
     .addHelpText(
       "after",

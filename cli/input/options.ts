@@ -26,6 +26,13 @@ export function withInput(command: Command, isNeeded: (options: object) => boole
   });
 }
 
+/** Adds the options that choose a kubeconfig and a context in it. */
+export function withKubeconfig(command: Command): Command {
+  return command
+    .option("--kubeconfig <path>", "how to reach the cluster; without it as kubectl finds it")
+    .option("--context <name>", "a context of the kubeconfig; its current one without it");
+}
+
 /**
  * Adds the options that choose a cluster, with the same names as in kubectl.
  *
@@ -33,15 +40,13 @@ export function withInput(command: Command, isNeeded: (options: object) => boole
  * @param isRead returns whether it reads one
  */
 export function withAccess(command: Command, reader: string, isRead: () => boolean): Command {
-  return command
-    .addOption(
-      new Option(
-        "-n, --namespace <name>",
-        "of objects and ends that name none; without it the kubeconfig's where a cluster is read, else default",
-      ).argParser(readNamespace),
-    )
-    .option("--kubeconfig <path>", "how to reach the cluster; without it as kubectl finds it")
-    .option("--context <name>", "a context of the kubeconfig; its current one without it")
+  const withNamespace = command.addOption(
+    new Option(
+      "-n, --namespace <name>",
+      "of objects and ends that name none; without it the kubeconfig's where a cluster is read, else default",
+    ).argParser(readNamespace),
+  );
+  return withKubeconfig(withNamespace)
     .addOption(
       new Option("--request-timeout <duration>", "for one request, such as 30s or 2m; 0 means no limit")
         .argParser(readTimeout)

@@ -1,3 +1,4 @@
+import type { Family } from "../../kernel/ip/address.ts";
 import { cpus, totalmem } from "node:os";
 import { type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
@@ -93,7 +94,7 @@ export function fragmentSettings(mebibytes: number): readonly BoundedSetting[] {
  * Returns what the kernel has for reassembly, of what was asked for: before Linux 6.0 or so it takes no more memory for
  * IPv6 than its 4 MiB. A setting that cannot be read counts as written.
  */
-export function reassemblyInForce(mebibytes: number, sysctl: Sysctl): Readonly<Record<4 | 6, Reassembly>> {
+export function reassemblyInForce(mebibytes: number, sysctl: Sysctl): Readonly<Record<Family, Reassembly>> {
   const present = (key: string, otherwise: number): number => {
     const text = sysctl.read(key) ?? "";
     return /^\d+$/.test(text) ? Number(text) : otherwise;

@@ -1,3 +1,4 @@
+import { fragmentSettings } from "../../../policyd/node/conntrack_settings.ts";
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
@@ -78,8 +79,7 @@ export function readSettings(syscalls: MachineCalls, links: readonly string[]): 
     "net/ipv6/conf/all/disable_ipv6",
     "net/netfilter/nf_conntrack_count",
     "net/netfilter/nf_conntrack_max",
-    "net/ipv4/ipfrag_high_thresh",
-    "net/netfilter/nf_conntrack_frag6_high_thresh",
+    ...fragmentSettings(1).map(({ key }) => key),
     "net/bridge/bridge-nf-call-iptables",
     "net/bridge/bridge-nf-call-ip6tables",
     "net/bridge/bridge-nf-filter-vlan-tagged",

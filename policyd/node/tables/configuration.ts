@@ -1,3 +1,4 @@
+import type { Family } from "../../../kernel/ip/address.ts";
 import type { PolicyOptions } from "../../policies/compile/options.ts";
 import type { Encapsulation } from "../../configuration/schema.ts";
 import type { Reassembly } from "./fragment_share.ts";
@@ -24,7 +25,7 @@ export interface NodeConfiguration {
    */
   readonly fragmentMemory?: number;
   /** The memory and the time that the kernel has for fragments; all of {@link fragmentMemory} when absent. */
-  readonly reassembly?: Readonly<Record<4 | 6, Reassembly>>;
+  readonly reassembly?: Readonly<Record<Family, Reassembly>>;
   /** The daemon's own TCP ports, to which one source may connect only a few times a second; none when absent. */
   readonly askedPorts?: readonly number[];
   /** How packets get to pods of other nodes; "never" when absent. */

@@ -1,3 +1,4 @@
+import type { Family } from "../../../kernel/ip/address.ts";
 import type { Selector } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import {
@@ -87,7 +88,7 @@ const FAMILIES = [
  *
  * @param reassembly what is in force for each family
  */
-export function fragmentShare(bridge: string, reassembly: Readonly<Record<4 | 6, Reassembly>>): TablePart {
+export function fragmentShare(bridge: string, reassembly: Readonly<Record<Family, Reassembly>>): TablePart {
   const fromPods = equals("iifname", bridge);
   return {
     sets: FAMILIES.flatMap(({ number, type }) =>

@@ -1,6 +1,7 @@
 import { familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
 import { type Hint, type Remark, seen } from "../../../../policyd/problems/check.ts";
+import { fragmentSettings } from "../../../../policyd/node/conntrack_settings.ts";
 import { dotted, type SettingCode, surroundingProblems } from "../../../../policyd/node_state/surroundings.ts";
 import type { Check, NodeFacts } from "../facts.ts";
 import { podCidrs } from "./pod_networks.ts";
@@ -84,14 +85,13 @@ export const fragments: Check = {
   examine: ({ settings, daemon, expected }) => {
     const answer = seen(daemon);
     if (answer === undefined || !("status" in answer)) return [];
-    const desired = expected.fragmentMemory * 1024 * 1024;
-    return ["net/ipv4/ipfrag_high_thresh", "net/netfilter/nf_conntrack_frag6_high_thresh"]
-      .filter((key) => Number(settings.get(key) ?? desired) < desired)
-      .map((key) => ({
+    return fragmentSettings(expected.fragmentMemory)
+      .filter(({ key, value, isMost }) => isMost !== true && Number(settings.get(key) ?? value) < value)
+      .map(({ key, value }) => ({
         severity: "warning",
-        what: `${dotted(key)} = ${settings.get(key)}, less than the ${desired} of fragmentMemory`,
+        what: `${dotted(key)} = ${settings.get(key)}, less than the ${value} of fragmentMemory`,
         why: "pods have shares of what is there, so more of their large datagrams in this family are lost",
-        way: `sysctl -w ${dotted(key)}=${desired}, then restart the daemon; a kernel before 6.0 refuses that for IPv6`,
+        way: `sysctl -w ${dotted(key)}=${value}, then restart the daemon; a kernel before 6.0 refuses that for IPv6`,
       }));
   },
 };
