@@ -1,4 +1,4 @@
-import { type Transport } from "../kernel/ip/protocol.ts";
+import type { Transport } from "../kernel/ip/protocol.ts";
 import type { StoreFileSystem } from "../ipam/file_system.ts";
 import { isInterfaceName, isName, type Owner } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";

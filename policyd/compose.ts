@@ -135,8 +135,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const attachments = new AttachmentRegistry();
   const { podCIDRs: ownCidrs, serviceCIDRs: serviceCidrs } = configuration;
   const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, now: () => clock.time() });
-  // Source and socket come first, so that a daemon without objects, and a second one, are refused before they have read
-  // or changed anything. Requests are answered once the daemon below is there: nothing waits in between.
+  // Source and socket come first, so that a daemon without a source of objects, and a second daemon, are refused before
+  // they have read or changed anything. Requests are answered once the daemon below is there: nothing waits in between.
   const onAddress = (address: string): void => logger.info("address of the API server", { address });
   const source = openSource(configuration, syscalls, clock, onAddress, (server) => protection.servers.before(server));
   const handlers: RequestHandlers = {

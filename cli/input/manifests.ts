@@ -56,7 +56,7 @@ export interface ReadingReport {
   readonly objects: number;
   /** The kinds on which no answer depends, each with its number of objects. */
   readonly ignored: ReadonlyMap<string, number>;
-  /** Likewise the kinds of other makers, which may stand for pods or policies. */
+  /** The kinds of other makers, which may stand for pods or policies, each with its number of objects. */
   readonly unread: ReadonlyMap<string, number>;
   readonly skipped: readonly SkippedFile[];
 }

@@ -1,5 +1,6 @@
-import { type Protocol } from "../../objects/model.ts";
+import type { Protocol } from "../../objects/model.ts";
 import { PROTOCOLS } from "../../objects/protocol.ts";
+
 /** A port by its number. */
 export interface NumberedPort {
   readonly protocol: Protocol;

@@ -3,8 +3,8 @@ import { printable, shortList } from "../../objects/printable.ts";
 declare const LANGUAGE: unique symbol;
 
 /**
- * A text in a language in which nothing that comes from files, names or objects is more than a text. Only this file
- * makes one of another text, so what is not escaped does not compile.
+ * A text in a markup language, in which everything from files, names and objects is escaped. Only this file makes markup
+ * of other texts, so a text that nobody escaped does not compile.
  */
 type Markup<L extends string> = string & { readonly [LANGUAGE]: L };
 /** HTML, or XML, whose entities by number are the same. */
@@ -63,7 +63,7 @@ export function markdownCodes(names: readonly string[], most: number): Markdown 
   return shortList(names, most, markdownCode) as Markdown;
 }
 
-/** Returns a sentence of the program in Markdown; signs that could be a format, a link or a mention are taken out. */
+/** Returns a sentence of the program in Markdown; signs that could be a format, a link or a mention become question marks. */
 export function markdownWords(text: string): Markdown {
   return printable(text).replaceAll(/[^\p{L}\p{N} .,:;()/\\-]/gu, "?") as Markdown;
 }

@@ -1,4 +1,4 @@
-import { type AttachmentRecord } from "../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { mayBeRecorded, writeAttachment } from "../../attachment/attachment_writer.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
@@ -20,7 +20,7 @@ import type { AddressGiver } from "../delegation/foreign_ipam.ts";
 import type { Attachment } from "../environment.ts";
 import { openStore, type PluginMachine, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
-import { type Registration } from "../registration.ts";
+import type { Registration } from "../registration.ts";
 import type { AddResult, Dns } from "../result.ts";
 import { makeDelayDevice, recordedBandwidth, type Shaping, shapingSteps } from "../wiring/shaping.ts";
 import {

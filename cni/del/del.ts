@@ -13,7 +13,7 @@ import type { DetachConfiguration } from "../configuration/detach_configuration.
 import { delegatedDirectory } from "../delegation/ipam_choice.ts";
 import type { Attachment } from "../environment.ts";
 import { openStore, type PluginMachine } from "../host.ts";
-import { type Unregistration } from "../registration.ts";
+import type { Unregistration } from "../registration.ts";
 import type { LinkRemoval } from "./wiring_removal.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
 import { littleEndian } from "../byte_order.ts";
-import { type Writer } from "../byte_writer.ts";
+import type { Writer } from "../byte_writer.ts";
 
 /**
  * A C struct without implicit padding: its fields in order with their widths; `be16` and `be32` are in network order.

@@ -3,7 +3,7 @@ import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
-import { type Encapsulation } from "../configuration/schema.ts";
+import type { Encapsulation } from "../configuration/schema.ts";
 import { podMtu } from "./pod_mtu.ts";
 import { isOurs, ROUTE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";

@@ -1,4 +1,4 @@
-import { type Transport } from "../../ip/protocol.ts";
+import type { Transport } from "../../ip/protocol.ts";
 import { type DataType, dataTypes, type Scalar } from "./data_type.ts";
 
 /** The header from whose start a field is read (enum nft_payload_bases). */

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../error.ts";
 import { type Address, addressFromBytes, addressFromValue, addressToBytes, formatAddress } from "../../ip/address.ts";
 import { littleEndian } from "../../byte_order.ts";
-import { type Writer } from "../../byte_writer.ts";
+import type { Writer } from "../../byte_writer.ts";
 import type { DataType, DataTypeName, Scalar } from "./data_type.ts";
 import { isInterfaceNameText } from "./identifier.ts";
 

@@ -1,6 +1,6 @@
 import { anyFlag, dropping, equals, goTo, not, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
-import { type NodeConfiguration } from "./configuration.ts";
+import type { NodeConfiguration } from "./configuration.ts";
 import { DropReason } from "./guard.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
 

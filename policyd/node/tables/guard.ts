@@ -13,7 +13,7 @@ import {
   startsWith,
 } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
-import { type NodeConfiguration } from "./configuration.ts";
+import type { NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
 
 /** The guard's sets, which bind a source to a port. Attachments fill them. */

@@ -2,7 +2,7 @@ import type { Protocol, Service } from "../../../objects/model.ts";
 import { keyOf } from "./frontend_element.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import { type Frontend } from "../../../objects/socket_refusal.ts";
+import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
 import { servedPart } from "./service_size.ts";
 import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";

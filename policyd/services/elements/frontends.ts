@@ -3,7 +3,7 @@ import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts"
 import type { Protocol, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { isSpecial } from "./endpoints.ts";
-import { type RuleFamily } from "../rules/frontend_kind.ts";
+import type { RuleFamily } from "../rules/frontend_kind.ts";
 
 const ONLY_IPV4: readonly RuleFamily[] = [4];
 const ONLY_IPV6: readonly RuleFamily[] = [6];

@@ -3,7 +3,7 @@ import type { EndpointSlice, Service, ServicePort } from "../../../objects/model
 import type { CompileContext } from "../rules/context.ts";
 import { type SlicePorts, slicePorts } from "./endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import { type Frontend } from "../../../objects/socket_refusal.ts";
+import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
 import { isRestricted } from "./source_ranges.ts";
 

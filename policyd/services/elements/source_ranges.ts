@@ -3,7 +3,7 @@ import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { ENFORCE_SOURCE_RANGES, type Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import { type Frontend } from "../../../objects/socket_refusal.ts";
+import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { virtualAddresses } from "./frontends.ts";
 import { type AddressRange, joinedRanges } from "../../../kernel/ip/ranges.ts";
 

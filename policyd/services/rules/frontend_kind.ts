@@ -1,4 +1,4 @@
-import { type Transport } from "../../../kernel/ip/protocol.ts";
+import type { Transport } from "../../../kernel/ip/protocol.ts";
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import {
   type Concatenation,

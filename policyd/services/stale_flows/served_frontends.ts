@@ -3,7 +3,7 @@ import type { Slices } from "../../lib/sliced_work.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { portEndpoints } from "../elements/endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
-import { type Frontend } from "../../../objects/socket_refusal.ts";
+import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "../elements/frontends.ts";
 import { servedWith } from "../elements/service_size.ts";
 import { socketText } from "../elements/socket_address.ts";

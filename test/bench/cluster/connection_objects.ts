@@ -1,4 +1,5 @@
 import { FAMILIES } from "../../../kernel/ip/address.ts";
+
 /** The port of every server and Service in this benchmark. */
 export const CONNECTION_PORT = 8080;
 export const POD_CIDRS = ["10.244.1.0/24", "fd00:244:1::/64"] as const;

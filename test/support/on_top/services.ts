@@ -1,5 +1,5 @@
 import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { type Pair } from "../services/traffic_lab.ts";
+import type { Pair } from "../services/traffic_lab.ts";
 
 /** An object as a cluster stores it. */
 export interface KubernetesObject {

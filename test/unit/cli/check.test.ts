@@ -85,7 +85,7 @@ describe("cli/check", () => {
     assert.ok(programs.created.every((text) => text.includes(programs.deleted[0] ?? "-")));
   });
 
-  it("CHECK-01: the namespace admits only restricted pods, and the pods are such, with the daemon's image on their nodes", async () => {
+  it("CHECK-01: the namespace admits only restricted pods, and the check's pods are restricted and have the daemon's image", async () => {
     const programs = new Kubectl();
     await check(programs);
     const { items } = JSON.parse(programs.created[0] ?? "") as {
@@ -139,7 +139,7 @@ describe("cli/check", () => {
     assert.equal(out.match(/that a policy denies +IPv\d .* ok$/gm)?.length, 3);
   });
 
-  it("CHECK-02: what works only after a while works", async () => {
+  it("CHECK-02: a try that fails at first and then works is reported as ok", async () => {
     const programs = new Kubectl();
     let left = 12;
     programs.answer = (_, policy) => (policy === "closed" || left-- > 0 ? "ENOTFOUND" : null);

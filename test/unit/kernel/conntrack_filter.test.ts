@@ -6,7 +6,7 @@ import { type ConntrackFilter, matchesFilter } from "../../../kernel/conntrack/f
 import { dumpEntries } from "../../../kernel/conntrack/request.ts";
 import type { ConntrackTuple } from "../../../kernel/conntrack/tuple.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { type IpProtocol } from "../../../kernel/ip/protocol.ts";
+import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
 import { skip } from "../../support/privilege.ts";
 
 const client = parseAddress("10.9.1.2");

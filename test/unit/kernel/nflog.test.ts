@@ -42,7 +42,7 @@ describe("kernel/nflog messages", () => {
     );
   });
 
-  it("the kernel logs packets unless it does not know the subsystem, which is asked and not looked up in a list", () => {
+  it("a kernel has packet logging unless it refuses a question to the subsystem as unknown", () => {
     const knows = (errno: number): boolean =>
       knowsPacketLog(new NetlinkSocket(new ScriptedSyscalls([{ datagram: kernelAnswer(1, errno) }]), 0));
     // ENODEV: nobody has bound the group.

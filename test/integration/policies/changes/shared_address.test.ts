@@ -60,7 +60,7 @@ describe("two running Pods with one address, with packets to another node", func
       denied: [...(isPicked ? [] : TO_PICKY), ...(isDenied ? TO_OPEN : [])],
     });
 
-  it("POL-95: a stale Pod lends its labels neither when it comes first nor when it comes later nor when it is relabelled", async () => {
+  it("POL-95: the labels of a stale Pod with a pod's address admit nothing, whether it comes first or later or is relabelled", async () => {
     await lab.apply(objects(undefined, GOOD));
     await judged(PLAIN, GOOD, false, false);
     await judged(PLAIN, undefined, false, false);

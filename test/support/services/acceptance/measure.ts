@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
 import { ServiceDropReason } from "../../../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
-import { type AcceptanceLab } from "./acceptance_lab.ts";
+import type { AcceptanceLab } from "./acceptance_lab.ts";
 import { arrivals, countArrivals } from "./arrivals.ts";
 import { measureSpecial } from "./measure_special.ts";
 import { healthUrl, type Measured, type Shot, stickyKey } from "./measured.ts";

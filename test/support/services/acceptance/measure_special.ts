@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type Family, FAMILIES } from "../../../../kernel/ip/address.ts";
-import { type AcceptanceLab } from "./acceptance_lab.ts";
+import type { AcceptanceLab } from "./acceptance_lab.ts";
 import { type Choices, clientKey, type Result, type Shot, type Special, specialKey } from "./measured.ts";
 import { type NodePlace, NODES } from "./places.ts";
 import { ALL, type Further, type Probe, type Row } from "./row.ts";

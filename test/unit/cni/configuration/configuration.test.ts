@@ -151,7 +151,7 @@ describe("cni/configuration accepts", () => {
     for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
   });
 
-  it("by a shape that lacks the name, and returns the name all the same", () => {
+  it("a configuration whose shape lacks the name, and returns the name all the same", () => {
     const { name, ipam } = decodeConfiguration(JSON.stringify(networkInput()), { ipam: { type: "any" } });
     assert.deepEqual([name, ipam?.type], ["pods", "host-local"]);
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
 import { requestsOf, tableChanges } from "../../../../kernel/nftables/encode/change.ts";
 import { formatTable } from "../../../../kernel/nftables/text/text.ts";
-import { type NodeConfiguration } from "../../../../policyd/node/tables/configuration.ts";
+import type { NodeConfiguration } from "../../../../policyd/node/tables/configuration.ts";
 import { hostPortHooks } from "../../../../policyd/node/tables/host_ports.ts";
 import { podMasqueradeHooks } from "../../../../policyd/node/masquerade/pod_masquerade.ts";
 import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
