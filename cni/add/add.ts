@@ -115,7 +115,14 @@ function attach(
   let registration: Registration | undefined;
   const { ranges, requested } = configuration.ipam;
   const allocations =
-    given ?? store.allocate(ranges, attachment, requested, "caller", foreignAddresses(node, hostSocket, configuration));
+    given ??
+    store.allocate(
+      ranges,
+      attachment,
+      requested,
+      "caller",
+      foreignAddresses(node, hostSocket, configuration, bridge.index),
+    );
   // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
   if (given !== undefined)
     store.reserve(

@@ -43,7 +43,7 @@ export function bypassBridge(
 ): void {
   const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
   if (entry?.error !== undefined) return;
-  locked(syscalls, runDir, () => putPort(syscalls, bridge.index, podMac, port));
+  locked(syscalls, runDir, () => putPort({ syscalls, socket }, bridge.index, podMac, port));
   // If the pod's sending is limited, all that it sends passes the delay device first, and then takes the bridge.
   if (shaping?.fromPod !== undefined) return;
   socket.batch([
@@ -69,7 +69,7 @@ export function leaveToBridge(
 ): void {
   if (isMacRequested) return;
   socket.batch([setPortEntry(port, podMac, "move")]);
-  locked(syscalls, runDir, () => forgetPort(syscalls, bridge.index, podMac));
+  locked(syscalls, runDir, () => forgetPort({ syscalls, socket }, bridge.index, podMac));
 }
 
 /**

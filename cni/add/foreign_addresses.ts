@@ -3,7 +3,6 @@ import { type Address, bitsOf, familyOf, formatAddress } from "../../kernel/ip/a
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
-import { findLink } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { PluginMachine } from "../host.ts";
 
@@ -18,30 +17,32 @@ const LARGEST_RESERVATION = 1024;
  * the node's pod CIDR, as ours do. Two sources name them: the reservations of host-local's other networks, and a route
  * to the single address by another link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that
  * has pods on this node does not count.
+ *
+ * @param bridge our bridge's index
  */
 export function foreignAddresses(
   node: PluginMachine,
   socket: NetlinkSocket,
-  configuration: Pick<BridgeConfiguration, "name" | "runDir" | "ipam" | "bridge">,
+  configuration: Pick<BridgeConfiguration, "name" | "runDir" | "ipam">,
+  bridge: number,
 ): (address: Address) => boolean {
-  const { name, runDir, ipam, bridge } = configuration;
+  const { name, runDir, ipam } = configuration;
   const beside = node.files.readDirectory(ipam.dataDir).filter((other) => other !== name && isName(other));
   const ours = beside.length === 0 ? [] : node.deleting().recordedNetworks(runDir, node.files);
   const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
-  const link = findLink(socket, { name: bridge });
-  const own = link === undefined ? [] : socket.dump(dumpAddresses(link)).map(parseInterfaceAddress);
+  const own = socket.dump(dumpAddresses({ index: bridge })).map(parseInterfaceAddress);
   return (address) => {
     // Kernels before 4.20 list the addresses of all links.
-    if (own.some((one) => one?.index === link?.index && one?.address.address === address)) return true;
+    if (own.some((one) => one?.index === bridge && one?.address.address === address)) return true;
     const text = formatAddress(address);
     const isReserved = (store: string): boolean =>
       node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";
-    return stores.some(isReserved) || hasRouteElsewhere(socket, address, link?.index);
+    return stores.some(isReserved) || hasRouteElsewhere(socket, address, bridge);
   };
 }
 
 /** Whether the kernel's route to an address leads to this address only, and by another link than the bridge. */
-function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: number | undefined): boolean {
+function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: number): boolean {
   // Without any route, the kernel answers with an error.
   const [reply] = socket.batch([lookUpMatchedRoute(address)]);
   const message = reply?.error === undefined ? reply?.messages[0] : undefined;

@@ -31,7 +31,9 @@ export function ensureNodeBridge(
     given: (given ?? []).map(({ address }) => address.address),
   });
   ensureForwarding(socket, sysctl, bridge.name);
-  filterChecksums(node.syscalls, bridge.index, (calls) => node.rare().kernelChecksumProgram(calls));
+  filterChecksums({ syscalls: node.syscalls, socket }, bridge.index, (files) =>
+    node.rare().kernelChecksumProgram(files),
+  );
   if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,

@@ -172,13 +172,13 @@ function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Att
 }
 
 /** Puts the pod into the table of ports. Without its place there, the bridge itself looks up the port. */
-function putInTable({ syscalls, runDir }: StepMachine, { index, bridge, port }: Around): void {
+function putInTable(machine: StepMachine, { index, bridge, port }: Around): void {
   if (port.isMacRequested) return;
   try {
     // It is tried once: a lock is held for well under a millisecond, and the table is only a cache.
-    const release = acquireDirectoryLock(syscalls, runDir, 0);
+    const release = acquireDirectoryLock(machine.syscalls, machine.runDir, 0);
     try {
-      putPort(syscalls, bridge, port.podMac, index);
+      putPort(machine, bridge, port.podMac, index);
     } finally {
       release();
     }

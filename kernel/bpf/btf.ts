@@ -84,13 +84,9 @@ export function membersOf(read: ReadPart, struct: string): ReadonlyMap<string, M
   const name = sections && offsetOfName(read, sections, struct);
   if (sections === undefined || name === undefined) return undefined;
   const types = new TypeReader(read, sections);
-  for (let id = 1; ; id++) {
-    const type = types.at(id);
-    if (type === undefined) return undefined;
-    if (type.kind !== STRUCT || type.name !== name) continue;
-    const members = new Map<string, Member>();
-    return addMembers(types, type, 0, MOST_LEVELS, members) ? members : undefined;
-  }
+  const type = types.struct(name);
+  const members = new Map<string, Member>();
+  return type !== undefined && addMembers(types, type, 0, MOST_LEVELS, members) ? members : undefined;
 }
 
 function sectionsOf(header: Uint8Array): Sections | undefined {
@@ -131,17 +127,34 @@ class TypeReader {
     this.#next = sections.types;
   }
 
+  /** Returns the first struct of a name; undefined when there is none before a kind that is not known. */
+  struct(name: number): Type | undefined {
+    // Thousands of types are passed, so none becomes an object.
+    for (let id = 1; this.#reach(id); id++) {
+      const offset = this.#offsets[id] ?? 0;
+      if (this.#word(offset) !== name) continue;
+      const type = this.#typeAt(offset);
+      if (type.kind === STRUCT) return type;
+    }
+    return undefined;
+  }
+
   /** Returns undefined for an id that no type has, and after a kind that is not known. */
   at(id: number): Type | undefined {
+    const offset = this.#reach(id) && id !== 0 ? this.#offsets[id] : undefined;
+    return offset === undefined ? undefined : this.#typeAt(offset);
+  }
+
+  /** Reads on until the offset of a type is known. */
+  #reach(id: number): boolean {
     while (this.#offsets.length <= id) {
-      const type = this.#typeAt(this.#next);
-      const following = type && FOLLOWING[type.kind];
-      if (type === undefined || following === undefined) return undefined;
+      const info = this.#word(this.#next + 4);
+      const following = info === undefined ? undefined : FOLLOWING[kindOf(info)];
+      if (info === undefined || following === undefined) return false;
       this.#offsets.push(this.#next);
-      this.#next += TYPE_SIZE + following[0] + type.parts * following[1];
+      this.#next += TYPE_SIZE + following[0] + partsOf(info) * following[1];
     }
-    const offset = this.#offsets[id];
-    return offset === undefined || id === 0 ? undefined : this.#typeAt(offset);
+    return true;
   }
 
   /** Returns the members of a struct or union; undefined where the file ends before. */
@@ -158,23 +171,36 @@ class TypeReader {
     return decoder.decode(bytes.subarray(0, Math.max(bytes.indexOf(0), 0)));
   }
 
-  #typeAt(offset: number): Type | undefined {
-    const isInWindow = offset >= this.#windowStart && offset + TYPE_SIZE <= this.#windowStart + this.#window.byteLength;
-    if (!isInWindow) {
-      this.#windowStart = offset;
-      this.#window = viewOf(this.#read(offset, Math.min(offset + WINDOW, this.#sections.typesEnd)));
-      if (this.#window.byteLength < TYPE_SIZE) return undefined;
-    }
-    const at = offset - this.#windowStart;
-    const info = this.#window.getUint32(at + 4, littleEndian);
+  #typeAt(offset: number): Type {
+    const info = this.#word(offset + 4) ?? 0;
     return {
       offset,
-      name: this.#window.getUint32(at, littleEndian),
-      kind: (info >>> 24) & 0x1f,
-      parts: info & 0xffff,
+      name: this.#word(offset) ?? 0,
+      kind: kindOf(info),
+      parts: partsOf(info),
       hasWidths: info >>> 31 === 1,
     };
   }
+
+  /** Returns four bytes of the types; undefined beyond their end. */
+  #word(offset: number): number | undefined {
+    const at = offset - this.#windowStart;
+    if (at >= 0 && at + 4 <= this.#window.byteLength) return this.#window.getUint32(at, littleEndian);
+    if (offset + 4 > this.#sections.typesEnd) return undefined;
+    // With the beginning of the type, whose name is read after its other word.
+    const start = offset - 4;
+    this.#windowStart = start;
+    this.#window = viewOf(this.#read(start, Math.min(start + WINDOW, this.#sections.typesEnd)));
+    return this.#window.byteLength < 8 ? undefined : this.#window.getUint32(4, littleEndian);
+  }
+}
+
+function kindOf(info: number): number {
+  return (info >>> 24) & 0x1f;
+}
+
+function partsOf(info: number): number {
+  return info & 0xffff;
 }
 
 /** Adds the members of a type that lies at an offset (base) of the struct. Returns whether all could be read. */

@@ -1,10 +1,10 @@
 import type { FileReadCalls } from "../syscall/file_calls.ts";
 import {
-  atOwnProgram,
   attachOwnProgram,
-  findOrAttach,
+  findOwnProgram,
+  OWN_HANDLE,
   type OwnProgram,
-  type ProgramCalls,
+  type ProgramMachine,
   unlessRefused,
 } from "./own_program.ts";
 
@@ -14,38 +14,32 @@ import {
  */
 export const CHECKSUM_PROGRAM: OwnProgram = {
   name: "drawbridge_sum1",
-  frames: "received",
   licence: "Dual MIT/GPL",
-  place: "first",
+  place: { frames: "received", priority: 1, handle: OWN_HANDLE },
 };
 
-type Calls = ProgramCalls & FileReadCalls;
+type Machine = ProgramMachine & { readonly syscalls: FileReadCalls };
 
 /**
  * Makes a bridge drop each packet that it receives whose checksum is to be written anywhere but where a checksum is, so
  * that nothing changes in a packet after the rules have seen it.
  *
- * @param bridge the bridge's index, in the calling thread's network namespace
+ * @param bridge the bridge's index
  * @param programFor is called where the bridge has no such program; returns the one for this kernel, or undefined
- * @returns whether it does; false where the kernel has no such programs (before 6.6, without BPF or BTF, locked down) or
- *   the caller may not load one (CAP_BPF, CAP_PERFMON)
+ * @returns whether it does; false where the kernel has no such programs (without BPF, BTF or NET_CLS_BPF, locked down)
+ *   or the caller may not load one (CAP_BPF, CAP_PERFMON)
  */
 export function filterChecksums(
-  calls: Calls,
+  machine: Machine,
   bridge: number,
-  programFor: (calls: Calls) => Uint8Array | undefined,
+  programFor: (files: FileReadCalls) => Uint8Array | undefined,
 ): boolean {
-  const isAttached = unlessRefused(() =>
-    findOrAttach(
-      calls,
-      { ...CHECKSUM_PROGRAM, link: bridge },
-      (attached) => atOwnProgram(calls, CHECKSUM_PROGRAM, attached, () => true),
-      (attached) => {
-        const program = programFor(calls);
-        if (program === undefined) return false;
-        return attachOwnProgram(calls, CHECKSUM_PROGRAM, program, bridge, attached) ? true : undefined;
-      },
-    ),
-  );
-  return isAttached === true;
+  const isThere = unlessRefused(() => {
+    if (findOwnProgram(machine, CHECKSUM_PROGRAM, bridge) !== undefined) return true;
+    const program = programFor(machine.syscalls);
+    if (program === undefined) return false;
+    const isAttached = attachOwnProgram(machine, CHECKSUM_PROGRAM, program, bridge);
+    return isAttached || findOwnProgram(machine, CHECKSUM_PROGRAM, bridge) !== undefined;
+  });
+  return isThere === true;
 }

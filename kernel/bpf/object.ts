@@ -7,12 +7,9 @@ const MAP_CREATE = 0;
 const MAP_LOOKUP_ELEM = 1;
 const MAP_UPDATE_ELEM = 2;
 const PROG_LOAD = 5;
-const PROG_ATTACH = 8;
-const PROG_DETACH = 9;
 const PROG_GET_FD_BY_ID = 13;
 const MAP_GET_FD_BY_ID = 14;
 const OBJ_GET_INFO_BY_FD = 15;
-const PROG_QUERY = 16;
 
 /**
  * BPF_MAP_TYPE_ARRAY and BPF_MAP_TYPE_DEVMAP, whose values are link indices. The kernel removes the index of a link
@@ -20,22 +17,16 @@ const PROG_QUERY = 16;
  */
 const MAP_TYPES = { array: 2, links: 14 } as const;
 const PROG_TYPE_SCHED_CLS = 3;
-/** BPF_TCX_INGRESS and BPF_TCX_EGRESS (since Linux 6.6). */
-const HOOKS = { received: 46, sent: 47 } as const;
 
-/** BPF_F_BEFORE: without another program named, before all others. */
-const BEFORE = 8;
-
-/** Verdicts on a frame, TCX_*: the next program decides, or the link if there is none; or the frame is dropped. */
+/**
+ * Verdicts on a frame, TC_ACT_UNSPEC and TC_ACT_SHOT: the next program decides, or the link if there is none; or the
+ * frame is dropped.
+ */
 export const Verdict = { NEXT: -1, DROP: 2 } as const;
 
-/** The most programs at one hook of a link: the kernel allows 64 (BPF_MPROG_MAX). */
-const MOST_PROGRAMS = 64;
 const MOST_MAPS = 4;
-/** BPF_OBJ_NAME_LEN, including the NUL. */
-const NAME_SIZE = 16;
-/** The size of struct bpf_prog_info up to and including its name. */
-const INFO_SIZE = 80;
+/** The size of struct bpf_prog_info up to and including the ids of its maps. */
+const INFO_SIZE = 64;
 
 type Field = readonly [offset: number, value: number];
 
@@ -114,70 +105,6 @@ export function loadProgram(calls: BpfCalls, name: string, licence: Licence, ins
   return check(result, `bpf: load the program ${name}`);
 }
 
-/** The place of programs that see the frames a link receives, or those that it sends. */
-export interface ProgramHook {
-  /** The link's index. */
-  readonly link: number;
-  readonly frames: keyof typeof HOOKS;
-}
-
-/** The programs at a hook, in their order, and the revision of that list. */
-export interface AttachedPrograms {
-  readonly ids: readonly number[];
-  readonly revision: bigint;
-}
-
-/** @throws SyscallError EINVAL on a kernel before 6.6, ENOSYS without BPF, EPERM where its use is forbidden */
-export function programsOf(calls: BpfCalls, { link, frames }: ProgramHook): AttachedPrograms {
-  const attributes = attributesOf(64, [
-    [0, link],
-    [4, HOOKS[frames]],
-    [24, MOST_PROGRAMS],
-  ]);
-  const ids = new Uint8Array(MOST_PROGRAMS * 4);
-  check(calls.bpf(PROG_QUERY, attributes, [{ offset: 16, array: ids }]), `bpf: list the programs of link ${link}`);
-  const view = viewOf(attributes);
-  const count = Math.min(view.getUint32(24, littleEndian), MOST_PROGRAMS);
-  return {
-    ids: Array.from({ length: count }, (_, index) => viewOf(ids).getUint32(index * 4, littleEndian)),
-    revision: view.getBigUint64(56, littleEndian),
-  };
-}
-
-/**
- * Attaches a program to a hook, before or after the other programs. It stays until the link goes.
- *
- * @returns false when the list has changed since {@link programsOf} read it: nothing is attached then
- * @throws SyscallError
- */
-export function attachProgram(
-  calls: BpfCalls,
-  program: number,
-  { link, frames }: ProgramHook,
-  { revision }: AttachedPrograms,
-  place: "first" | "last",
-): boolean {
-  const attributes = attributesOf(32, [
-    [0, link],
-    [4, program],
-    [8, HOOKS[frames]],
-    [12, place === "first" ? BEFORE : 0],
-  ]);
-  viewOf(attributes).setBigUint64(24, revision, littleEndian);
-  const result = calls.bpf(PROG_ATTACH, attributes, []);
-  return result !== -Errno.ESTALE && check(result, `bpf: attach a program to link ${link}`) === 0;
-}
-
-/** Detaches a program from a hook. @throws SyscallError ENOENT when it is not attached */
-export function detachProgram(calls: BpfCalls, program: number, { link, frames }: ProgramHook): void {
-  const attributes = attributesOf(32, [
-    [0, link],
-    [4, program],
-    [8, HOOKS[frames]],
-  ]);
-  check(calls.bpf(PROG_DETACH, attributes, []), `bpf: detach a program from link ${link}`);
-}
-
 /** Opens a program. @returns undefined when it has gone @throws SyscallError EPERM without CAP_SYS_ADMIN */
 export function openProgram(calls: BpfCalls, id: number): number | undefined {
   const result = calls.openBpf(PROG_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []);
@@ -189,11 +116,8 @@ export function openMap(calls: BpfCalls, id: number): number {
   return check(calls.openBpf(MAP_GET_FD_BY_ID, attributesOf(16, [[0, id]]), []), `bpf: open map ${id}`);
 }
 
-/** Returns a program's name and the ids of its maps. @throws SyscallError */
-export function describeProgram(
-  calls: BpfCalls,
-  program: number,
-): { readonly name: string; readonly maps: readonly number[] } {
+/** Returns the ids of a program's maps. @throws SyscallError */
+export function mapsOf(calls: BpfCalls, program: number): readonly number[] {
   const info = attributesOf(INFO_SIZE, [[52, MOST_MAPS]]);
   const ids = new Uint8Array(MOST_MAPS * 4);
   const attributes = attributesOf(16, [
@@ -202,14 +126,8 @@ export function describeProgram(
   ]);
   const arrays = [{ offset: 8, array: info, arrays: [{ offset: 56, array: ids }] }];
   check(calls.bpf(OBJ_GET_INFO_BY_FD, attributes, arrays), `bpf: describe program ${program}`);
-  const view = viewOf(info);
-  const count = Math.min(view.getUint32(52, littleEndian), MOST_MAPS);
-  const name = info.subarray(64, 64 + NAME_SIZE);
-  const end = name.indexOf(0);
-  return {
-    name: new TextDecoder().decode(end < 0 ? name : name.subarray(0, end)),
-    maps: Array.from({ length: count }, (_, index) => viewOf(ids).getUint32(index * 4, littleEndian)),
-  };
+  const count = Math.min(viewOf(info).getUint32(52, littleEndian), MOST_MAPS);
+  return Array.from({ length: count }, (_, index) => viewOf(ids).getUint32(index * 4, littleEndian));
 }
 
 function attributesOf(size: number, fields: readonly Field[]): Uint8Array {

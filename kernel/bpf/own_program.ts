@@ -1,122 +1,88 @@
+import { NetlinkError } from "../netlink/error.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
 import type { BpfCalls } from "../syscall/bpf_calls.ts";
-import { Errno } from "../syscall/errno.ts";
 import { SyscallError, type Syscalls } from "../syscall/syscalls.ts";
 import {
-  type AttachedPrograms,
-  attachProgram,
-  describeProgram,
-  detachProgram,
-  type Licence,
-  loadProgram,
-  openProgram,
-  type ProgramHook,
-  programsOf,
-} from "./object.ts";
+  addProgram,
+  deleteProgram,
+  getProgram,
+  parseProgram,
+  type ProgramFilter,
+  type ProgramPlace,
+} from "../traffic_control/program_filter.ts";
+import { addClassifiers } from "../traffic_control/queueing_discipline.ts";
+import { type Licence, loadProgram } from "./object.ts";
 
-export type ProgramCalls = BpfCalls & Pick<Syscalls, "close">;
+/** The parts of the machine that programs need: bpf(2), and a netlink socket for links. */
+export interface ProgramMachine {
+  readonly syscalls: BpfCalls & Pick<Syscalls, "close">;
+  readonly socket: Pick<NetlinkSocket, "batch">;
+}
 
 /** A program of ours. It is recognized by its name, whose number is its version. */
-export interface OwnProgram extends Pick<ProgramHook, "frames"> {
+export interface OwnProgram {
   readonly name: string;
   readonly licence: Licence;
-  /** Where it is put among the programs that are there: one that lets a frame pass keeps it from those after it. */
-  readonly place: "first" | "last";
+  /** A program that lets a frame pass keeps it from those after it. */
+  readonly place: ProgramPlace;
 }
 
-/** The number of attempts to attach a program when the list of programs changes in the meantime. */
-const TRIES = 4;
+/** The handle of our programs; other programs let the kernel choose, which begins at 1. */
+export const OWN_HANDLE = 0xdb01;
 
-/**
- * Returns what `find` finds among the programs at a hook, or else the result of `attach`.
- *
- * @param attach returns undefined when the list has changed since it was read; it is then read again, some times
- * @returns undefined when the list has changed each time
- * @throws SyscallError
- */
-export function findOrAttach<T>(
-  calls: BpfCalls,
-  hook: ProgramHook,
-  find: (attached: AttachedPrograms) => T | undefined,
-  attach: (attached: AttachedPrograms) => T | undefined,
-): T | undefined {
-  for (let tries = 0; tries < TRIES; tries++) {
-    const attached = programsOf(calls, hook);
-    const found = find(attached) ?? attach(attached);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+/** The kernel's errors where a link has no classifiers, none of this kind, or none at this place. */
+const NOTHING_THERE = ["ENOENT", "EINVAL"];
+
+/** Returns our program at a link; undefined when it has none. @throws NetlinkError */
+export function findOwnProgram(
+  { socket }: Pick<ProgramMachine, "socket">,
+  { name, place }: OwnProgram,
+  link: number,
+): ProgramFilter | undefined {
+  const [reply] = socket.batch([getProgram(link, place)]);
+  if (reply?.error !== undefined && !NOTHING_THERE.includes(reply.error.errnoName)) throw reply.error;
+  const found = reply?.messages[0] && parseProgram(reply.messages[0]);
+  return found?.name === name ? found : undefined;
 }
 
 /**
- * Loads a program and attaches it to a link, which keeps it until it goes.
+ * Loads a program and has the kernel call it at a link, which keeps it until it goes.
  *
- * @returns false when the list has changed since it was read
- * @throws SyscallError
+ * Filters are used and not TCX, which kernels before 6.6 lack, and for which the kernel waits for a grace period of RCU
+ * each time (tcx_prog_attach of kernel/bpf/tcx.c), so that the first ADD after a boot took twice as long.
+ *
+ * @returns false when another process was faster
+ * @throws SyscallError, NetlinkError when the kernel refuses it
  */
 export function attachOwnProgram(
-  calls: ProgramCalls,
-  { name, licence, frames, place }: OwnProgram,
+  { syscalls, socket }: ProgramMachine,
+  { name, licence, place }: OwnProgram,
   instructions: Uint8Array,
   link: number,
-  attached: AttachedPrograms,
 ): boolean {
-  const program = loadProgram(calls, name, licence, instructions);
+  const program = loadProgram(syscalls, name, licence, instructions);
   try {
-    return attachProgram(calls, program, { link, frames }, attached, place);
+    const error = socket.batch([addClassifiers(link), addProgram(link, place, name, program)])[1]?.error;
+    if (error !== undefined && error.errnoName !== "EEXIST") throw error;
+    return error === undefined;
   } finally {
-    calls.close(program);
+    syscalls.close(program);
   }
 }
 
-/** @param action receives the descriptor of our program among these, and the ids of its maps in the program's order */
-export function atOwnProgram<T>(
-  calls: ProgramCalls,
-  own: OwnProgram,
-  { ids }: AttachedPrograms,
-  action: (program: number, maps: readonly number[]) => T | undefined,
-): T | undefined {
-  for (const id of ids) {
-    const program = openProgram(calls, id);
-    // The program has gone since the list was read.
-    if (program === undefined) continue;
-    try {
-      const { name, maps } = describeProgram(calls, program);
-      const result = name === own.name ? action(program, maps) : undefined;
-      if (result !== undefined) return result;
-    } finally {
-      calls.close(program);
-    }
-  }
-  return undefined;
+/** Removes a program of ours from a link that has it. The link keeps its place for classifiers. @throws NetlinkError */
+export function removeOwnProgram(machine: Pick<ProgramMachine, "socket">, own: OwnProgram, link: number): void {
+  if (findOwnProgram(machine, own, link) === undefined) return;
+  const [reply] = machine.socket.batch([deleteProgram(link, own.place)]);
+  if (reply?.error !== undefined) throw reply.error;
 }
 
-/**
- * Tells whether a program of ours is attached to a link; false where the kernel has no such programs.
- *
- * @throws SyscallError EPERM for a caller that may not know (CAP_NET_ADMIN; where there are programs, CAP_SYS_ADMIN),
- *   ENOSYS under our profile for seccomp, or without BPF
- */
-export function hasOwnProgram(calls: ProgramCalls, own: OwnProgram, link: number): boolean {
-  try {
-    return atOwnProgram(calls, own, programsOf(calls, { ...own, link }), () => true) ?? false;
-  } catch (error) {
-    if (error instanceof SyscallError && error.errno !== Errno.EPERM && error.errno !== Errno.ENOSYS) return false;
-    throw error;
-  }
-}
-
-/** Detaches a program of ours from a link that has it. @throws SyscallError */
-export function removeOwnProgram(calls: ProgramCalls, own: OwnProgram, link: number): void {
-  const hook = { ...own, link };
-  atOwnProgram(calls, own, programsOf(calls, hook), (program) => detachProgram(calls, program, hook));
-}
-
-/** Returns undefined when a system call fails. The reason does not matter: the bridge works without our programs. */
+/** Returns undefined when the kernel refuses. The reason does not matter: the bridge works without our programs. */
 export function unlessRefused<T>(action: () => T): T | undefined {
   try {
     return action();
   } catch (error) {
-    if (error instanceof SyscallError) return undefined;
+    if (error instanceof SyscallError || error instanceof NetlinkError) return undefined;
     throw error;
   }
 }

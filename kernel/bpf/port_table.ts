@@ -1,18 +1,25 @@
 import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";
 import { assembleBpf } from "./instruction.ts";
-import { type AttachedPrograms, createMap, openMap, programsOf, readFromMap, setInMap } from "./object.ts";
+import { createMap, mapsOf, openMap, openProgram, readFromMap, setInMap } from "./object.ts";
 import {
-  atOwnProgram,
   attachOwnProgram,
-  findOrAttach,
+  findOwnProgram,
+  OWN_HANDLE,
   type OwnProgram,
-  type ProgramCalls,
+  type ProgramMachine,
   unlessRefused,
 } from "./own_program.ts";
 import { ENTRIES, portProgram, type PortTable } from "./port_program.ts";
 
 /** The program of {@link portProgram}; its maps have its name. */
-export const PORT_PROGRAM: OwnProgram = { name: "drawbridge_1", frames: "sent", licence: "Apache-2.0", place: "last" };
+export const PORT_PROGRAM: OwnProgram = {
+  name: "drawbridge_1",
+  licence: "Apache-2.0",
+  // After filters of other programs, which the kernel numbers downwards from 49152 when they choose no priority.
+  place: { frames: "sent", priority: 0xd000, handle: OWN_HANDLE },
+};
+
+type Calls = ProgramMachine["syscalls"];
 
 /** A MAC address and two bytes of padding. */
 const MAC_SIZE = 8;
@@ -27,16 +34,19 @@ const PORT_SIZE = 4;
  * others the bridge searches as without a table. MAC addresses of pods end as their IPv4 addresses do, so those of one
  * /20 have places of their own. When a port goes, the kernel empties its place, and the bridge searches again. Only one
  * process at a time may write the table. Only the bridge holds program and table, so they live until it goes, or until
- * removeOwnProgram (own_program.ts) detaches the program.
+ * removeOwnProgram (own_program.ts) removes the program.
  *
- * @param bridge the bridge's index, in the calling thread's network namespace
- * @param port the port's index
- * @returns whether the table has the port; false where the kernel has no such programs: before 6.6, without BPF, locked
- *   down
+ * @param bridge the bridge's index
+ * @param port the port's index, in the calling thread's network namespace
+ * @returns whether the table has the port; false where the kernel has no such programs: without BPF or NET_CLS_BPF,
+ *   locked down
  * @throws SyscallError when there is a table and the kernel refuses to change it
  */
-export function putPort(calls: ProgramCalls, bridge: number, mac: MacAddress, port: number): boolean {
-  const table = openTable(calls, bridge, true);
+export function putPort(machine: ProgramMachine, bridge: number, mac: MacAddress, port: number): boolean {
+  const calls = machine.syscalls;
+  const table = unlessRefused(
+    () => openTable(machine, bridge) ?? makeTable(machine, bridge) ?? openTable(machine, bridge),
+  );
   return (
     table !== undefined &&
     using(calls, table, ({ macs, ports }) => {
@@ -51,8 +61,9 @@ export function putPort(calls: ProgramCalls, bridge: number, mac: MacAddress, po
 }
 
 /** Makes a bridge search for a MAC address again, as before {@link putPort}. @throws SyscallError as {@link putPort} */
-export function forgetPort(calls: ProgramCalls, bridge: number, mac: MacAddress): void {
-  const table = openTable(calls, bridge, false);
+export function forgetPort(machine: ProgramMachine, bridge: number, mac: MacAddress): void {
+  const calls = machine.syscalls;
+  const table = unlessRefused(() => openTable(machine, bridge));
   if (table === undefined) return;
   using(calls, table, ({ macs }) => {
     if (isOf(calls, macs, mac)) setInMap(calls, macs, placeOf(mac), new Uint8Array(MAC_SIZE));
@@ -64,8 +75,9 @@ export function forgetPort(calls: ProgramCalls, bridge: number, mac: MacAddress)
  *
  * @throws SyscallError as {@link putPort}
  */
-export function findPort(calls: ProgramCalls, bridge: number, mac: MacAddress): number | undefined {
-  const table = openTable(calls, bridge, false);
+export function findPort(machine: ProgramMachine, bridge: number, mac: MacAddress): number | undefined {
+  const calls = machine.syscalls;
+  const table = unlessRefused(() => openTable(machine, bridge));
   if (table === undefined) return undefined;
   return using(calls, table, ({ macs, ports }) => {
     const port = new Uint32Array(1);
@@ -74,7 +86,7 @@ export function findPort(calls: ProgramCalls, bridge: number, mac: MacAddress): 
   });
 }
 
-function isOf(calls: ProgramCalls, macs: number, mac: MacAddress): boolean {
+function isOf(calls: Calls, macs: number, mac: MacAddress): boolean {
   const place = new Uint8Array(MAC_SIZE);
   readFromMap(calls, macs, placeOf(mac), place);
   return macFromBytes(place.subarray(0, 6)) === mac;
@@ -90,7 +102,7 @@ function placeBytes(mac: MacAddress): Uint8Array {
   return place;
 }
 
-function using<T>(calls: ProgramCalls, table: PortTable, action: (table: PortTable) => T): T {
+function using<T>(calls: Calls, table: PortTable, action: (table: PortTable) => T): T {
   try {
     return action(table);
   } finally {
@@ -98,24 +110,20 @@ function using<T>(calls: ProgramCalls, table: PortTable, action: (table: PortTab
   }
 }
 
-function closeTable(calls: ProgramCalls, { macs, ports }: PortTable): void {
+function closeTable(calls: Calls, { macs, ports }: PortTable): void {
   calls.close(macs);
   calls.close(ports);
 }
 
-/** Opens a bridge's table; makes one when `isMade`. @returns undefined without a table, also when making one failed */
-function openTable(calls: ProgramCalls, bridge: number, isMade: boolean): PortTable | undefined {
-  const hook = { ...PORT_PROGRAM, link: bridge };
-  const find = (attached: AttachedPrograms): PortTable | undefined => findTable(calls, attached);
-  return unlessRefused(() =>
-    isMade
-      ? findOrAttach(calls, hook, find, (attached) => makeTable(calls, bridge, attached))
-      : find(programsOf(calls, hook)),
-  );
-}
-
-function findTable(calls: ProgramCalls, attached: AttachedPrograms): PortTable | undefined {
-  return atOwnProgram(calls, PORT_PROGRAM, attached, (_, [first, second]) => {
+/** Opens a bridge's table; undefined when it has none. @throws SyscallError, NetlinkError */
+function openTable(machine: ProgramMachine, bridge: number): PortTable | undefined {
+  const calls = machine.syscalls;
+  const found = findOwnProgram(machine, PORT_PROGRAM, bridge);
+  const program = found && openProgram(calls, found.id);
+  // The program may have gone since the bridge's filters were read.
+  if (program === undefined) return undefined;
+  try {
+    const [first, second] = mapsOf(calls, program);
     if (first === undefined || second === undefined) return undefined;
     const macs = openMap(calls, first);
     try {
@@ -124,22 +132,24 @@ function findTable(calls: ProgramCalls, attached: AttachedPrograms): PortTable |
       calls.close(macs);
       throw error;
     }
-  });
+  } finally {
+    calls.close(program);
+  }
 }
 
-/** @returns undefined when another program has been attached since the list was read, which may be ours */
-function makeTable(calls: ProgramCalls, bridge: number, attached: AttachedPrograms): PortTable | undefined {
-  const table = createTable(calls);
+/** Makes a bridge's table; undefined when another process was faster. @throws SyscallError, NetlinkError */
+function makeTable(machine: ProgramMachine, bridge: number): PortTable | undefined {
+  const table = createTable(machine.syscalls);
   let isAttached = false;
   try {
-    isAttached = attachOwnProgram(calls, PORT_PROGRAM, assembleBpf(portProgram(table)), bridge, attached);
+    isAttached = attachOwnProgram(machine, PORT_PROGRAM, assembleBpf(portProgram(table)), bridge);
   } finally {
-    if (!isAttached) closeTable(calls, table);
+    if (!isAttached) closeTable(machine.syscalls, table);
   }
   return isAttached ? table : undefined;
 }
 
-function createTable(calls: ProgramCalls): PortTable {
+function createTable(calls: Calls): PortTable {
   const macs = createMap(calls, PORT_PROGRAM.name, { type: "array", valueSize: MAC_SIZE, entries: ENTRIES });
   try {
     return {

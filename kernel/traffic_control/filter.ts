@@ -11,8 +11,8 @@ import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructV
 import { littleEndian } from "../byte_order.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 
-const RTM_NEWTFILTER = 44;
-const RTM_DELTFILTER = 45;
+export const RTM_NEWTFILTER = 44;
+export const RTM_DELTFILTER = 45;
 export const RTM_GETTFILTER = 46;
 
 /** The classifier that compares words of a frame (net/sched/cls_u32.c). */

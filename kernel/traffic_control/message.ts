@@ -14,6 +14,8 @@ export const ROOT = 0xffff_ffff;
 export const CLASSIFIERS = 0xffff_fff1;
 /** TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS): the classifiers of received frames. */
 export const RECEIVED = 0xffff_fff2;
+/** TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS): the classifiers of sent frames. */
+export const SENT = 0xffff_fff3;
 
 /**
  * Returns the link index of a message about queueing disciplines or filters.

@@ -7,8 +7,8 @@ import { changeLink, createBridge, createVeth, dumpLinks, parseLink } from "../.
 import { waitUntilUp } from "../../kernel/route/readiness.ts";
 import { dumpRoutes, newRoute, parseRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import { programsOf } from "../../kernel/bpf/object.ts";
-import { findPort, putPort } from "../../kernel/bpf/port_table.ts";
+import { findOwnProgram } from "../../kernel/bpf/own_program.ts";
+import { findPort, PORT_PROGRAM, putPort } from "../../kernel/bpf/port_table.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
 
 /** Wires a pod with a backend. @returns everything that it did and saw, with bigint addresses as texts for JSON */
@@ -34,11 +34,12 @@ export function wireAndDescribe(syscalls: MachineCalls, nodePath: string, podPat
   podSocket.request(newRoute({ family: 4, destination: undefined, gateway, outputInterface: eth0, onLink: true }));
   const refused = nodeSocket.batch([createBridge({ name: "cni0", mac: host.mac })]).map(({ error }) => error?.message);
   const dbv0 = findLink(nodeSocket, { name: "dbv0" })?.index ?? 0;
-  const ports = insideNamespace(syscalls, home, node, () => [
-    putPort(syscalls, master, peer.mac, dbv0),
-    findPort(syscalls, master, peer.mac),
-    programsOf(syscalls, { link: master, frames: "sent" }).ids.length,
-  ]);
+  const programs = { syscalls, socket: nodeSocket };
+  const ports = [
+    insideNamespace(syscalls, home, node, () => putPort(programs, master, peer.mac, dbv0)),
+    findPort(programs, master, peer.mac),
+    findOwnProgram(programs, PORT_PROGRAM, master)?.name,
+  ];
   const seen = {
     refused,
     ports,

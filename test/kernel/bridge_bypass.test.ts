@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { assembleBpf } from "../../kernel/bpf/instruction.ts";
-import { attachProgram, loadProgram, programsOf } from "../../kernel/bpf/object.ts";
-import { hasOwnProgram, removeOwnProgram } from "../../kernel/bpf/own_program.ts";
+import { attachOwnProgram, findOwnProgram, type OwnProgram, removeOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { findPort, PORT_PROGRAM, putPort } from "../../kernel/bpf/port_table.ts";
 import { type Address, type Family, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
@@ -10,8 +9,6 @@ import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
-import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
@@ -22,17 +19,13 @@ import { carries, newToken } from "../support/guard/token.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { inner, iproute } from "./iproute.ts";
 
-/** Attaches another program's BPF program, which lets everything pass. @returns its id */
-function attachForeign(calls: Syscalls & BpfCalls, link: number): number {
-  const instructions = assembleBpf([{ do: "set", to: 0, value: -1 }, { do: "exit" }]);
-  const program = loadProgram(calls, "another", "Apache-2.0", instructions);
-  const before = programsOf(calls, { link, frames: "sent" });
-  assert.ok(attachProgram(calls, program, { link, frames: "sent" }, before, "last"));
-  calls.close(program);
-  const id = programsOf(calls, { link, frames: "sent" }).ids.find((one) => !before.ids.includes(one));
-  assert.ok(id !== undefined);
-  return id;
-}
+/** A program of somebody else, which lets everything pass to the next one. */
+const TO_THE_NEXT = [{ do: "set", to: 0, value: -1 }, { do: "exit" }] as const;
+const OTHER: OwnProgram = {
+  name: "another",
+  licence: "Apache-2.0",
+  place: { ...PORT_PROGRAM.place, handle: 1 },
+};
 
 const BRIDGE_MAC = parseMac("ce:00:00:00:00:01");
 const GATEWAY = { 4: parseAddress("10.244.1.1"), 6: parseAddress("fd00:244:1::1") } as const;
@@ -184,7 +177,8 @@ describe("kernel: packets around a bridge", () => {
     endBypass({ hostInterface: "dbv9", hostMac: first.hostMac }, links);
   });
 
-  const table = <T>(action: () => T): T => node.inside(action);
+  const put = (at: number, mac: MacAddress, port: number): boolean =>
+    node.inside(() => putPort(node.programs, at, mac, port));
 
   /** Returns the ports at which pods get a frame that the bridge sends. */
   async function receivers(to: MacAddress): Promise<readonly string[]> {
@@ -208,20 +202,13 @@ describe("kernel: packets around a bridge", () => {
   }
 
   it("BYPASS-02: a bridge sends to a MAC address by the port in its table, and otherwise by its own learning", async () => {
-    const { calls } = node;
     const [one, other] = [first, second].map(({ name }) => node.link(name).index);
     assert.ok(one !== undefined && other !== undefined);
     assert.deepEqual(await receivers(first.mac), [first.name]);
-    assert.equal(
-      table(() => findPort(calls, bridge, first.mac)),
-      undefined,
-    );
+    assert.equal(findPort(node.programs, bridge, first.mac), undefined);
 
-    assert.ok(table(() => putPort(calls, bridge, first.mac, other)));
-    assert.equal(
-      table(() => findPort(calls, bridge, first.mac)),
-      other,
-    );
+    assert.ok(put(bridge, first.mac, other));
+    assert.equal(findPort(node.programs, bridge, first.mac), other);
     assert.deepEqual(await receivers(first.mac), [second.name], "the table decides, not what the bridge has learned");
     assert.deepEqual(await receivers(second.mac), [second.name]);
     assert.deepEqual(
@@ -229,19 +216,17 @@ describe("kernel: packets around a bridge", () => {
       [first.name, second.name],
       "a frame to an unknown address goes to all ports",
     );
-    assert.equal(table(() => programsOf(calls, { link: bridge, frames: "sent" })).ids.length, 1);
   });
 
   // Only 12 bits of the last two bytes count, in which f1:02 and 01:02 are equal.
   for (const alike of [parseMac("0a:58:0a:f4:f1:02"), parseMac("0a:58:0b:f4:01:02")]) {
     it(`BYPASS-03: of MAC addresses with equal low bits the last one is in the table, and the bridge finds the other: ${alike}`, async () => {
-      const { calls } = node;
       const [one, other] = [first, second].map(({ name }) => node.link(name).index);
       assert.ok(one !== undefined && other !== undefined);
-      const portOf = (mac: MacAddress): number | undefined => table(() => findPort(calls, bridge, mac));
+      const portOf = (mac: MacAddress): number | undefined => findPort(node.programs, bridge, mac);
       node.route.request(setPortEntry(other, alike));
-      table(() => putPort(calls, bridge, first.mac, one));
-      table(() => putPort(calls, bridge, alike, other));
+      put(bridge, first.mac, one);
+      put(bridge, alike, other);
       assert.equal(portOf(first.mac), undefined);
       assert.equal(portOf(alike), other);
       assert.deepEqual(await receivers(first.mac), [first.name]);
@@ -250,49 +235,35 @@ describe("kernel: packets around a bridge", () => {
   }
 
   it("BYPASS-03: a port that was removed is replaced by the next one with its MAC address", async () => {
-    const { calls } = node;
-    table(() => putPort(calls, bridge, first.mac, node.link(first.name).index));
+    put(bridge, first.mac, node.link(first.name).index);
     node.route.request(deleteLink({ name: first.name }));
-    assert.equal(
-      table(() => findPort(calls, bridge, first.mac)),
-      undefined,
-    );
+    assert.equal(findPort(node.programs, bridge, first.mac), undefined);
     const again = wire(first, podOf(first));
     assert.deepEqual(await receivers(first.mac), [first.name], "the bridge finds the port by itself");
-    table(() => putPort(calls, bridge, first.mac, again));
+    put(bridge, first.mac, again);
     assert.deepEqual(await receivers(first.mac), [first.name]);
   });
 
   it("BYPASS-03: removeOwnProgram removes our table from a bridge, and keeps programs of others", async () => {
-    const { calls } = node;
-    const foreign = node.inside(() => attachForeign(calls, bridge));
-    const has = (): boolean => table(() => hasOwnProgram(calls, PORT_PROGRAM, bridge));
-    table(() => putPort(calls, bridge, first.mac, node.link(second.name).index));
-    assert.equal(has(), true);
-    table(() => removeOwnProgram(calls, PORT_PROGRAM, bridge));
-    assert.equal(has(), false);
-    assert.deepEqual(table(() => programsOf(calls, { link: bridge, frames: "sent" })).ids, [foreign]);
+    assert.ok(attachOwnProgram(node.programs, OTHER, assembleBpf(TO_THE_NEXT), bridge));
+    const has = (program: OwnProgram): boolean => findOwnProgram(node.programs, program, bridge) !== undefined;
+    put(bridge, first.mac, node.link(second.name).index);
+    assert.deepEqual([has(PORT_PROGRAM), has(OTHER)], [true, true]);
+    removeOwnProgram(node.programs, PORT_PROGRAM, bridge);
+    assert.deepEqual([has(PORT_PROGRAM), has(OTHER)], [false, true]);
     assert.deepEqual(await receivers(first.mac), [first.name]);
-    table(() => removeOwnProgram(calls, PORT_PROGRAM, bridge));
-    assert.ok(table(() => putPort(calls, bridge, first.mac, node.link(first.name).index)));
-    assert.equal(has(), true);
+    removeOwnProgram(node.programs, PORT_PROGRAM, bridge);
+    assert.ok(put(bridge, first.mac, node.link(first.name).index));
+    assert.equal(has(PORT_PROGRAM), true);
   });
 
   it("BYPASS-03: the table of ports exists as long as the bridge", () => {
-    const { calls } = node;
     node.route.request(createBridge({ name: "br1", mac: parseMac("ce:00:00:00:00:02") }));
     const index = node.link("br1").index;
     const port = node.link(first.name).index;
-    assert.ok(table(() => putPort(calls, index, first.mac, port)));
+    assert.ok(put(index, first.mac, port));
     node.route.request(deleteLink({ name: "br1" }));
-    assert.equal(
-      table(() => findPort(calls, index, first.mac)),
-      undefined,
-    );
-    assert.equal(
-      table(() => putPort(calls, index, first.mac, port)),
-      false,
-      "no such link",
-    );
+    assert.equal(findPort(node.programs, index, first.mac), undefined);
+    assert.equal(put(index, first.mac, port), false, "no such link");
   });
 });

@@ -18,5 +18,13 @@ export const KERNELS: readonly Kernel[] = [
   { name: "6.12-arm64-16k", architecture: "arm64", suite: "trixie", debianPackage: "linux-image-arm64-16k" },
 ];
 
-/** The test files that each kernel runs, in this order. The titles of those of guest/ begin with their subject. */
-export const FILES: readonly string[] = ["test/kernels/guest/smoke.ts", "test/kernels/guest/wireguard.ts"];
+/**
+ * The test files that each kernel runs, in this order. The titles of those of guest/ begin with their subject; each other
+ * file is a subject.
+ */
+export const FILES: readonly string[] = [
+  "test/kernels/guest/smoke.ts",
+  "test/kernels/guest/wireguard.ts",
+  "test/kernel/bridge_bypass.test.ts",
+  "test/integration/attacks/offloaded_checksum.test.ts",
+];

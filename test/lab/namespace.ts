@@ -1,6 +1,7 @@
 import { spawnSync, type SpawnSyncReturns } from "node:child_process";
 import path from "node:path";
 import process from "node:process";
+import type { ProgramMachine } from "../../kernel/bpf/own_program.ts";
 import { closeNamespace, insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
@@ -44,6 +45,11 @@ export class LabNamespace {
   get route(): NetlinkSocket {
     this.#route ??= this.inside(() => openRouteSocket(this.calls));
     return this.#route;
+  }
+
+  /** The parts that our BPF programs need. */
+  get programs(): ProgramMachine & { readonly syscalls: LabCalls } {
+    return { syscalls: this.calls, socket: this.route };
   }
 
   links(): readonly Link[] {

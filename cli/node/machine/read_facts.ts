@@ -2,8 +2,9 @@ import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { findOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { withRouteSocket } from "../../../kernel/route/socket.ts";
 import { knowsPacketLog } from "../../../kernel/nflog/group.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { seen, type Seen } from "../../../policyd/problems/check.ts";
@@ -94,7 +95,11 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     unfilteredBridges: attempt(() => {
       const bridges = new Set(attached.map(({ bridge }) => bridge));
       const present = (seen(links) ?? []).filter(({ name, kind }) => kind === "bridge" && bridges.has(name));
-      return present.filter(({ index }) => !hasOwnProgram(syscalls, CHECKSUM_PROGRAM, index)).map(({ name }) => name);
+      return withRouteSocket(syscalls, (socket) =>
+        present.flatMap(({ index, name }) =>
+          unlessRefused(() => findOwnProgram({ socket }, CHECKSUM_PROGRAM, index)) === undefined ? [name] : [],
+        ),
+      );
     }),
     reservations: attempt(() => {
       const hasAttachments = (seen(records)?.records ?? []).length > 0;

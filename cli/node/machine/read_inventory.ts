@@ -5,7 +5,7 @@ import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { listOriginals } from "../../../attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { hasOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
+import { findOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
@@ -50,13 +50,15 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       rules: withRouteSocket(syscalls, (socket) =>
         FAMILIES.flatMap((family) => socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? [])),
       ),
-      bridgePrograms: links
-        .filter(({ kind }) => kind === "bridge")
-        .flatMap((bridge) =>
-          [PORT_PROGRAM, CHECKSUM_PROGRAM]
-            .filter((program) => unlessRefused(() => hasOwnProgram(syscalls, program, bridge.index)) === true)
-            .map((program) => ({ program, bridge })),
-        ),
+      bridgePrograms: withRouteSocket(syscalls, (socket) =>
+        links
+          .filter(({ kind }) => kind === "bridge")
+          .flatMap((bridge) =>
+            [PORT_PROGRAM, CHECKSUM_PROGRAM]
+              .filter((program) => unlessRefused(() => findOwnProgram({ socket }, program, bridge.index)) !== undefined)
+              .map((program) => ({ program, bridge })),
+          ),
+      ),
       addresses: readAddresses(syscalls, links),
       files: [...configurations(place), ...programs(place)],
       lists: lists(place),

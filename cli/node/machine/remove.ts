@@ -44,7 +44,9 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       procSysctl(syscalls).write(removal.key, removal.value);
       return unlessGone(() => unlinkSync(removal.record));
     case "program":
-      return unlessGone(() => removeOwnProgram(syscalls, removal.program, removal.index));
+      return withRouteSocket(syscalls, (socket) =>
+        unlessGone(() => removeOwnProgram({ socket }, removal.program, removal.index)),
+      );
   }
 }
 

@@ -162,7 +162,7 @@ for (const way of OPPOSITE_WAYS) {
       const [victim, third] = [pod(on.victim, 4), pod(on.third, 4)];
       const host = on.wired.node;
       // On kernels that have it, this filter drops them, too (GUARD-18).
-      host.inside(() => removeOwnProgram(host.calls, CHECKSUM_PROGRAM, host.link("cni0").index));
+      removeOwnProgram(host.programs, CHECKSUM_PROGRAM, host.link("cni0").index);
       on.load();
       settings(false);
       uncut();

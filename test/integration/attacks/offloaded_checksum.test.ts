@@ -3,8 +3,12 @@ import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
 import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
 import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
-import { programsOf } from "../../../kernel/bpf/object.ts";
-import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import {
+  attachOwnProgram,
+  findOwnProgram,
+  type OwnProgram,
+  removeOwnProgram,
+} from "../../../kernel/bpf/own_program.ts";
 import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
@@ -29,9 +33,13 @@ const SUM_FROM = 20;
 /** A pod's own tunnel: the packet within begins after UDP's header and VXLAN's, with a frame of its own. */
 const INNER_UDP = 8 + 8 + ETHERNET_HEADER + 20;
 
-/** Another program on the bridge, which keeps each frame from the programs after it. */
-const LETS_PASS: OwnProgram = { name: "lets_pass", frames: "received", licence: "Apache-2.0", place: "last" };
-const TCX_PASS = 0;
+/** Another program on the bridge, which keeps each frame from the programs after it (TC_ACT_OK). */
+const LETS_PASS: OwnProgram = {
+  name: "lets_pass",
+  licence: "Apache-2.0",
+  place: { frames: "received", priority: 1, handle: 1 },
+};
+const PASS = 0;
 
 type Packet = ReturnType<typeof encodeIp>;
 
@@ -151,8 +159,7 @@ for (const way of OPPOSITE_WAYS) {
     });
 
     const bridge = (): number => on.wired.node.link("cni0").index;
-    const isFiltered = (): boolean =>
-      on.wired.node.inside(() => hasOwnProgram(on.wired.node.calls, CHECKSUM_PROGRAM, bridge()));
+    const isFiltered = (): boolean => findOwnProgram(on.wired.node.programs, CHECKSUM_PROGRAM, bridge()) !== undefined;
 
     /** Sends a packet of a case; returns its two bytes, their place in the frame, and its token. */
     function send({ packet, place }: Case, { mac, gatewayMac, addresses }: GuardedPod, family: Family) {
@@ -204,32 +211,29 @@ for (const way of OPPOSITE_WAYS) {
 
     it(`GUARD-18: no two bytes of a pod's packet change after the rules, ${way.title}`, async () => {
       const { node } = on.wired;
-      const programs = node.inside(() => programsOf(node.calls, { link: bridge(), frames: "received" }));
-      assert.equal(programs.ids.length, 1, "the plugin has attached the filter once, for all pods");
+      const filters = node.exec("tc", ["filter", "show", "dev", "cni0", "ingress"]);
+      assert.equal(filters.match(/ handle /g)?.length, 1, "the plugin has attached the filter once, for all pods");
       assert.ok(isFiltered());
       const isWhole = way.bridgeNetfilter && !way.bypassBridge;
       await each(
         ATTACKS.filter(({ isPlaceOfWhole }) => !isWhole || isPlaceOfWhole !== true),
         "dropped",
       );
-      node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge()));
+      removeOwnProgram(node.programs, CHECKSUM_PROGRAM, bridge());
       await each(ATTACKS, "changed");
-      assert.ok(node.inside(() => filterChecksums(node.calls, bridge(), kernelChecksumProgram)));
+      assert.ok(filterChecksums(node.programs, bridge(), kernelChecksumProgram));
     });
 
     it(`GUARD-18: the filter comes before a program that lets all frames pass, ${way.title}`, async () => {
       const { node } = on.wired;
-      node.inside(() => {
-        removeOwnProgram(node.calls, CHECKSUM_PROGRAM, bridge());
-        const code = assembleBpf([{ do: "set", to: 0, value: TCX_PASS }, { do: "exit" }]);
-        const attached = programsOf(node.calls, { ...LETS_PASS, link: bridge() });
-        assert.ok(attachOwnProgram(node.calls, LETS_PASS, code, bridge(), attached));
-        assert.ok(filterChecksums(node.calls, bridge(), kernelChecksumProgram));
-      });
+      removeOwnProgram(node.programs, CHECKSUM_PROGRAM, bridge());
+      const code = assembleBpf([{ do: "set", to: 0, value: PASS }, { do: "exit" }]);
+      assert.ok(attachOwnProgram(node.programs, LETS_PASS, code, bridge()));
+      assert.ok(filterChecksums(node.programs, bridge(), kernelChecksumProgram));
       try {
         await each(ATTACKS.slice(0, 1), "dropped");
       } finally {
-        node.inside(() => removeOwnProgram(node.calls, LETS_PASS, bridge()));
+        removeOwnProgram(node.programs, LETS_PASS, bridge());
       }
     });
 

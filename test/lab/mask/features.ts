@@ -13,7 +13,6 @@ const SOCK_SEQPACKET = 5;
 /** Without SOCK_NONBLOCK and SOCK_CLOEXEC (SOCK_TYPE_MASK of linux/net.h). */
 const TYPE_MASK = 0xf;
 const BPF_PROG_LOAD = 5;
-const BPF_PROG_QUERY = 16;
 
 /** Kernel features that can be missing, each with the errno a kernel without it gives. */
 export const MASKED_FEATURES = {
@@ -36,8 +35,6 @@ export const MASKED_FEATURES = {
   hardLinks: [refused("link", "EPERM"), refused("linkat", "EPERM")],
   /** CONFIG_BPF_SYSCALL is off. */
   bpf: [refused("bpf", "ENOSYS")],
-  /** Before Linux 6.6, or without CONFIG_NET_XGRESS, there is no list of programs (bpf_prog_query). */
-  linkPrograms: [refused("bpf", "EINVAL", [argument(0, BPF_PROG_QUERY)])],
   /** A kernel in lockdown, or a process that may not load programs (bpf_prog_load). */
   newPrograms: [refused("bpf", "EPERM", [argument(0, BPF_PROG_LOAD)])],
 } satisfies Readonly<Record<string, readonly SeccompRule[]>>;

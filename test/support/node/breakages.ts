@@ -116,10 +116,9 @@ export const BREAKAGES: readonly Breakage[] = [
     name: "a bridge without its filter of checksums",
     check: "checksum-filter",
     text: /cni0 has no filter/,
-    breaks: (node, { bridge }) =>
-      node.inside(() => removeOwnProgram(node.calls, CHECKSUM_PROGRAM, node.link(bridge).index)),
+    breaks: (node, { bridge }) => removeOwnProgram(node.programs, CHECKSUM_PROGRAM, node.link(bridge).index),
     mends: (node, { bridge }) =>
-      node.inside(() => assert.ok(filterChecksums(node.calls, node.link(bridge).index, kernelChecksumProgram))),
+      assert.ok(filterChecksums(node.programs, node.link(bridge).index, kernelChecksumProgram)),
   },
   commands(
     "tunnel",

@@ -133,6 +133,6 @@ export const checksumFilter: Check = {
       severity: "info",
       what: `${bridge} has no filter for checksums that are written later`,
       why: "a pod with CAP_NET_RAW can have a port or the end of an IPv6 address written in a packet that leaves the node, after guard and policies",
-      way: "it comes with the next pod of this node where the kernel has TCX and BTF (Linux 6.6, CONFIG_DEBUG_INFO_BTF) and is not locked down; elsewhere take CAP_NET_RAW from pods that are not trusted",
+      way: "it comes with the next pod of this node where the kernel has CONFIG_NET_CLS_BPF and CONFIG_DEBUG_INFO_BTF and is not locked down; elsewhere take CAP_NET_RAW from pods that are not trusted",
     })),
 };

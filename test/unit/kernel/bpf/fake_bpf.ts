@@ -1,14 +1,20 @@
+import type { OwnProgram, ProgramMachine } from "../../../../kernel/bpf/own_program.ts";
+import { attributeBytes } from "../../../../kernel/netlink/attribute.ts";
+import { NetlinkError } from "../../../../kernel/netlink/error.ts";
+import { type Request, request } from "../../../../kernel/netlink/message.ts";
+import type { Reply } from "../../../../kernel/netlink/socket.ts";
 import type { BpfCall } from "../../../../kernel/syscall/bpf_calls.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
+import { trafficControlLayout } from "../../../../kernel/traffic_control/message.ts";
+import { KIND_PROGRAM, programAttributes } from "../../../../kernel/traffic_control/program_filter.ts";
 
 /** Commands of bpf(2). */
 export const MAP_UPDATE_ELEM = 2;
 export const PROG_LOAD = 5;
-export const PROG_ATTACH = 8;
 export const PROG_GET_FD_BY_ID = 13;
-export const PROG_QUERY = 16;
-/** The index of query.count in union bpf_attr. */
-const COUNT = 24;
+const OBJ_GET_INFO_BY_FD = 15;
+/** The offset of the number of a program's maps in struct bpf_prog_info. */
+const MAPS = 52;
 
 /** A kernel that answers commands from the lists in `answers` in turn, and otherwise with a new descriptor or 0. */
 export class FakeBpf {
@@ -19,19 +25,15 @@ export class FakeBpf {
   readonly #answers: Map<number, number[]>;
   #next = 10;
 
-  readonly #attached: number;
-
-  /** @param attached the number of programs at the link */
-  constructor(answers: Readonly<Record<number, readonly number[]>>, attached = 0) {
-    this.#attached = attached;
+  constructor(answers: Readonly<Record<number, readonly number[]>> = {}) {
     this.#answers = new Map(Object.entries(answers).map(([command, list]) => [Number(command), [...list]]));
   }
 
   readonly bpf: BpfCall = (command, attributes, arrays) => {
     this.asked.push(command);
     if (command === MAP_UPDATE_ELEM) this.updates.push([attributes[0] ?? 0, [...(arrays[1]?.array ?? [])]]);
-    // The kernel replaces the room for programs by their number.
-    if (command === PROG_QUERY) attributes[COUNT] = this.#attached;
+    const info = arrays[0]?.array;
+    if (command === OBJ_GET_INFO_BY_FD && info !== undefined) info[MAPS] = 2;
     return this.#answers.get(command)?.shift() ?? 0;
   };
 
@@ -44,4 +46,44 @@ export class FakeBpf {
   };
 
   readonly close = (fd: number): number => (this.descriptors.delete(fd) ? 0 : -Errno.EBADF);
+}
+
+/** A link's classifiers, which refuse a new program with the errors of `refusals` in turn. */
+export class FakeClassifiers {
+  #name: string | undefined;
+  readonly #refusals: (keyof typeof Errno | undefined)[];
+  readonly #program: OwnProgram;
+  /** The number of programs that were added, or were to be. */
+  added = 0;
+
+  /**
+   * @param program the one that is added
+   * @param name of the program that is at its place
+   */
+  constructor(program: OwnProgram, name?: string, refusals: readonly (keyof typeof Errno | undefined)[] = []) {
+    this.#program = program;
+    this.#name = name;
+    this.#refusals = [...refusals];
+  }
+
+  readonly batch: ProgramMachine["socket"]["batch"] = (requests) => requests.map((message) => this.#answer(message));
+
+  #answer(message: Request): Reply {
+    if (message.operation.startsWith("find")) return this.#found(message);
+    if (message.operation.startsWith("make a place")) return { request: message, error: undefined, messages: [] };
+    this.added++;
+    const refusal = this.#refusals.shift() ?? (this.#name === undefined ? undefined : "EEXIST");
+    // EEXIST: another process was faster.
+    if (refusal === undefined || refusal === "EEXIST") this.#name ??= this.#program.name;
+    return { request: message, error: refusal && new NetlinkError("add", Errno[refusal]), messages: [] };
+  }
+
+  #found(message: Request): Reply {
+    const name = this.#name;
+    if (name === undefined) return { request: message, error: new NetlinkError("find", Errno.ENOENT), messages: [] };
+    const type = { type: 44, flags: 0, layout: trafficControlLayout };
+    const options = attributeBytes(programAttributes, { name, id: 1 });
+    const { body } = request("found", type, {}, { kind: KIND_PROGRAM, options });
+    return { request: message, error: undefined, messages: [{ type: 44, flags: 0, sequence: 0, body }] };
+  }
 }
