@@ -38,7 +38,8 @@ const MACHINES = {
  */
 export async function boot({ kernel, image, initrd, files, onLine }: Guest): Promise<readonly GuestResult[]> {
   const { program, options, console } = MACHINES[kernel.architecture];
-  const append = `console=${console} quiet panic=-1 net.ifnames=0 mitigations=off nowatchdog drawbridge.files=${files.join(",")}`;
+  const own = `drawbridge.files=${files.join(",")}${kernel.isModprobeForbidden === true ? " drawbridge.modprobe=forbidden" : ""}`;
+  const append = `console=${console} quiet panic=-1 net.ifnames=0 mitigations=off nowatchdog ${own}`;
   const clock = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"];
   const devices = [
     "-m",

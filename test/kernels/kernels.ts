@@ -7,13 +7,18 @@ export interface Kernel {
   readonly suite: string;
   /** The package that depends on the newest kernel's. */
   readonly debianPackage: string;
+  /** Whether only the modules that docs/kernels.md names are there, loaded at boot. */
+  readonly isModprobeForbidden?: true;
 }
 
+const NEWEST = "linux-image-cloud-amd64";
+
 export const KERNELS: readonly Kernel[] = [
-  { name: "5.10", architecture: "x64", suite: "bullseye", debianPackage: "linux-image-cloud-amd64" },
-  { name: "6.1", architecture: "x64", suite: "bookworm", debianPackage: "linux-image-cloud-amd64" },
-  { name: "6.12", architecture: "x64", suite: "trixie", debianPackage: "linux-image-cloud-amd64" },
-  { name: "sid", architecture: "x64", suite: "sid", debianPackage: "linux-image-cloud-amd64" },
+  { name: "5.10", architecture: "x64", suite: "bullseye", debianPackage: NEWEST },
+  { name: "6.1", architecture: "x64", suite: "bookworm", debianPackage: NEWEST },
+  { name: "6.1-no-modprobe", architecture: "x64", suite: "bookworm", debianPackage: NEWEST, isModprobeForbidden: true },
+  { name: "6.12", architecture: "x64", suite: "trixie", debianPackage: NEWEST },
+  { name: "sid", architecture: "x64", suite: "sid", debianPackage: NEWEST },
   { name: "6.1-arm64", architecture: "arm64", suite: "bookworm", debianPackage: "linux-image-cloud-arm64" },
   { name: "6.12-arm64-16k", architecture: "arm64", suite: "trixie", debianPackage: "linux-image-arm64-16k" },
 ];

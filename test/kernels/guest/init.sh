@@ -12,9 +12,14 @@ mount -t tmpfs run /run
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mkdir -p /run/netns
 ip link set lo up
-modprobe -a br_netfilter sctp 2>/dev/null
+modprobe -a br_netfilter sctp wireguard 2>/dev/null
 ulimit -n 65536
 cd /drawbridge
+if grep -q drawbridge.modprobe=forbidden /proc/cmdline; then
+  # The list for nodes where nothing may load modules.
+  modprobe -a $(sed -n '/`modprobe` is forbidden/,/at boot/p' docs/kernels.md | grep -o '`[a-z0-9_]*`' | tr -d '`' | grep -v modprobe)
+  echo 1 >/proc/sys/kernel/modules_disabled
+fi
 echo "KERNELS up $(cut -d' ' -f1 /proc/uptime)"
 node test/kernels/guest/main.ts </dev/null
 echo b >/proc/sysrq-trigger

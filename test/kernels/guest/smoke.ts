@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
+import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
+import { findOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { add, check, del, LAB_BRIDGE } from "../../lab/cni.ts";
@@ -80,6 +83,11 @@ describe("smoke", function () {
         servers.push(spawn("socat", [listener, "SYSTEM:echo hello"], { stdio: "ignore" }));
     });
     await eventually("the servers of b listen", () => answers("a", "TCP", POD, 8080));
+  });
+
+  it("programs: the bridge has its table of ports and its filter of checksums", () => {
+    for (const program of [PORT_PROGRAM, CHECKSUM_PROGRAM])
+      assert.ok(findOwnProgram(wired.node.programs, program, wired.node.link(LAB_BRIDGE).index), program.name);
   });
 
   it("Services: TCP and UDP", () => {
