@@ -2,8 +2,8 @@ import { type FeatureName, isFeature, missingFeature } from "../../kernel/missin
 import type { Trial } from "../../kernel/nftables/table_check.ts";
 import { type Check, type MachineFacts, type Remark, seen } from "../problems/check.ts";
 
-/** The oldest kernel whose nftables the tests cover (docs/limits.md). */
-const OLDEST = [5, 15] as const;
+/** The oldest kernel in which the tests run (docs/kernels.md). */
+const OLDEST = [5, 10] as const;
 
 const WHY = "policyd cannot load its tables or connect pods";
 
@@ -12,7 +12,7 @@ type KernelFacts = Pick<MachineFacts, "release" | "trials" | "linkKinds" | "hasP
 
 export const kernelVersion: Check<KernelFacts> = {
   id: "kernel-version",
-  summary: "The kernel is 5.15 or later.",
+  summary: "The kernel is 5.10 or later.",
   needs: ["release"],
   examine: ({ release }) => {
     const text = seen(release) ?? "";
@@ -24,7 +24,7 @@ export const kernelVersion: Check<KernelFacts> = {
         severity: "error",
         what: `kernel ${text}`,
         why: `Drawbridge's rules need nftables as of Linux ${OLDEST.join(".")}`,
-        way: "boot a later kernel, as the distribution's next release has it; on Debian 11: apt-get install linux-image-6.1-amd64",
+        way: "boot a later kernel, as the distribution's next release has it",
       },
     ];
   },

@@ -14,6 +14,8 @@ mkdir -p /run/netns
 ip link set lo up
 modprobe -a br_netfilter sctp wireguard 2>/dev/null
 ulimit -n 65536
+# As systemd has it for services; before 5.11 the tables of BPF programs count.
+ulimit -l 8192
 cd /drawbridge
 if grep -q drawbridge.modprobe=forbidden /proc/cmdline; then
   # The list for nodes where nothing may load modules.

@@ -195,7 +195,7 @@ const SCENARIOS: Readonly<Record<ProblemCode, Scenario>> = {
   forwarding: setting("net/ipv4/conf/eth1/forwarding", "0"),
   ipv6: setting("net/ipv6/conf/all/disable_ipv6", "1"),
   "kernel-features": examined({ linkKinds: { value: [{ kind: "vxlan", isKnown: false }] } }),
-  "kernel-version": examined({ release: { value: "5.10.0" } }),
+  "kernel-version": examined({ release: { value: "5.4.0" } }),
   "kube-proxy": examined({ kubeProxy: { value: ["ip6 kube-proxy"] } }),
   "node-state": {
     status: () =>
