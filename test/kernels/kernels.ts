@@ -30,6 +30,7 @@ export const KERNELS: readonly Kernel[] = [
 export const FILES: readonly string[] = [
   "test/kernels/guest/smoke.ts",
   "test/kernels/guest/wireguard.ts",
+  "test/kernels/guest/demo.ts",
   "test/kernel/bridge_bypass.test.ts",
   "test/integration/attacks/offloaded_checksum.test.ts",
 ];

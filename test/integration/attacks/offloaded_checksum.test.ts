@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import os from "node:os";
 import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
 import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
@@ -54,7 +55,12 @@ interface Case {
   readonly place: (family: Family) => number;
   /** Whether the place is right in the whole datagram, which br_netfilter puts together before the bridge receives it. */
   readonly isPlaceOfWhole?: boolean;
+  /** Whether the packet is a fragment: 5.10 and 6.18 send it on, 6.1 and 6.12 drop it without the filter, too. */
+  readonly isFragment?: true;
 }
+
+const [major = 0, minor = 0] = os.release().split(".").map(Number);
+const DROPS_FRAGMENTS = major === 6 && minor < 18;
 
 const udp: Encode = (from, to, token) => encodeIp(encodeUdp(from, to, PORT, token));
 const tcp: Encode = (from, to, token) =>
@@ -113,8 +119,9 @@ const ATTACKS: readonly Case[] = [
     packet: fragmented,
     place: transport(8 + TOKEN_SIZE),
     isPlaceOfWhole: true,
+    isFragment: true,
   },
-  { title: "the port in a first fragment", families: [4], packet: fragmented, place: transport(2) },
+  { title: "the port in a first fragment", families: [4], packet: fragmented, place: transport(2), isFragment: true },
   { title: "the port after options", families: [6], packet: optioned, place: transport(8 + 2) },
   {
     title: "the place where TCP has its checksum, in the header's options",
@@ -220,7 +227,10 @@ for (const way of OPPOSITE_WAYS) {
         "dropped",
       );
       removeOwnProgram(node.programs, CHECKSUM_PROGRAM, bridge());
-      await each(ATTACKS, "changed");
+      await each(
+        ATTACKS.filter(({ isFragment }) => isFragment !== true || !DROPS_FRAGMENTS),
+        "changed",
+      );
       assert.ok(filterChecksums(node.programs, bridge(), kernelChecksumProgram));
     });
 

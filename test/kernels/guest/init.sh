@@ -19,7 +19,7 @@ ulimit -l 8192
 cd /drawbridge
 if grep -q drawbridge.modprobe=forbidden /proc/cmdline; then
   # The list for nodes where nothing may load modules.
-  modprobe -a $(sed -n '/`modprobe` is forbidden/,/at boot/p' docs/kernels.md | grep -o '`[a-z0-9_]*`' | tr -d '`' | grep -v modprobe)
+  modprobe -a $(sed -n '/Where nothing may load modules/,/^\*/p' docs/kernels.md | grep -o '`[a-z0-9_]*`' | tr -d '`')
   echo 1 >/proc/sys/kernel/modules_disabled
 fi
 echo "KERNELS up $(cut -d' ' -f1 /proc/uptime)"
