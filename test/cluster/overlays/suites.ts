@@ -3,6 +3,7 @@ import type { Materials } from "../cluster.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningCluster } from "../state.ts";
 import type { Suite } from "../suites/suites.ts";
+import { installByChart } from "./chart.ts";
 import { checkFlows } from "./flows.ts";
 import { writeKustomization } from "./kustomization.ts";
 import { startKubeProxies } from "./kube_proxy.ts";
@@ -17,6 +18,8 @@ export interface Configuration {
   readonly settings: Settings;
   /** Directories below manifests/: the overlay or base, then components. */
   readonly manifests: readonly [string, ...(readonly string[])];
+  /** Installs the add-on in another way than by kubectl. */
+  readonly install?: typeof installByChart;
   /** Runs before the add-on is installed. */
   readonly prepare?: (cluster: RunningCluster, materials: Materials) => Promise<void> | void;
   /** Runs afterwards: throws if the configuration is not in force, so that no suite passes without it. */
@@ -39,6 +42,7 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     settings: { ...DUAL_STACK, firstFamily: 6, isDualStack: false },
     manifests: ["overlays/single-stack-ipv6"],
   },
+  { name: "chart", settings: DUAL_STACK, manifests: ["base"], install: installByChart },
   { name: "containerd-2", settings: { ...DUAL_STACK, containerd: 2 }, manifests: ["base"] },
   {
     name: "own-node-status",
@@ -99,12 +103,13 @@ export const OVERLAY_SUITES: readonly Suite[] = CONFIGURATIONS.map((configuratio
 }));
 
 async function install(
-  { manifests, prepare, check }: Configuration,
+  { manifests, install: installOtherwise, prepare, check }: Configuration,
   cluster: RunningCluster,
   materials: Materials,
   say: (line: string) => void,
 ): Promise<void> {
   await prepare?.(cluster, materials);
-  installAddOn(cluster, materials, say, writeKustomization(manifests));
+  if (installOtherwise !== undefined) installOtherwise(cluster, materials, say);
+  else installAddOn(cluster, materials, say, writeKustomization(manifests));
   await check?.(cluster, materials);
 }

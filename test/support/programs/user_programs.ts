@@ -22,13 +22,26 @@ const GO_PROGRAMS = {
  * @throws Error when the build fails
  */
 export function requireGoProgram(context: Mocha.Context, name: keyof typeof GO_PROGRAMS): string {
+  const { version } = GO_PROGRAMS[name];
+  if (!existsSync(path.join(directoryOf(name), name))) {
+    requireLongForm(context, `building ${name} ${version} takes too long`);
+    if (!hasGo()) skip(context, `this machine has no Go to build ${name} ${version}: install Go`);
+  }
+  return path.dirname(goProgram(name));
+}
+
+/** Returns the path of the program, and builds it with Go unless it is there. @throws Error when the build fails */
+export function goProgram(name: keyof typeof GO_PROGRAMS): string {
+  const directory = directoryOf(name);
+  const program = path.join(directory, name);
+  if (existsSync(program)) return program;
   const { version, package: source } = GO_PROGRAMS[name];
-  const directory = path.join(CACHE, `${name}-${version}`);
-  if (existsSync(path.join(directory, name))) return directory;
-  requireLongForm(context, `building ${name} ${version} takes too long`);
-  if (!hasGo()) skip(context, `this machine has no Go to build ${name} ${version}: install Go`);
   process.stderr.write(`building ${name} ${version} into ${directory}\n`);
   const failure = goInstall(directory, [`${source}@v${version}`]);
   if (failure !== undefined) throw new Error(`${name} could not be built: ${failure}`);
-  return directory;
+  return program;
+}
+
+function directoryOf(name: keyof typeof GO_PROGRAMS): string {
+  return path.join(CACHE, `${name}-${GO_PROGRAMS[name].version}`);
 }
