@@ -73,14 +73,13 @@ export function leaveToBridge(
 }
 
 /**
- * Runs a write to the table of ports under the lock of the run directory. If two calls wrote one place at once, the
- * table could combine one pod's MAC address with the other's port. The directory exists, since the attachment's record
- * is written earlier.
+ * Runs a change of a bridge's programs or their tables under the lock of the run directory, which exists. If two calls
+ * wrote one place in the table of ports at once, it could combine one pod's MAC address with the other's port.
  */
-function locked(syscalls: PluginMachine["syscalls"], runDir: string, write: () => void): void {
+export function locked<T>(syscalls: PluginMachine["syscalls"], runDir: string, change: () => T): T {
   const release = acquireDirectoryLock(syscalls, runDir);
   try {
-    write();
+    return change();
   } finally {
     release();
   }

@@ -1,6 +1,7 @@
 import { bridgeMac } from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
-import { filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
+import { CHECKSUM_PROGRAM, filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
+import { findOwnProgram, unlessRefused } from "../../kernel/bpf/own_program.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
@@ -8,6 +9,7 @@ import { CniError, CniErrorCode } from "../error.ts";
 import { type PluginMachine, rememberingSettings } from "../host.ts";
 import type { Bridge } from "../wiring/wiring.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
+import { locked } from "./bridge_bypass.ts";
 
 /**
  * Finds or makes the configured bridge, switches forwarding on, and has the bridge filter checksums where the kernel
@@ -31,9 +33,14 @@ export function ensureNodeBridge(
     given: (given ?? []).map(({ address }) => address.address),
   });
   ensureForwarding(socket, sysctl, bridge.name);
-  filterChecksums({ syscalls: node.syscalls, socket }, bridge.index, (files) =>
-    node.rare().kernelChecksumProgram(files),
-  );
+  const programs = { syscalls: node.syscalls, socket };
+  if (unlessRefused(() => findOwnProgram(programs, CHECKSUM_PROGRAM, bridge.index)) === undefined) {
+    node.files.makeDirectory(configuration.runDir, 0o700);
+    // Of many first calls after a boot, only one reads the kernel's types.
+    locked(node.syscalls, configuration.runDir, () =>
+      filterChecksums(programs, bridge.index, (files) => node.rare().kernelChecksumProgram(files)),
+    );
+  }
   if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,
