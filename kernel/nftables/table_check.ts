@@ -11,8 +11,8 @@ import type { Statement } from "./model/statement.ts";
 export interface Trial {
   /** The change in words, such as `add rule inet drawbridge-trial forward`. */
   readonly operation: string;
-  /** The parts of the kernel that it needs, by names of missing_feature.ts: instructions, chains of a type, tables of a family. */
-  readonly needs: readonly string[];
+  /** Returns the parts of the kernel that it needs, by names of missing_feature.ts: instructions, chains of a type, tables of a family. */
+  readonly needs: () => readonly string[];
   /** The kernel's reason for refusing it; undefined when it accepts it. */
   readonly refusal: string | undefined;
 }
@@ -33,10 +33,7 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
   try {
     const changes = tableChanges({ ...table, name: `${table.name}-trial`, isOwned: false }, new Map());
     const made = requestsByChange(changes);
-    const needs = changes.flatMap((change, index) => {
-      const ofChange = needsOf(change);
-      return made[index]?.map(() => ofChange) ?? [];
-    });
+    const needs = changes.flatMap((change, index) => made[index]?.map(() => () => needsOf(change)) ?? []);
     const requests = made.flat();
     const [first] = requests;
     if (first === undefined) return [];
@@ -44,7 +41,7 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
     const replies = socket.transaction([batchBegin(), ...requests, first]).slice(1, -1);
     return replies.map(({ request, error }, index) => ({
       operation: request.operation,
-      needs: needs[index] ?? [],
+      needs: needs[index] ?? (() => []),
       refusal: error?.message,
     }));
   } finally {

@@ -48,12 +48,13 @@ export const kernelFeatures: Check<KernelFacts> = {
  */
 function refusedTables(trials: readonly Trial[]): readonly Remark[] {
   const refused = trials.filter(({ refusal }) => refusal !== undefined);
-  const families = refused.flatMap(({ needs }) => needs.filter((name) => name.startsWith("table ")));
-  const accepted = new Set(trials.flatMap(({ needs, refusal }) => (refusal === undefined ? needs : [])));
-  const parts = refused.flatMap(({ needs }) => needs).filter((name) => !accepted.has(name));
-  const missing = [...new Set(families.length > 0 ? families : parts)].filter(isFeature);
   const [first] = refused;
-  if (missing.length > 0 || first === undefined) return missing.map(lacking);
+  if (first === undefined) return [];
+  const families = refused.flatMap(({ needs }) => needs().filter((name) => name.startsWith("table ")));
+  const accepted = new Set(trials.flatMap(({ needs, refusal }) => (refusal === undefined ? needs() : [])));
+  const parts = refused.flatMap(({ needs }) => needs()).filter((name) => !accepted.has(name));
+  const missing = [...new Set(families.length > 0 ? families : parts)].filter(isFeature);
+  if (missing.length > 0) return missing.map(lacking);
   return [
     {
       severity: "error",

@@ -47,7 +47,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
     probed: { value: undefined },
     release: { value: "6.18.44" },
     trials: {
-      value: [{ operation: "add rule inet drawbridge-trial c", needs: ["fib", "ct"], refusal: undefined }],
+      value: [{ operation: "add rule inet drawbridge-trial c", needs: () => ["fib", "ct"], refusal: undefined }],
     },
     linkKinds: { value: (["bridge", "veth", "vxlan"] as const).map((kind) => ({ kind, isKnown: true })) },
     hasPacketLog: true,

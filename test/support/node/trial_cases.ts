@@ -4,7 +4,7 @@ import type { NodeFacts } from "../../../cli/node/doctor/facts.ts";
 function trials(...requests: readonly (readonly (string | undefined)[])[]): Partial<NodeFacts> {
   const value = requests.map((request) => ({
     operation: "add it",
-    needs: request.filter((part) => part !== undefined),
+    needs: () => request.filter((part) => part !== undefined),
     refusal: request.includes(undefined) ? undefined : "add it: ENOENT",
   }));
   return { trials: { value } };

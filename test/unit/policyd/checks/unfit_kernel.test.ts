@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { refuseUnfitKernel } from "../../../../policyd/checks/unfit_kernel.ts";
 
-const accepted = { operation: "add table inet t", needs: ["table inet"], refusal: undefined };
-const refused = { operation: "add table bridge t", needs: ["table bridge"], refusal: "operation not supported" };
+const accepted = { operation: "add table inet t", needs: () => ["table inet"], refusal: undefined };
+const refused = { operation: "add table bridge t", needs: () => ["table bridge"], refusal: "operation not supported" };
 
 describe("policyd/checks: a kernel that cannot have the daemon's tables", () => {
   it("BAD-03: a kernel that takes all tables is not refused, nor one on which they could not be tried", () => {
