@@ -1,6 +1,7 @@
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import { type Nftables, removalOf } from "../../kernel/nftables/socket.ts";
+import type { Ruleset } from "../ruleset/ruleset.ts";
 import { ownComment } from "../ruleset/own_comment.ts";
 import { keptChains, keptElement, keptSets } from "./nat_exemption.ts";
 import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
@@ -16,10 +17,13 @@ export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name:
  * The table is always written as a whole, and is removed once the node's own tables have the same rules.
  */
 export class EarlyTable {
-  readonly #kernel: Pick<Nftables, "head" | "commit">;
+  readonly #kernel: Pick<Nftables, "head">;
+  readonly #ruleset: Pick<Ruleset, "commitBeside">;
 
-  constructor(kernel: Pick<Nftables, "head" | "commit">) {
+  /** @param ruleset takes no commit of its own for another program's, after which it would read all tables */
+  constructor(kernel: Pick<Nftables, "head">, ruleset: Pick<Ruleset, "commitBeside">) {
     this.#kernel = kernel;
+    this.#ruleset = ruleset;
   }
 
   /** Writes the table for these sockets, in place of earlier ones. @throws DrawbridgeError when the kernel refuses */
@@ -29,13 +33,12 @@ export class EarlyTable {
     const elements = new Map<string, readonly Element[]>(
       keptSets.map(({ name }) => [name, claims.filter(({ set }) => set === name).map(({ element }) => element)]),
     );
-    this.#kernel.commit([...removalOf(this.#kernel, EARLY_TABLE), ...tableChanges(earlyTable, elements)]);
+    this.#ruleset.commitBeside([...removalOf(this.#kernel, EARLY_TABLE), ...tableChanges(earlyTable, elements)]);
   }
 
   /** Removes the table, if it is there. @throws DrawbridgeError when the kernel refuses */
   remove(): void {
-    const removal = removalOf(this.#kernel, EARLY_TABLE);
-    if (removal.length > 0) this.#kernel.commit(removal);
+    this.#ruleset.commitBeside(removalOf(this.#kernel, EARLY_TABLE));
   }
 }
 

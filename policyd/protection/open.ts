@@ -28,7 +28,7 @@ export interface ProtectionMachine {
   readonly clusterEvents: NoticeSink;
   readonly judge: NodeJudge;
   readonly ruleset: Ruleset;
-  readonly kernel: Pick<Nftables, "head" | "commit">;
+  readonly kernel: Pick<Nftables, "head">;
 }
 
 /** The parts of the daemon that reserve addresses and ports for the programs that nodes depend on. */
@@ -56,7 +56,7 @@ export function openProtection(configuration: Configuration, machine: Protection
   const component = new SocketProtection({
     index,
     ruleset,
-    early: new EarlyTable(kernel),
+    early: new EarlyTable(kernel, ruleset),
     flows,
     logger,
     ports: configured.ports,

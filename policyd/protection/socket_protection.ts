@@ -55,14 +55,19 @@ export class SocketProtection implements ObjectConsumer {
 
   /** Protects the sockets of the node's API servers. Resolves when that is in force or the kernel has refused it. */
   async protect(sockets: readonly ProtectedSocket[]): Promise<void> {
-    const { index, ruleset, flows } = this.#parts;
+    const { index, ruleset, early, flows, logger } = this.#parts;
     index.setAsked(sockets);
     if (this.#isInForce) {
       await ruleset.inForce();
       return;
     }
     const kept = sockets.filter((socket) => !this.#isOfService(socket));
-    this.#writeEarly(kept);
+    try {
+      early.write(kept);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      logger.error("the API server's address is not protected before the first list", { error: error.message });
+    }
     if (kept.length > 0) await flows.forget(() => ({ sockets: kept, ports: [], nodeAddresses: new Set() }));
   }
 
@@ -70,17 +75,6 @@ export class SocketProtection implements ObjectConsumer {
   #isOfService({ address }: ProtectedSocket): boolean {
     const { variable, serviceCidrs } = this.#parts;
     return address === variable || serviceCidrs.some((cidr) => cidrContains(cidr, address));
-  }
-
-  #writeEarly(sockets: readonly ProtectedSocket[]): void {
-    try {
-      this.#parts.early.write(sockets);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#parts.logger.error("the API server's address is not protected before the first list", {
-        error: error.message,
-      });
-    }
   }
 
   #claim(): void {
