@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { ownComment } from "./own_comment.ts";
 
@@ -18,7 +18,7 @@ const VERSION_CHARACTERS = 16;
 export function withVersion(table: Omit<Table, "comment">): Table {
   // As JSON, since printing the tables as text takes a tenth of a start's processor time.
   const text = JSON.stringify(table, (_, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
-  const version = createHash("sha256").update(text).digest("hex").slice(0, VERSION_CHARACTERS);
+  const version = hash("sha256", text).slice(0, VERSION_CHARACTERS);
   const chains = [...table.chains, { name: `${VERSION_CHAIN}${version}`, rules: [] }];
   return Object.freeze({ ...table, chains, comment: ownComment("as a chain is named") });
 }

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Instruction } from "../../../kernel/nftables/encode/instruction.ts";
 import type { RuleState } from "../../../kernel/nftables/decode/state.ts";
 import type { TableKey } from "../desired/desired_element.ts";
@@ -14,7 +14,7 @@ export function rulesText(rules: readonly RuleState[]): string {
 
 /** Returns the hash of {@link rulesText} that is stored: the texts have kilobytes for each chain. */
 export function rulesDigest(rules: readonly RuleState[]): string {
-  return createHash("sha256").update(rulesText(rules)).digest("base64");
+  return hash("sha256", rulesText(rules), "base64");
 }
 
 function ruleText({ instructions }: { readonly instructions: readonly Instruction[] }): string {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { JenkinsHash } from "../../../kernel/nftables/model/expression.ts";
 import type { ServicePort } from "../../../objects/model.ts";
@@ -38,7 +38,7 @@ export function rememberedNumber(socket: SocketAddress): Scalar {
  * an endpoint of both are counted together.
  */
 export function portIdentity(service: string, { name, protocol }: Pick<ServicePort, "name" | "protocol">): number {
-  return createHash("sha256").update(`${service} ${name} ${protocol}`).digest().readUInt32BE() % IDENTITIES;
+  return parseInt(hash("sha256", `${service} ${name} ${protocol}`).slice(0, 8), 16) % IDENTITIES;
 }
 
 /** Returns the number of a port. @param timeout the number of its clients' timeout; 0 without affinity */
