@@ -9,7 +9,8 @@ import { PrefixIndex } from "./prefix_index.ts";
 /**
  * Returns the InternalIPs that are believed of each node (judgeNodes). All nodes have to choose the same one of a node's
  * addresses, so this node's own are judged like others': not used is an address in the node's own pod CIDR, as the
- * bridge's, and one that another Node names as well, as docker0's or a VIP, where the node has a better one (D1).
+ * bridge's, and, where the node has a better one, an address that another Node names as well, as docker0's or a VIP, or
+ * that is in a range of Services, as kube-ipvs0's, or in another Node's pod CIDR (D1).
  *
  * @param podCidrs the believed pod CIDRs
  */
@@ -44,7 +45,8 @@ export function believedAddresses(
       (other) =>
         familyOf(other) === familyOf(address) &&
         holders.get(addressKey(other))?.length === 1 &&
-        pods.find(other) === undefined,
+        pods.find(other) === undefined &&
+        ranges.find(other) === undefined,
     );
   const whyUnused = (object: Node, address: Address): string | undefined => {
     const node = object.name;
@@ -52,9 +54,9 @@ export function believedAddresses(
     const rivals = (holders.get(addressKey(address)) ?? []).filter((name) => name !== node);
     if (rivals[0] !== undefined && hasAnother(object, address)) return `is that of Node ${rivals[0]} too`;
     if (pods.find(address) === node) return `is in a pod CIDR of Node ${node}`;
-    if (node === nodeName) return undefined;
+    if (node === nodeName && !hasAnother(object, address)) return undefined;
     const holder = holderOf(address);
-    if (holder === nodeName) return "is this node's";
+    if (holder === nodeName && node !== nodeName) return "is this node's";
     if (holder !== node) {
       return `is that of Node ${holder ?? rivals[0] ?? ""} too`;
     }

@@ -2,11 +2,14 @@ import { type Address, compareAddresses, formatAddress } from "../../kernel/ip/a
 import { type Cidr, cidrContains, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 import type { Node } from "../model.ts";
-import { doOverlap, internalAddresses, isLost, isSameCidr, unfitForPods } from "./node_claims.ts";
+import { doOverlap, isLost, isSameCidr, unfitForPods } from "./node_claims.ts";
 import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
 
 /** The rank of a claim: it is not refused because of a claim with a lower rank. */
 const RANK = { lost: -1, new: 0, earlier: 1, own: 2 } as const;
+
+/** Returns the addresses of a node that no pod CIDR of another one may have. */
+type Certain = (node: Node | undefined) => readonly Address[];
 
 interface Claimant {
   readonly node: string;
@@ -24,7 +27,7 @@ interface Claimed {
 /** Returns the pod CIDRs that are believed of each node (judgeNodes). */
 export function believedCidrs(
   sorted: readonly Node[],
-  ownAddresses: readonly Address[],
+  certain: Certain,
   services: readonly Cidr[],
   { nodeName, ownCidrs = [], earlier, now }: JudgeOptions,
   problems: Problems,
@@ -34,7 +37,9 @@ export function believedCidrs(
     tell(problems, node, `Node ${node}: pod CIDR ${formatCidr(cidr)} ${why}; it is not used`);
   const lost = new Set(sorted.filter((node) => isLost(node, now)).map(({ name }) => name));
   const ready = sorted.filter(({ name }) => !lost.has(name));
-  const reached = firstAddresses(ready, earlier);
+  const reached = firstAddresses(ready, certain, earlier);
+  const own = sorted.find(({ name }) => name === nodeName);
+  const ownAddresses = certain(own);
   const whyUnfit = (node: string, cidr: Cidr, hadIt: boolean): string | undefined => {
     const unfit = unfitForPods(cidr);
     if (unfit !== undefined || node === nodeName) return unfit;
@@ -56,7 +61,6 @@ export function believedCidrs(
     if (!entry.claimants.some((one) => one.node === node)) entry.claimants.push({ node, rank });
     claimed.set(key, entry);
   };
-  const own = sorted.find(({ name }) => name === nodeName);
   if (own === undefined || own.podCidrs.length === 0) for (const cidr of ownCidrs) claim(nodeName, cidr);
   for (const { name, podCidrs } of sorted) for (const cidr of podCidrs) claim(name, cidr);
   const refused = refusedClaims([...claimed.values()], refuse);
@@ -86,11 +90,15 @@ interface Reached {
 }
 
 /** Returns each node's first address of the earlier verdict, which tunnel and routes used, if it is still its own. */
-function firstAddresses(nodes: readonly Node[], earlier: JudgeOptions["earlier"]): ByAddress<Reached> {
+function firstAddresses(
+  nodes: readonly Node[],
+  certain: Certain,
+  earlier: JudgeOptions["earlier"],
+): ByAddress<Reached> {
   const reached = new ByAddress<Reached>(({ address }) => address);
   for (const node of nodes) {
     const address = earlier?.nodes.get(node.name)?.addresses[0];
-    if (address !== undefined && internalAddresses(node).includes(address)) reached.add({ node: node.name, address });
+    if (address !== undefined && certain(node).includes(address)) reached.add({ node: node.name, address });
   }
   return reached;
 }

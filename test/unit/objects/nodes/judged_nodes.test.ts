@@ -154,6 +154,9 @@ describe("objects/nodes/judged_nodes", () => {
     ["docker0's", () => "172.17.0.1"],
     ["a VIP that moves", () => "192.0.2.100"],
     ["a pod's of its own", (host: number) => `10.244.${host}.77`],
+    ["an earlier gateway's in another Node's pod CIDR", (host: number) => `10.244.${(host % 3) + 1}.1`],
+    ["a Service's, as of kube-ipvs0,", (host: number) => `10.96.0.${host}`],
+    ["a link-local", () => "169.254.20.10"],
   ] as const) {
     it(`D1: all nodes choose the same address of each Node, which names ${what} address first`, () => {
       const hosts = [1, 2, 3];
@@ -161,7 +164,7 @@ describe("objects/nodes/judged_nodes", () => {
       const before = judged([nodes[0] ?? assert.fail()], { nodeName: "n1" });
       for (const host of hosts)
         for (const earlier of [undefined, before]) {
-          const verdict = judged(nodes, { nodeName: `n${host}`, earlier });
+          const verdict = judged(nodes, { nodeName: `n${host}`, earlier, serviceCidrs: [parseCidr("10.96.0.0/16")] });
           const used = hosts.map((one) => addressesOf(verdict, `n${one}`));
           assert.deepEqual(used, [["192.0.2.1"], ["192.0.2.2"], ["192.0.2.3"]]);
           assert.equal(problemsIn(verdict).length, 3);
@@ -203,10 +206,12 @@ describe("objects/nodes/judged_nodes", () => {
         const named = nodes.flatMap(({ addresses }) => [...new Set(addresses.map(({ address }) => address))]);
         const isBetter = (address: Address): boolean => !own?.podCidrs.some((one) => cidrContains(one, address));
         const better = (own?.addresses ?? []).map(({ address }) => address).filter(isBetter);
-        const only = better.filter((address) => named.filter((one) => one === address).length === 1);
+        const isOfPods = (address: Address): boolean =>
+          all.some(({ podCidrs }) => podCidrs.some((one) => cidrContains(one, address)));
+        const best = better.filter((one) => named.filter((other) => other === one).length === 1 && !isOfPods(one));
         assert.deepEqual(
           new Set(addressesOf(verdict, "a")),
-          new Set((only.length > 0 ? only : better).map(formatAddress)),
+          new Set((best.length > 0 ? best : better).map(formatAddress)),
         );
       }),
     );
