@@ -142,7 +142,12 @@ export class NodeJudge {
   }
 
   #isNamed(address: Address, except: string): boolean {
-    return [...this.#objects.values()].some((node) => node.name !== except && usableOf(node).includes(address));
+    return [...this.#objects.values()].some((node) => node.name !== except && this.#names(node, address));
+  }
+
+  /** Whether a Node names an address and has not lost its claims. */
+  #names(node: Node | undefined, address: Address): boolean {
+    return node !== undefined && !isLost(node, this.#options.now?.()) && usableOf(node).includes(address);
   }
 
   /** Ends what changed Nodes or the time end: kept addresses that another Node names, and claims of lost Nodes. */
@@ -150,7 +155,7 @@ export class NodeJudge {
     const ended: string[] = [];
     for (const [name, { named, kept }] of this.#kept) {
       const isTaken = (address: Address): boolean =>
-        changed.some((other) => other !== name && usableOf(this.#objects.get(other)).includes(address));
+        changed.some((other) => other !== name && this.#names(this.#objects.get(other), address));
       if (kept.some(isTaken) && this.#setNode(name, named)) ended.push(name);
     }
     for (const name of this.#notReady) {

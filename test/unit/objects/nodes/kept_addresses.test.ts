@@ -9,6 +9,8 @@ import { node } from "../../../support/routes/machine.ts";
 const CIDRS = ["10.244.2.0/24", "fd00:244:2::/64"];
 const A = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
 const [V4, V6] = ["192.0.2.2", "2001:db8::2"];
+const b = (...names: readonly string[]) => node("b", names, CIDRS);
+const B = b(V4, V6);
 const since = (one: Node, notReadySince: number): Node => ({ ...one, notReadySince });
 
 /** A judge on node a, and the time, which the test sets. */
@@ -103,6 +105,25 @@ describe("objects/nodes: passing reports", () => {
       judge.apply([]);
       assert.deepEqual([...changed()].toSorted(), ["b", "b2"]);
       assert.deepEqual([addressesOf("b2"), cidrsOf("b2"), judge.isWaiting], [[V4], [cidr], false]);
+    });
+  }
+
+  const old = since(node("old", [V4, V6], CIDRS), 0);
+  for (const [what, before, steps, of] of [
+    ["a dead Node with its addresses", [old, B], [{ ...B, addresses: [] }, { ...old }], [[V4, V6], []]],
+    ["a dead Node that is Ready again", [old, B], [{ ...old, notReadySince: undefined }], [[V4, V6], []]],
+    ["a family that returns otherwise", [B], [b(V4), b(V4, "2001:db8::9")], [[V4, "2001:db8::9"]]],
+    [
+      "a swap of addresses",
+      [b(V4), node("old", ["192.0.2.9"], [])],
+      [b("192.0.2.9"), node("old", [V4], [])],
+      [["192.0.2.9"], [V4]],
+    ],
+  ] as const) {
+    it(`D14: a Node has the right addresses after ${what}`, () => {
+      const { set, addressesOf } = world(...before);
+      for (const step of steps) set(step as Node);
+      assert.deepEqual(["b", "old"].slice(0, of.length).map(addressesOf), of);
     });
   }
 
