@@ -12,8 +12,8 @@ export type StreamFault =
   | { readonly type: "truncate"; readonly isReset: boolean }
   /** A text that is not JSON. */
   | { readonly type: "garbage" }
-  /** A half-open connection: no end, and no further data. */
-  | { readonly type: "silence" };
+  /** A half-open connection: no end, and no further data but, in a watch, empty lines of a proxy. */
+  | { readonly type: "silence"; readonly hasProxy?: boolean };
 
 /** A fault of watches only. */
 export type WatchFault =

@@ -34,6 +34,7 @@ export class Watch {
   #last = "";
   #isOpen = true;
   #isSilent = false;
+  #hasProxy = false;
 
   /** @param onEnd called once, for any kind of end */
   constructor(
@@ -92,6 +93,7 @@ export class Watch {
     const next = (): void => {
       cancel = clock.after(60_000, () => {
         this.bookmark();
+        if (this.#hasProxy) this.#answer.write("\n");
         next();
       });
     };
@@ -105,6 +107,7 @@ export class Watch {
     switch (fault.type) {
       case "silence":
         this.#isSilent = true;
+        this.#hasProxy = fault.hasProxy === true;
         return;
       case "duplicate":
         if (this.#last !== "") this.#answer.write(this.#last);

@@ -13,6 +13,8 @@ export interface Reading {
   retryAfter: number | undefined;
   /** The clock's time of the request. */
   readonly begun: number;
+  /** The number of events when a watch last gave a sign of life. */
+  heard: number | undefined;
   /** Whether it repeats a request without an answer; then it is not repeated again, however slow the server is. */
   isRepeated: boolean;
   /** The clock's time of the answer. */
@@ -30,6 +32,7 @@ export function newReading(begun: number, page: PageReader | undefined): Reading
     status: 0,
     retryAfter: undefined,
     begun,
+    heard: undefined,
     isRepeated: false,
     since: undefined,
     page,

@@ -250,6 +250,9 @@ export class Reflector {
   /** Restarts the timeout for the next data. It is long only for a watch, which sends only bookmarks without changes. */
   #listen(reading: Reading): void {
     const isQuiet = reading.status === OK && this.#state.phase === "watching";
+    // A proxy may send bytes to keep a watch open whose server is dead: only events tell that it lives.
+    if (isQuiet && reading.heard === reading.lines.count) return;
+    reading.heard = isQuiet ? reading.lines.count : undefined;
     const fail = (): void => this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
     reading.silence();
     reading.silence = this.#parts.clock.after(isQuiet ? WATCH_SILENCE : ANSWER_SILENCE, fail);

@@ -27,6 +27,9 @@ export class WatchLines {
   #begun: Buffer[] = [];
   #length = 0;
 
+  /** The number of events so far. */
+  count = 0;
+
   /** The number of bytes of a line whose end has not arrived. */
   get pending(): number {
     return this.#length;
@@ -43,7 +46,9 @@ export class WatchLines {
     for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
       const line = this.#take(bytes.subarray(start, end));
       start = end + 1;
-      if (line.trim() !== "") yield readEvent(line);
+      if (line.trim() === "") continue;
+      this.count++;
+      yield readEvent(line);
     }
     const rest = bytes.subarray(start);
     this.#keep(rest);

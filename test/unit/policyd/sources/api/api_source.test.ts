@@ -357,7 +357,7 @@ describe("policyd/sources/api", () => {
       assert.ok(!world.sink.isSynced);
       world.clock.pass(3000);
       assert.ok(world.sink.isSynced);
-      world.api.strike({ type: "silence" });
+      world.api.strike({ type: "silence", hasProxy: hasWatchList });
       world.api.apply([sample("Pod", 2)]);
       world.clock.pass(110_000);
       assert.ok(!world.sink.objects.has("Pod default/pod-2"));

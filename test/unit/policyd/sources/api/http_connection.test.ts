@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import nock from "nock";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { HttpConnection } from "../../../../../policyd/sources/api/connection/http_connection.ts";
@@ -85,6 +87,20 @@ describe("policyd/sources/api/http_connection", () => {
     assert.doesNotMatch(torn, /s3cret/);
     const none = new HttpConnection(() => Promise.reject(new DrawbridgeError("ERR_CONFIGURATION", "no token")));
     assert.deepEqual(await ask(none), ["failed: no token"]);
+  });
+
+  it("API-15: the connection to a peer that accepts it and never answers TLS is closed when the request is given up", async () => {
+    nock.restore();
+    const sockets: Socket[] = [];
+    const peer = createServer((socket) => sockets.push(socket)).listen(0, "127.0.0.1");
+    await once(peer, "listening");
+    const heard = new Heard();
+    const cancel = connection("t", `https://127.0.0.1:${(peer.address() as AddressInfo).port}`).get("/api", heard);
+    await until(() => sockets.length > 0, "a connection");
+    cancel();
+    for (const socket of sockets) await once(socket.resume(), "close");
+    peer.close();
+    assert.deepEqual(heard.lines, []);
   });
 
   it("API-08: a cancelled request reports nothing more", async () => {
