@@ -9,6 +9,15 @@ describe("policyd/sources/api: a server that is restored from a backup", () => {
       ["an event", (world: World) => world.api.apply([sample("Pod", 9)])],
       ["a new watch", (world: World) => world.api.strike({ type: "close" })],
       ["a watch that is silent", (world: World) => world.api.strike({ type: "silence" })],
+      ["a deletion", (world: World) => world.api.apply([{ ...sample("Pod", 2), isGone: true }])],
+      ["a connection that breaks", (world: World) => world.api.strike({ type: "truncate", isReset: true })],
+      [
+        "a server that has not yet reached the version",
+        (world: World) => {
+          world.api.plan({ on: "watch", count: 30, fault: { type: "status", status: 504 } });
+          world.api.strike({ type: "close" });
+        },
+      ],
     ] as const) {
       it(`API-26: after a restore of etcd ${sign} makes the objects go back, ${hasWatchList ? "with" : "without"} watch-list, and that is reported and counted`, () => {
         const world = new World();
