@@ -211,7 +211,7 @@ class Builder {
 export function ownOrTaken(
   route: Omit<DesiredRoute, "source" | "isTaken">,
   whose: string,
-  { takenBy, discarding, sources }: RouteSurroundings,
+  { takenBy, discarding, sources, links, options }: RouteSurroundings,
 ): { readonly desired: DesiredRoute; readonly problem: string | undefined } {
   const key = routeKey(route.table, route.destination);
   const [taken, blocking] = [takenBy.get(key), discarding.get(key)];
@@ -225,6 +225,12 @@ export function ownOrTaken(
     return { desired, problem };
   }
   if (taken === undefined || leadsTheSameWay(taken, route)) return { desired, problem: undefined };
+  if (links.some(({ index, name }) => index === taken.outputInterface && name === options.bridge)) {
+    const problem =
+      `${whose}: pods of this node still have addresses of its earlier pod CIDR ${formatCidr(route.destination)}, or ` +
+      `${options.bridge} has one; the route is added when they have gone: drain the node`;
+    return { desired, problem };
+  }
   const problem =
     `${whose}: another program's route (protocol ${taken.protocol}) to ${formatCidr(route.destination)} is in the way ` +
     "of ours and is not changed; delete it with `ip route` unless it leads there";

@@ -201,6 +201,13 @@ describe("policyd/routes/desired", () => {
       found.problems.join(),
       /pods of Node b: another program's route \(protocol 2\) to 10\.244\.2\.0\/24 is in the way/,
     );
+    const ofBridge = foreignRoute("10.244.2.0/24", 3);
+    const options = { encapsulation: "auto", bridge: "cni0" } as const;
+    const left = desired({ options, state: machine({ routes: [...machine().routes, ofBridge] }) });
+    assert.match(
+      left.problems.join(),
+      /pods of this node still have addresses of its earlier pod CIDR 10\.244\.2\.0\/24/,
+    );
     const same = foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.2");
     assert.deepEqual(desired({ state: machine({ routes: [...machine().routes, same] }) }).problems, []);
   });

@@ -29,6 +29,21 @@ describe("policyd/routes/leftovers", () => {
     ],
     ["the CIDR has grown around it", [["10.244.9.1/24"], ["10.244.8.0/21"], [], []], [before]],
     ["the CIDR has shrunk", [["10.244.0.1/16"], [now], [], []], ["10.244.0.1/16"]],
+    [
+      "the node has lost a family, which another node has",
+      [["10.244.1.1/24", "fd00:9::1/64"], [now], [other, "fd00:9::/64"], ["10.244.1.7/32"]],
+      ["fd00:9::1/64"],
+    ],
+    [
+      "both families have moved",
+      [[before, "fd00:9::1/64"], [now, "fd00:1::/64"], [other, "fd00:9::/64"], []],
+      [before, "fd00:9::1/64"],
+    ],
+    [
+      "two earlier CIDRs have gone to others",
+      [[before, "10.244.7.1/25"], [now], [other, "10.244.7.0/24"], []],
+      [before, "10.244.7.1/25"],
+    ],
     ["a pod still has an address of it", [[before], [now], [other], ["10.244.9.7/32"]], []],
     ["nobody has the CIDR", [["10.244.1.1/24", before], [now], [], []], []],
     ["the kernel would remove another address with it", [[before, "10.244.9.4/24"], [now], [other], []], []],
