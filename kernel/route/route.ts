@@ -5,9 +5,11 @@ import {
   type AttributeInput,
   type AttributeTable,
   type AttributeValues,
+  be16,
   bytes,
   nested,
   u32,
+  u8,
 } from "../netlink/attribute.ts";
 import {
   type BodyLayout,
@@ -73,6 +75,8 @@ const layout = {
     table: [15, u32],
     mark: [16, u32],
     via: [18, bytes],
+    protocol: [27, u8],
+    destinationPort: [29, be16],
   },
 } as const satisfies BodyLayout;
 
@@ -160,17 +164,23 @@ export interface LookedUp {
   readonly inputInterface?: number | undefined;
   /** Its mark (fwmark); 0 without. */
   readonly mark?: number | undefined;
+  /** Its type of service, or traffic class. */
+  readonly tos?: number | undefined;
+  /** TCP, UDP, ICMP or ICMPv6. */
+  readonly protocol?: number | undefined;
+  readonly destinationPort?: number | undefined;
 }
 
 /** Returns the request for the route that a packet to this address would take. */
-export function lookUpRoute(destination: Address, { source, inputInterface, mark }: LookedUp = {}): Request {
+export function lookUpRoute(destination: Address, packet: LookedUp = {}): Request {
+  const { source, tos = 0, ...others } = packet;
   const family = familyOf(destination);
   const sourceLength = source === undefined ? 0 : bitsOf(family);
   return request(
     () => `look up route to ${formatAddress(destination)}`,
     { type: RTM_GETROUTE, flags: 0, layout, isAnswered: true },
-    { family: addressFamilyNumber(family), destinationLength: bitsOf(family), sourceLength },
-    { destination, packetSource: source, inputInterface, mark },
+    { family: addressFamilyNumber(family), destinationLength: bitsOf(family), sourceLength, tos },
+    { ...others, destination, packetSource: source },
   );
 }
 

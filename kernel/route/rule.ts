@@ -1,5 +1,6 @@
-import type { Family } from "../ip/address.ts";
-import { string, u32, u8 } from "../netlink/attribute.ts";
+import type { Address, Family } from "../ip/address.ts";
+import type { Cidr } from "../ip/cidr.ts";
+import { address, bytes, string, u32, u8 } from "../netlink/attribute.ts";
 import {
   type BodyLayout,
   decodeBody,
@@ -8,14 +9,20 @@ import {
   type Request,
   request,
 } from "../netlink/message.ts";
+import { decodeStruct } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
-import { ROUTE_PROTOCOL } from "./route.ts";
+import { type LookedUp, ROUTE_PROTOCOL } from "./route.ts";
 
 const RTM_NEWRULE = 32;
 const RTM_DELRULE = 33;
 const RTM_GETRULE = 34;
 
 const FR_ACT_TO_TBL = 1;
+const RTPROT_KERNEL = 2;
+/** The tables default, main and local, for which the kernel makes rules. */
+const USUAL_TABLES: readonly number[] = [253, 254, 255];
+/** TCP, UDP, ICMP and ICMPv6: the kernel looks up no packets of other protocols (rtm_getroute_parse_ip_proto). */
+const LOOKED_UP_PROTOCOLS: readonly (number | undefined)[] = [undefined, 6, 17, 1, 58];
 
 /** struct fib_rule_hdr and FRA_* (include/uapi/linux/fib_rules.h). */
 const layout = {
@@ -31,10 +38,14 @@ const layout = {
     flags: "u32",
   },
   attributes: {
+    destination: [1, address],
+    source: [2, address],
     inputInterface: [3, string],
     priority: [6, u32],
     table: [15, u32],
     protocol: [21, u8],
+    packetProtocol: [22, u8],
+    destinationPorts: [24, bytes],
   },
 } as const satisfies BodyLayout;
 
@@ -46,6 +57,15 @@ export interface RoutingRule {
   readonly table: number;
   /** Lower numbers come first; that of the main table is 32766. */
   readonly priority: number;
+}
+
+/** A rule of another program, as far as it tells packets of pods apart. */
+export interface OtherRule {
+  readonly family: Family;
+  readonly source: Cidr | undefined;
+  readonly destination: Cidr | undefined;
+  /** Other properties of the packets that it is about; without them it is about all. */
+  readonly traits: Pick<LookedUp, "tos" | "protocol" | "destinationPort">;
 }
 
 /** Returns the request to add a rule, marked as ours like a route; EEXIST when an equal one exists. */
@@ -77,6 +97,27 @@ export function parseRule(message: ReceivedMessage): RoutingRule | undefined {
     inputInterface,
     table: attributes.table ?? header.table,
     priority: priority ?? 0,
+  };
+}
+
+/** Returns a rule as {@link parseRule} does, but of another program; undefined for ours and the kernel's own. */
+export function parseOtherRule(message: ReceivedMessage): OtherRule | undefined {
+  const { header, attributes } = decodeBody(layout, message.body);
+  const { protocol, packetProtocol, destinationPorts } = attributes;
+  const isUsual = protocol === RTPROT_KERNEL && USUAL_TABLES.includes(attributes.table ?? header.table);
+  if (protocol === ROUTE_PROTOCOL || isUsual) return undefined;
+  const prefix = (of: Address | undefined, prefixLength: number): Cidr | undefined =>
+    of === undefined ? undefined : { address: of, prefixLength };
+  // struct fib_rule_port_range
+  const destinationPort = destinationPorts && decodeStruct({ first: "u16", last: "u16" }, destinationPorts).first;
+  return {
+    family: header.family === addressFamilyNumber(4) ? 4 : 6,
+    source: prefix(attributes.source, header.sourceLength),
+    destination: prefix(attributes.destination, header.destinationLength),
+    traits: {
+      tos: header.tos === 0 ? undefined : header.tos,
+      ...(LOOKED_UP_PROTOCOLS.includes(packetProtocol) ? { protocol: packetProtocol, destinationPort } : {}),
+    },
   };
 }
 

@@ -1,13 +1,15 @@
 import {
   type Address,
   addressPlus,
+  bitsOf,
   type Family,
   familyOf,
   formatAddress,
   parseAddress,
 } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
+import type { OtherRule } from "../../kernel/route/rule.ts";
 import type { Peer, Peers } from "./peers.ts";
 import type { KernelState, Lookup, RouteKernel } from "./route_kernel/kernel_state.ts";
 import type { RoutePlan } from "./route_plan.ts";
@@ -17,6 +19,8 @@ import { leavesElsewhere, LOOPBACK_LINK, routeKey } from "./surroundings.ts";
 const MOST_LOOKED_UP = 16;
 /** The largest number of these packets that are looked up with each of our marks, too. */
 const MOST_MARKED = 16;
+/** The largest number of packets that are looked up since a rule of another program tells them apart. */
+const MOST_SELECTED = 64;
 /** Stands for other nodes where there are none yet (RFC 2544, RFC 5180). */
 const OUTSIDE: Readonly<Record<Family, Address>> = { 4: parseAddress("198.18.0.1"), 6: parseAddress("2001:2::1") };
 
@@ -46,7 +50,14 @@ interface ExpectedWay {
   /** In words, for a report. */
   readonly what: string;
   readonly to: number;
+  /** The pod CIDRs that the packet's addresses are in. */
+  readonly from?: Cidr | undefined;
+  readonly into: Cidr;
+  /** {@link what} of all packets, where this is about a part of them: reported only if the whole is not. */
+  readonly whole?: string;
 }
+
+type Ways = readonly ExpectedWay[];
 
 /**
  * Returns the problems of rules and routes of other programs that lead packets elsewhere than our routes and the
@@ -62,64 +73,94 @@ export function astray(
   const expected = expectedWays(plan, others, state);
   const found = kernel.lookUp(expected.map(({ packet }) => packet));
   const nameOf = (index: number | undefined) => state.links.find((link) => link.index === index)?.name ?? `${index}`;
-  const unmarked = new Set<string>();
-  const texts = expected.flatMap(({ packet: { destination, source, inputInterface, mark }, what, to }, place) => {
+  const reported = new Set<string>();
+  const texts = expected.flatMap(({ packet, what, to, whole = "" }, place) => {
+    const { destination, source, inputInterface } = packet;
     const index = found[place];
     // A local address is not a pod's.
-    if (index === undefined || index === to || nameOf(index) === LOOPBACK_LINK) return [];
-    // A packet whose mark makes no difference is reported without it.
-    if (mark === undefined) unmarked.add(what);
-    else if (unmarked.has(what)) return [];
+    if (index === undefined || index === to || nameOf(index) === LOOPBACK_LINK || reported.has(whole)) return [];
+    reported.add(what);
     const from = source === undefined ? "" : ` from ${formatAddress(source)}`;
     const by = inputInterface === undefined ? "" : ` iif ${nameOf(inputInterface)}`;
-    const marked = mark === undefined ? "" : ` mark 0x${mark.toString(16)}`;
+    const traits = traitsOf(packet);
     const where = index === 0 ? "are not sent" : `leave by ${nameOf(index)} instead of ${nameOf(to)}`;
     return [
-      `${what}${marked === "" ? "" : ` with the${marked}`} ${where}, by a rule or route of another program: ` +
-        `have it spare them (ip rule; ip route get ${formatAddress(destination)}${from}${by}${marked})`,
+      `${what}${traits === "" ? "" : ` with${traits}`} ${where}, by a rule or route of another program: ` +
+        `have it spare them (ip rule; ip route get ${formatAddress(destination)}${from}${by}${traits})`,
     ];
   });
   return [...new Set(texts)];
 }
 
+/** Returns the properties of a packet beside its addresses, as `ip route get` takes them. */
+function traitsOf({ mark, tos, protocol, destinationPort }: Lookup): string {
+  const hex = (value: number | undefined) => value && `0x${value.toString(16)}`;
+  const all = { mark: hex(mark), tos: hex(tos), ipproto: protocol, dport: destinationPort };
+  return Object.entries(all)
+    .flatMap(([word, value]) => (value === undefined ? [] : ` ${word} ${value}`))
+    .join("");
+}
+
 /**
  * Returns a packet of each kind for each pod CIDR of other nodes, and one from the node to its pods in each family;
- * pods' packets to the first nodes also with each mark that our rules give to packets before they are routed.
+ * pods' packets to the first nodes also with each mark that our rules give to packets before they are routed, and as
+ * rules of other programs tell them apart.
  */
-function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelState): readonly ExpectedWay[] {
+function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelState): Ways {
   const { own, options, sources } = plan.surroundings;
   const bridge = state.links.find(({ name, up }) => up && name === options.bridge)?.index;
   if (own === undefined || bridge === undefined) return [];
   const expected: ExpectedWay[] = [];
   const ownCidrs = reachableCidrs(own, bridge, state);
-  /** A pod of this node in each family that other nodes have. */
-  const ownPods = new Map<Family, Address>();
   for (const { name, podCidrs } of others.slice(0, MOST_LOOKED_UP)) {
-    for (const cidr of podCidrs) {
-      const family = cidrFamily(cidr);
-      const [there, here] = [podOf([cidr], family), podOf(ownCidrs, family)];
-      const route = plan.route(routeKey(MAIN_TABLE, cidr));
+    for (const into of podCidrs) {
+      const from = ownCidrs.find((one) => cidrFamily(one) === cidrFamily(into));
+      const route = plan.route(routeKey(MAIN_TABLE, into));
       const to = route?.device === "tunnel" ? state.tunnel?.index : route?.device;
-      if (there === undefined || to === undefined || route?.isTaken === true) continue;
+      if (to === undefined || route?.isTaken === true) continue;
       const pods = `pods of Node ${name}`;
-      const ofNode = { destination: there, source: sources[family] };
-      expected.push({ packet: ofNode, what: `the node's packets to ${pods}`, to });
-      if (here === undefined) continue;
-      const out = { destination: there, source: here, inputInterface: bridge };
-      const back = { destination: here, source: there, inputInterface: to };
-      expected.push({ packet: out, what: `packets of pods to ${pods}`, to });
-      expected.push({ packet: back, what: `packets of ${pods} to pods here`, to: bridge });
-      ownPods.set(family, here);
+      const destination = podOf(into);
+      const ofNode = { destination, source: sources[cidrFamily(into)] };
+      expected.push({ packet: ofNode, what: `the node's packets to ${pods}`, to, into });
+      if (from === undefined) continue;
+      const out = { destination, source: podOf(from), inputInterface: bridge };
+      const back = { destination: podOf(from), source: destination, inputInterface: to };
+      expected.push({ packet: out, what: `packets of pods to ${pods}`, to, from, into });
+      expected.push({ packet: back, what: `packets of ${pods} to pods here`, to: bridge, from: into, into: from });
     }
   }
-  const toOwn = [...ownPods].map(([family, destination]): ExpectedWay => {
-    return { packet: { destination, source: sources[family] }, what: "the node's packets to its pods", to: bridge };
-  });
-  const ofPods = expected.filter(({ packet }) => packet.inputInterface !== undefined).slice(0, MOST_MARKED);
+  for (const into of ownCidrs) {
+    const packet = { destination: podOf(into), source: sources[cidrFamily(into)] };
+    expected.push({ packet, what: "the node's packets to its pods", to: bridge, into });
+  }
+  return [...expected, ...partsOf(expected, options.marks, state.otherRules)];
+}
+
+/** Returns the packets of ways that our marks or rules of other programs may tell apart from those looked up anyway. */
+function partsOf(ways: Ways, marks: readonly number[] = [], rules: readonly OtherRule[] = []): Ways {
+  const ofPods = ways.filter(({ packet }) => packet.inputInterface !== undefined).slice(0, MOST_MARKED);
   const marked = ofPods.flatMap((way) =>
-    (options.marks ?? []).map((mark) => ({ ...way, packet: { ...way.packet, mark } })),
+    marks.map((mark) => ({ ...way, packet: { ...way.packet, mark }, whole: way.what })),
   );
-  return [...expected, ...marked, ...toOwn];
+  const selected = rules.flatMap((rule) => ways.flatMap((way) => selectedBy(rule, way)));
+  return [...marked, ...selected.slice(0, MOST_SELECTED)];
+}
+
+function selectedBy({ family, source, destination, traits }: OtherRule, way: ExpectedWay): Ways {
+  const { packet, from, into, what } = way;
+  if (cidrFamily(into) !== family) return [];
+  const part = {
+    source: isInside(source, from) ? podOf(source) : packet.source,
+    destination: isInside(destination, into) ? podOf(destination) : packet.destination,
+  };
+  const isSame = part.source === packet.source && part.destination === packet.destination;
+  if (isSame && Object.values(traits).every((value) => value === undefined)) return [];
+  return [{ ...way, packet: { ...packet, ...part, ...traits }, what: isSame ? what : `${what} in part`, whole: what }];
+}
+
+function isInside(part: Cidr | undefined, whole: Cidr | undefined): part is Cidr {
+  if (part === undefined || whole === undefined) return false;
+  return part.prefixLength > whole.prefixLength && cidrContains(whole, part.address);
 }
 
 /** Returns the pod CIDRs of families in which the bridge has an address: nothing gets to pods of others yet. */
@@ -128,8 +169,8 @@ function reachableCidrs({ podCidrs }: Peer, bridge: number, { addresses }: Kerne
   return podCidrs.filter((cidr) => ofBridge.some(({ address }) => cidrFamily(address) === cidrFamily(cidr)));
 }
 
-/** Returns the address that the first pod of a family's CIDR gets; undefined without a CIDR of the family. */
-function podOf(cidrs: readonly Cidr[], family: Family): Address | undefined {
-  const cidr = cidrs.find((one) => cidrFamily(one) === family);
-  return cidr && addressPlus(networkAddress(cidr), 2n);
+/** Returns the address that the first pod of a range gets, or the only one of a range. */
+function podOf(cidr: Cidr): Address {
+  const distance = bitsOf(cidrFamily(cidr)) - cidr.prefixLength > 1 ? 2n : 0n;
+  return addressPlus(networkAddress(cidr), distance) ?? cidr.address;
 }

@@ -16,7 +16,6 @@ import type { RoutePlan } from "./route_plan.ts";
 import { routeKey } from "./surroundings.ts";
 
 const SCOPE_LINK = 253;
-/** Every link has a route to this prefix. */
 
 /**
  * Whether a notification may mean that routes differ from the desired state. Most notifications are about pods that
@@ -121,9 +120,9 @@ function isRelevantLink(message: ReceivedMessage, { tunnel, links, routes, addre
 }
 
 /** Whether it is about a route of the main table or ours, or of a table to which rules of other programs may lead. */
-function isRelevantRoute(message: ReceivedMessage, { hasOtherRules }: KernelState): boolean {
+function isRelevantRoute(message: ReceivedMessage, { otherRules = [] }: KernelState): boolean {
   const route = parseRouteOrDiscard(message)?.route;
   if (route === undefined) return false;
-  if (hasOtherRules !== true && route.table !== MAIN_TABLE && route.table !== PODS_TABLE) return false;
+  if (otherRules.length === 0 && route.table !== MAIN_TABLE && route.table !== PODS_TABLE) return false;
   return route.destination === undefined || !cidrContains(LINK_LOCAL[6], route.destination.address);
 }

@@ -5,7 +5,7 @@ import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../../kernel/route/forwarding_entry.ts";
 import type { InterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import type { LookedUp, Route } from "../../../kernel/route/route.ts";
-import type { RoutingRule } from "../../../kernel/route/rule.ts";
+import type { OtherRule, RoutingRule } from "../../../kernel/route/rule.ts";
 import type { VxlanParameters } from "../../../kernel/route/vxlan.ts";
 import type { Slices } from "../../lib/sliced_work.ts";
 
@@ -53,8 +53,8 @@ export interface KernelState {
   readonly discarding?: readonly Route[];
   /** Only our own rules. */
   readonly rules: readonly RoutingRule[];
-  /** Whether other programs have rules, so that routes of any table count. */
-  readonly hasOtherRules?: boolean;
+  /** The rules of other programs; where there are some, routes of any table count. */
+  readonly otherRules?: readonly OtherRule[];
   /** Whether IPv6 is on (net.ipv6.conf.all.disable_ipv6). */
   readonly hasIpv6: boolean;
   readonly tunnel: TunnelState | undefined;

@@ -34,7 +34,7 @@ import {
   ROUTE_PROTOCOL,
   type RouteSpec,
 } from "../../../kernel/route/route.ts";
-import { deleteRule, dumpRules, newRule, parseRule } from "../../../kernel/route/rule.ts";
+import { deleteRule, dumpRules, newRule, parseOtherRule, parseRule } from "../../../kernel/route/rule.ts";
 import { openRouteSocket } from "../../../kernel/route/socket.ts";
 import { createVxlan, parseVxlan } from "../../../kernel/route/vxlan.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
@@ -46,8 +46,6 @@ import type { KernelState, Lookup, OwnRoute, RouteKernel, Step, TunnelNeighbour,
 import { PODS_TABLE, ROUTE_PRIORITY } from "../own_routes.ts";
 import { TUNNEL } from "../tunnel.ts";
 
-/** The rules that the kernel makes: of the tables local and main, and for IPv4 default. */
-const USUAL_RULES: Readonly<Record<Family, number>> = { 4: 3, 6: 2 };
 /** Attempts to read a list that changes while it is read. */
 const LIST_ATTEMPTS = 10;
 /** The first attempts read in slices. A slow read is more likely to be interrupted, so the later ones do not. */
@@ -94,7 +92,6 @@ class NetlinkRouteKernel implements RouteKernel {
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
     const found = families.flatMap((family) => this.#socket.dump(dumpRules(family)));
     const rules = found.map(parseRule).filter((rule) => rule !== undefined);
-    const usual = families.reduce((sum, family) => sum + USUAL_RULES[family], rules.length);
     return {
       links: links.map(({ index, name, kind, mtu, up, hasLinkLayer }) => {
         return { index, name, isBridge: kind === "bridge", mtu, up, hasLinkLayer };
@@ -103,7 +100,7 @@ class NetlinkRouteKernel implements RouteKernel {
       routes,
       discarding,
       rules,
-      hasOtherRules: found.length > usual,
+      otherRules: found.map(parseOtherRule).filter((rule) => rule !== undefined),
       hasIpv6: disabled === "0",
       tunnel: tunnel === undefined ? undefined : yield* this.#readTunnel(tunnel.index, families),
     };
