@@ -55,6 +55,7 @@ for (const encapsulation of SIZES.encapsulation) {
     let on: RouteLab;
     let outside: LabNamespace;
     let behindNode: LabNamespace;
+    let further: LabNamespace;
     const place = (endpoint: Cell["endpoint"], policy: Cell["policy"]): number =>
       SIZES.endpoint.indexOf(endpoint) * 2 + SIZES.policy.indexOf(policy);
 
@@ -66,6 +67,11 @@ for (const encapsulation of SIZES.encapsulation) {
       behindNode.exec("ip", ["link", "set", UPLINK, "mtu", "1300"]);
       on.nodes[0].wired.node.exec("ip", ["link", "set", "to-vpn", "mtu", "1300"]);
       on.nodes[0].wired.node.exec("nft", ["-f", "-"], MASQUERADE);
+      further = behind(outside, "further", 9);
+      for (const [at, link] of [[further, UPLINK] as const, [outside, "to-further"] as const])
+        at.exec("ip", ["link", "set", link, "mtu", "1300"]);
+      on.router.exec("ip", ["route", "add", "198.18.9.0/24", "via", "198.18.7.2"]);
+      on.router.exec("ip", ["route", "add", "2001:db8:9::/64", "via", "2001:db8:7::2"]);
       for (const endpoint of SIZES.endpoint)
         for (const policy of SIZES.policy) {
           const { name: nodeName, podAddresses } = on.nodes[endpoint === "here" ? 0 : 1];
@@ -131,6 +137,11 @@ for (const encapsulation of SIZES.encapsulation) {
     }
 
     for (const family of FAMILIES) {
+      it(`ENDS-08: a pod learns by IPv${family} the MTU of a client's path that a further router reports`, async () => {
+        const part = { client: "outside", endpoint: "there", way: "node port", mtu: 1500, family } as const;
+        await expectCell({ policy: "Cluster", encapsulation, isBridgeFiltered: false, ...part }, further);
+      });
+
       it(`ENDS-08: a pod learns by IPv${family} the MTU of a path behind a node that is the gateway of a VPN`, async () => {
         const to = { address: on.nodes[1].podAddresses[family], port: BULK_PORT };
         await expectBulk(behindNode, to);
