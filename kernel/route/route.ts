@@ -19,7 +19,7 @@ import {
   type Request,
   request,
 } from "../netlink/message.ts";
-import { decodeStruct } from "../netlink/struct.ts";
+import { decodeStruct, structSize } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWROUTE = 24;
@@ -48,6 +48,9 @@ export const ROUTE_PROTOCOL = 107;
 
 /** RTAX_* (include/uapi/linux/rtnetlink.h). */
 const metrics = { mtu: [2, u32], advmss: [8, u32] } as const satisfies AttributeTable;
+
+/** struct rtnexthop; its attributes follow, padded to four bytes. */
+const NEXT_HOP = { length: "u16", flags: "u8", hops: "u8", link: "u32" } as const;
 
 /** struct rtmsg and RTA_* (include/uapi/linux/rtnetlink.h). */
 const layout = {
@@ -91,6 +94,8 @@ export interface Route {
   readonly outputInterface: number | undefined;
   /** The source address of the node's own packets (`src`); undefined lets the kernel choose. */
   readonly source: Address | undefined;
+  /** The links of its next hops where it has several. */
+  readonly nextHopLinks?: readonly number[] | undefined;
   /** Whether it has several next hops, or one of the other family. */
   readonly hasOtherNextHop: boolean;
   /** 0 is the family's default (IPv6 reports 1024). */
@@ -243,8 +248,20 @@ export function parseRouteOrDiscard(message: ReceivedMessage): FoundRoute | unde
     protocol: fields.protocol,
     onLink: (fields.flags & RTNH_F_ONLINK) !== 0,
     ...(values.metrics?.mtu === undefined ? {} : { mtu: values.metrics.mtu }),
+    ...(values.multipath === undefined ? {} : { nextHopLinks: linksOfHops(values.multipath) }),
   };
   return { route, discards };
+}
+
+/** Returns the indexes of the links by which a route's packets may leave. */
+export function linksOf({ outputInterface, nextHopLinks = [] }: Route): readonly number[] {
+  return outputInterface === undefined ? nextHopLinks : [outputInterface];
+}
+
+function linksOfHops(multipath: Uint8Array): readonly number[] {
+  if (multipath.length === 0) return [];
+  const { length, link } = decodeStruct(NEXT_HOP, multipath);
+  return [link, ...linksOfHops(multipath.subarray(Math.max((length + 3) & ~3, structSize(NEXT_HOP))))];
 }
 
 function header(

@@ -35,10 +35,11 @@ export function withOutward(
   kernel: LookUp,
 ): KernelState {
   const source = own?.primary;
-  if (source === undefined || !leavesElsewhere(source, state)) return state;
+  if (source === undefined) return state;
   const primaries = others.flatMap(({ primary }) =>
     primary !== undefined && familyOf(primary) === familyOf(source) ? [primary] : [],
   );
+  if (primaries.length === 0 && !leavesElsewhere(source, state)) return state;
   const asked = primaries.length === 0 ? [OUTSIDE[familyOf(source)]] : primaries.slice(0, MOST_LOOKED_UP);
   const found = kernel.lookUp(asked.map((destination) => ({ destination, source })));
   return { ...state, outward: found.flatMap((index) => (index === undefined || index === 0 ? [] : index)) };

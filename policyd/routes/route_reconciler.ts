@@ -22,7 +22,7 @@ import { astray, withOutward } from "./lookups.ts";
 import { nodeSteps } from "./node_steps.ts";
 import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
 import { peersOf } from "./peers.ts";
-import type { RouteOptions } from "./surroundings.ts";
+import { type RouteOptions, uplinksOf } from "./surroundings.ts";
 import { isReason, standingProblems, type View, viewOf } from "./view.ts";
 
 /** The longest time in milliseconds that a pass takes the thread before it yields. */
@@ -163,8 +163,7 @@ export class RouteReconciler implements ObjectConsumer {
   /** Returns the names of the links with default routes, as of the last read. */
   uplinks(): readonly string[] {
     const { routes = [], links = [] } = this.#view?.state ?? {};
-    const indexes = new Set(routes.flatMap((route) => (route.destination === undefined ? route.outputInterface : [])));
-    return links.flatMap(({ index, name }) => (indexes.has(index) ? [name] : []));
+    return uplinksOf(routes, links);
   }
 
   problems(): readonly string[] {

@@ -1,7 +1,7 @@
 import { type Address, bitsOf, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
+import { linksOf, MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
 import type { Encapsulation } from "../configuration/schema.ts";
 import { podMtu } from "./pod_mtu.ts";
@@ -64,10 +64,12 @@ export const LOOPBACK_LINK = "lo";
  */
 export function withoutPrivate(own: Peer, others: readonly Peer[], state: KernelState): Peer {
   const shared = new Set(
-    state.routes.flatMap(({ table, gateway, destination, outputInterface }) => {
+    state.routes.flatMap((route) => {
+      const { table, gateway, hasOtherNextHop, destination } = route;
       if (table !== MAIN_TABLE) return [];
       const isToNode = (address: Address): boolean => destination !== undefined && cidrContains(destination, address);
-      return gateway !== undefined || others.some(({ all }) => all.some(isToNode)) ? [outputInterface] : [];
+      const hasRouter = gateway !== undefined || hasOtherNextHop;
+      return hasRouter || others.some(({ all }) => all.some(isToNode)) ? linksOf(route) : [];
     }),
   );
   const isShared = (address: Address): boolean => linksWith(address, state).some(({ index }) => shared.has(index));
@@ -125,6 +127,12 @@ function byDestination(routes: readonly Route[]): ReadonlyMap<string, Route> {
       route.destination === undefined ? [] : [[routeKey(MAIN_TABLE, route.destination), route] as const],
     ),
   );
+}
+
+/** Returns the names of the links with default routes, each once. */
+export function uplinksOf(routes: readonly Route[], links: readonly NodeLink[]): readonly string[] {
+  const indexes = routes.flatMap((route) => (route.destination === undefined ? linksOf(route) : []));
+  return links.flatMap(({ index, name }) => (indexes.includes(index) ? [name] : []));
 }
 
 /** Returns the key of a route of ours: we have one for each destination in a table. */

@@ -148,8 +148,10 @@ describe("kernel/route vxlan", () => {
     );
     const several = node.route.dump(dumpRoutes(4)).map(parseRouteOfAnyTable);
     assert.deepEqual(
-      several.filter((one) => one?.destination?.prefixLength === 16).map((one) => [one?.hasOtherNextHop, one?.gateway]),
-      [[true, undefined]],
+      several
+        .filter((one) => one?.destination?.prefixLength === 16)
+        .map((one) => [one?.hasOtherNextHop, one?.gateway, one?.nextHopLinks]),
+      [[true, undefined, [index, index]]],
     );
   });
 

@@ -8,6 +8,7 @@ import { withRouteSocket } from "../../../kernel/route/socket.ts";
 import { knowsPacketLog } from "../../../kernel/nflog/group.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { seen, type Seen } from "../../../policyd/problems/check.ts";
+import { uplinksOf } from "../../../policyd/routes/surroundings.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
@@ -50,8 +51,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const records = attempt(() => readRecords(files, place));
   const addresses = attempt(() => readAddresses(syscalls, seen(links) ?? []));
   const routes = attempt(() => readRoutes(syscalls));
-  const indexes = (seen(routes) ?? []).flatMap((one) => (one.destination === undefined ? one.outputInterface : []));
-  const uplinks = (seen(links) ?? []).flatMap(({ index, name }) => (indexes.includes(index) ? [name] : []));
+  const uplinks = uplinksOf(seen(routes) ?? [], seen(links) ?? []);
   const linkKinds = readLinkKinds(syscalls, ["bridge", "veth", "vxlan"]);
   const machine = readMachine(syscalls, {
     bridge: place.bridge,

@@ -76,6 +76,35 @@ describe("a node in surroundings that are not simple", function () {
       ],
     ],
     [
+      "loopback, with a group of nexthop objects",
+      "lo",
+      () => [
+        ...GATEWAYS.map((via, i) => ["nexthop", "replace", "id", `${7 + i}`, "via", via, "dev", UPLINK, "onlink"]),
+        ["nexthop", "replace", "id", "10", "group", "7/8"],
+        ["route", "replace", "default", "nhid", "10"],
+      ],
+    ],
+    [
+      "loopback, with a default gateway of IPv6",
+      "lo",
+      () => [["-4", "route", "replace", "default", "via", "inet6", "2001:db8:3::254", "dev", UPLINK]],
+    ],
+    [
+      "loopback, with two default gateways of which one is by a link that is down",
+      "lo",
+      () => [
+        ["tuntap", "add", "dev", "hop9", "mode", "tap"],
+        ["link", "set", "hop9", "mtu", "1300", "up"],
+        ["route", "replace", "default", "nexthop", "dev", "hop9", ...hops().slice(0, 6)],
+        ["link", "set", "hop9", "down"],
+      ],
+    ],
+    [
+      "an Ethernet link that does not lead to other nodes",
+      "tap9",
+      () => [["route", "replace", "default", "via", GATEWAYS[0] ?? "", "dev", UPLINK, "onlink"]],
+    ],
+    [
       "loopback, with routes of a BGP daemon to each node and no default route",
       "lo",
       () => [
@@ -89,7 +118,7 @@ describe("a node in surroundings that are not simple", function () {
       const ip = (...args: readonly string[]) => node.exec("ip", [...args]);
       const hasMtu = (mtu: number) => () => ip("link", "show", TUNNEL.name).includes(`mtu ${mtu} `);
       if (link !== "lo") {
-        ip("tuntap", "add", "dev", link, "mode", "tun");
+        ip("tuntap", "add", "dev", link, "mode", link.slice(0, 3));
         ip("link", "set", link, "up");
       }
       on.router.exec("ip", ["address", "replace", `${GATEWAYS[1]}/24`, "dev", "to-node3"]);

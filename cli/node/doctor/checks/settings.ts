@@ -2,6 +2,7 @@ import { familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { cidrFamily } from "../../../../kernel/ip/cidr.ts";
 import { type Hint, type Remark, seen } from "../../../../policyd/problems/check.ts";
 import { fragmentSettings } from "../../../../policyd/node/conntrack_settings.ts";
+import { uplinksOf } from "../../../../policyd/routes/surroundings.ts";
 import { dotted, type SettingCode, surroundingProblems } from "../../../../policyd/node_state/surroundings.ts";
 import type { Check, NodeFacts } from "../facts.ts";
 import { podCidrs } from "./pod_networks.ts";
@@ -52,8 +53,7 @@ function surroundings(id: SettingCode, summary: string): Check {
 
 function remarksOf(id: SettingCode, facts: NodeFacts): readonly Remark[] {
   const { settings, links, routes, records } = facts;
-  const indexes = (seen(routes) ?? []).flatMap((one) => (one.destination === undefined ? one.outputInterface : []));
-  const uplinks = (seen(links) ?? []).flatMap(({ index, name }) => (indexes.includes(index) ? [name] : []));
+  const uplinks = uplinksOf(seen(routes) ?? [], seen(links) ?? []);
   const pods = (seen(records)?.records ?? []).flatMap((record) => record.addresses.map(({ address }) => address));
   const families = new Set([...podCidrs(facts).map(cidrFamily), ...pods.map(familyOf)]);
   const isKnown = families.size > 0 || ("value" in records && "value" in facts.network);

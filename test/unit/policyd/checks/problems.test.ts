@@ -96,7 +96,12 @@ function setting(key: string, value: string): Scenario {
 
 const TWO_UPLINKS: Partial<NodeFacts> = {
   links: { value: [link(2, "eth0"), link(3, "eth1"), ...(seen(nodeFacts().links) ?? []).slice(2)] },
-  routes: { value: [2, 3].map((index) => ({ ...foreignRoute("0.0.0.0/0", index), destination: undefined })) },
+  // One default route with two next hops.
+  routes: {
+    value: [
+      { ...foreignRoute("0.0.0.0/0", 2), outputInterface: undefined, hasOtherNextHop: true, nextHopLinks: [2, 3] },
+    ],
+  },
 };
 
 const IN_THE_WAY = { ...foreignRoute("10.244.1.0/30", 2), protocol: 80 };

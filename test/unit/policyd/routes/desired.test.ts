@@ -113,16 +113,19 @@ describe("policyd/routes/desired", () => {
       address: parseCidr("172.17.0.1/16"),
     }));
     const addresses = [...docker, ...machine().addresses];
+    const several = { outputInterface: undefined, hasOtherNextHop: true, nextHopLinks: [UPLINK, 9] };
+    const hops = [...machine().routes.slice(0, 2), { ...foreignRoute("0.0.0.0/0", UPLINK), ...several }];
     const own = node("a", ["172.17.0.1", "192.0.2.1", "2001:db8::1"], ["10.244.1.0/24"]);
-    for (const [nodes, local] of [
-      [[own, NEAR], "192.0.2.1"],
-      [[own, FAR], "192.0.2.1"],
-      [[node("a", ["172.17.0.1"], ["10.244.1.0/24"]), FAR], "172.17.0.1"],
+    for (const [nodes, local, { routes }] of [
+      [[own, NEAR], "192.0.2.1", machine()],
+      [[own, FAR], "192.0.2.1", machine()],
+      [[own, FAR], "192.0.2.1", { routes: hops }],
+      [[node("a", ["172.17.0.1"], ["10.244.1.0/24"]), FAR], "172.17.0.1", machine()],
     ] as const) {
       const { tunnel, problems } = desired({
         nodes,
         options: { encapsulation: "always" },
-        state: machine({ addresses }),
+        state: machine({ addresses, routes }),
       });
       assert.equal(tunnel && formatAddress(tunnel.local), local);
       assert.equal(problems.filter((one) => one.includes("only this node has")).length, local === "192.0.2.1" ? 1 : 0);
