@@ -15,7 +15,7 @@ export function newsJson({ row, count }: News): string {
   return `${JSON.stringify({ ...rowObject(row), new: count })}\n`;
 }
 
-const EXPECTED = "expected the number of new connections";
+const EXPECTED = "the number of new connections";
 const newSchema = v.object(
   { new: v.pipe(v.number(EXPECTED), v.safeInteger(EXPECTED), v.minValue(0, EXPECTED)) },
   EXPECTED,

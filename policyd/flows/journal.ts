@@ -13,17 +13,23 @@ const LONGEST_NAME = 1024;
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(LONGEST_NAME));
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const moment = v.pipe(v.string(), v.isoTimestamp());
-const end = v.union([
-  v.strictObject({ workload: name }),
-  v.strictObject({ ownNode: v.literal(true) }),
-  v.strictObject({ node: name }),
-  v.strictObject({ outside: name }),
-]);
+const end = v.union(
+  [
+    v.strictObject({ workload: name }),
+    v.strictObject({ ownNode: v.literal(true) }),
+    v.strictObject({ node: name }),
+    v.strictObject({ outside: name }),
+  ],
+  "one of workload, ownNode, node and outside",
+);
 
 const rowSchema = v.object({
   from: end,
   to: end,
-  protocol: v.pipe(v.string(), v.regex(/^(?:TCP|UDP|SCTP|ICMP|ICMPv6|protocol \d{1,3})$/)),
+  protocol: v.pipe(
+    v.string(),
+    v.regex(/^(?:TCP|UDP|SCTP|ICMP|ICMPv6|protocol \d{1,3})$/, "TCP, UDP, SCTP, ICMP, ICMPv6 or such as protocol 47"),
+  ),
   port: v.optional(v.pipe(count, v.minValue(1), v.maxValue(65_535))),
   verdict: v.picklist(ROW_VERDICTS),
   observedAt: v.picklist(["from", "to"]),

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { issueText } from "./issue_text.ts";
 
 /**
  * Returns the value of a line of JSON, as a schema describes it.
@@ -16,6 +17,5 @@ export function parseJsonLine<S extends v.GenericSchema>(line: string, schema: S
   }
   const result = v.safeParse(schema, value);
   if (result.success) return result.output;
-  const [issue] = result.issues;
-  throw new DrawbridgeError("ERR_INPUT", `${v.getDotPath(issue) ?? what}: ${issue.message}`);
+  throw new DrawbridgeError("ERR_INPUT", issueText(result.issues[0], what));
 }

@@ -8,6 +8,7 @@ import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
 import { locationText } from "../../input/place.ts";
+import { issueText } from "../../../policyd/lib/issue_text.ts";
 import { type AskedPort, askedPort } from "../../input/port_text.ts";
 
 /** One connection, and whether it should be allowed. */
@@ -28,6 +29,7 @@ const MOST_BYTES = 1024 * 1024;
 const MOST_EXPECTATIONS = 10_000;
 const LONGEST = 500;
 const MOST_PROBLEMS = 20;
+const PORT_FORMS = "such as 80, 53/UDP, icmp or a name";
 
 const words = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(LONGEST));
 
@@ -36,7 +38,7 @@ export const entrySchema = v.strictObject({
   name: v.optional(words),
   from: words,
   to: words,
-  port: v.optional(v.union([v.number(), words])),
+  port: v.optional(v.union([v.number(), words], PORT_FORMS)),
   expect: v.picklist(["allowed", "denied"]),
   reason: words,
 });
@@ -74,7 +76,7 @@ function readFile(io: Io, file: string, problems: string[]): readonly Expectatio
       const head = v.safeParse(fileSchema, value);
       if (!head.success) {
         problems.push(
-          `${locationText(file, lineOf([]))}: ${unknownFieldIn(value, fileSchema.entries) ?? issueText(head.issues)}; expected a PolicyTest of drawbridge.dev/v1alpha1`,
+          `${locationText(file, lineOf([]))}: ${unknownFieldIn(value, fileSchema.entries) ?? issueText(head.issues[0], "the object")}; expected a PolicyTest of drawbridge.dev/v1alpha1`,
         );
         return [];
       }
@@ -108,7 +110,7 @@ function* bounded(file: string, chunks: Iterable<Uint8Array>): Generator<Uint8Ar
 /** Reads an expectation. @returns it, or what is wrong with it */
 function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | string {
   const parsed = v.safeParse(entrySchema, entry);
-  if (!parsed.success) return unknownFieldIn(entry, entrySchema.entries) ?? issueText(parsed.issues);
+  if (!parsed.success) return unknownFieldIn(entry, entrySchema.entries) ?? issueText(parsed.issues[0], "expectation");
   const { from, to, port: text, expect, reason } = parsed.output;
   const source = parseEndName(from);
   if (source === undefined || source.type === "service")
@@ -117,8 +119,7 @@ function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | str
   if (text === undefined && expect === "allowed")
     return "port: expected one, since everything is rarely meant to be allowed";
   const port = text === undefined ? undefined : askedPort(`${text}`);
-  if (text !== undefined && port === undefined)
-    return `port: ${JSON.stringify(text)}; expected such as 80, 53/UDP, icmp or a name`;
+  if (text !== undefined && port === undefined) return `port: ${JSON.stringify(text)}; expected ${PORT_FORMS}`;
   const name = parsed.output.name ?? `${from} to ${to}${text === undefined ? "" : ` ${text}`}`;
   return { name, from, to, port, expect, reason };
 }
@@ -131,14 +132,4 @@ function unknownFieldIn(value: unknown, known: Readonly<Record<string, unknown>>
   const [nearest] = nearestNames(name, Object.keys(known));
   const hint = nearest === undefined ? `expected ${Object.keys(known).join(", ")}` : `did you mean ${nearest}?`;
   return `unknown field ${name}; ${hint}`;
-}
-
-/** Returns what is wrong with a field, in our own words. */
-function issueText([issue]: readonly v.BaseIssue<unknown>[]): string {
-  const path = issue?.path?.map(({ key }) => String(key)).join(".") ?? "";
-  const expected = (issue?.expected ?? "another value").replaceAll('"', "").replace("string", "a text");
-  if (issue?.received === "undefined") return `${path} is missing`;
-  const isSize = issue?.type === "min_length" || issue?.type === "max_length";
-  const what = isSize ? `empty or longer than ${LONGEST}` : `${issue?.received}; expected ${expected}`;
-  return `${path === "" ? "" : `${path}: `}${what}`;
 }

@@ -87,7 +87,7 @@ function countText(results: readonly TestResult[]): string {
   const count = (outcome: TestResult["outcome"]): number => results.filter((one) => one.outcome === outcome).length;
   const [holding, failing, unknown] = [count("holds"), count("fails"), count("cannot be judged")];
   const rest = unknown === 0 ? "" : `, ${unknown} cannot be judged`;
-  return `${counted(results.length, "expectation")}: ${holding} hold, ${failing} fail${rest}`;
+  return `${counted(results.length, "expectation")}: ${holding} ${holding === 1 ? "holds" : "hold"}, ${failing} ${failing === 1 ? "fails" : "fail"}${rest}`;
 }
 
 /** Escapes a description, in which `#` would begin a directive and a backslash escapes. */

@@ -193,7 +193,7 @@ describe("cli/flows: the command", () => {
     assert.equal(code, 3);
     assert.match(err, /it ended with exit code 1\n {4}connection lost/);
     const bad = await onCluster(["flows", "--follow"], { ...answers, "drawbridge-a": rowLine(row()) });
-    assert.match(bad.err, /new: expected the number of new connections/);
+    assert.match(bad.err, /new is missing; expected the number of new connections/);
   });
 
   it("FLOW-12: a program's lines are followed in any chunks, and it ends when a line is too long or the reader throws", async () => {

@@ -58,7 +58,7 @@ describe("policy test", () => {
       bad.out,
       /nearest: NetworkPolicy shop\/db ingress\[0\].*\(a\.yaml:\d+\), but the destination calls port 5432/,
     );
-    assert.match(bad.out, /^3 expectations: 2 hold, 1 fail$/m);
+    assert.match(bad.out, /^3 expectations: 2 hold, 1 fails$/m);
   });
 
   it("PTEST-02: an expectation must hold in every case, so a verdict in only one of two families fails both ways", async () => {
@@ -82,7 +82,7 @@ describe("policy test", () => {
     );
     assert.equal(code, 3);
     assert.match(out, /^\?{4} shop\/wbe to shop\/db 80: .*did you mean shop\/web or/m);
-    assert.match(out, /^2 expectations: 1 hold, 0 fail, 1 cannot be judged$/m);
+    assert.match(out, /^2 expectations: 1 holds, 0 fail, 1 cannot be judged$/m);
   });
 
   it("PTEST-04: an invalid file of expectations ends with 3, with file and line of each error", async () => {
@@ -95,10 +95,17 @@ describe("policy test", () => {
         head + "  - { from: s/a, to: s/b, expects: allowed, reason: x }\n",
         /unknown field expects; did you mean expect\?/,
       ],
-      [head + "  - 5\n", /^e\.yaml:4: tests\[0\]: 5; expected Object/],
+      [head + "  - 5\n", /^e\.yaml:4: tests\[0\]: expectation: 5; expected an object$/m],
       [head.replace("tests", "test") + entry("s/a", "s/b", "1", "denied"), /unknown field test; did you mean tests\?/],
       [head + "  - { from: 3, to: s/b, expect: denied, reason: x }\n", /: from: 3; expected a text$/m],
-      [head + entry("shop/web", "shop/db", "80", "maybe"), /^e\.yaml:4: tests\[0\]: expect: /],
+      [
+        head + entry("shop/web", "shop/db", "80", "maybe"),
+        /^e\.yaml:4: tests\[0\]: expect: "maybe"; expected one of allowed, denied$/m,
+      ],
+      [
+        head + "  - { from: a, to: b, port: [80], expect: denied, reason: x }\n",
+        /: port: a list; expected such as 80, 53\/UDP, icmp or/,
+      ],
       [head + entry("service/shop/db", "shop/db", "80", "denied"), /^e\.yaml:4: tests\[0\]: from: /],
       [head + entry("shop/web", "shop/db", "", "allowed"), /^e\.yaml:4: tests\[0\]: port: expected one/],
       [head + entry("shop/web", "shop/db", "99999", "denied"), /^e\.yaml:4: tests\[0\]: port: "99999"/],
@@ -106,6 +113,7 @@ describe("policy test", () => {
         head + entry("shop/web", "shop/db", "80", "denied", ", why: x"),
         /^e\.yaml:4: tests\[0\]: unknown field why; expected name, from, /,
       ],
+      [head + entry("shop/web", "shop/db", "80", "denied", ", b: x"), /unknown field b; expected name, from, /],
       [`${head}  []\n`, /^e\.yaml:1: tests: /],
       ["apiVersion: v1\nkind: Pod\n", /^e\.yaml:1: .*expected a PolicyTest/],
       ["", /^e\.yaml: no expectations/],
