@@ -1,6 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { printable } from "../../objects/printable.ts";
 import type { Io } from "../io.ts";
+import { nearestNames } from "../nearest_names.ts";
 import { readCluster } from "./cluster/read_cluster.ts";
 import { type Manifests, readManifests } from "./manifests.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
@@ -93,12 +94,28 @@ export async function loadPlaces(
 export async function readInput(io: Io, input: InputOptions): Promise<Manifests> {
   const manifests = await readUnreported(io, input);
   if (input.quiet !== true) io.err.write(`${summaryText(manifests.reading)}\n`);
+  const absence = input.isPart === true ? undefined : absentText(input.namespace, manifests);
+  if (absence !== undefined) io.err.write(`${printable(`${input.label ?? ""}${absence}`)}\n`);
   const { files, skipped } = manifests.reading;
   if (files.length === 0 && skipped.length > 0) {
     const names = skipped.slice(0, MOST_NAMED).map(({ file, reason }) => `${file} (${reason})`);
     throw new DrawbridgeError("ERR_INPUT", `no manifest in what was given; expected one: ${names.join(", ")}`);
   }
   return manifests;
+}
+
+/** Returns a line about a namespace in which nothing is, which may be a typing error; undefined for any other. */
+function absentText(namespace: string | undefined, { manifests }: Manifests): string | undefined {
+  const names = new Set(
+    manifests.flatMap(({ object }) =>
+      "namespace" in object ? object.namespace : object.kind === "Namespace" ? object.name : [],
+    ),
+  );
+  // Commands give `default` where the user has given nothing.
+  if (namespace === undefined || namespace === DEFAULT_NAMESPACE) return undefined;
+  if (names.size === 0 || names.has(namespace)) return undefined;
+  const [nearest] = nearestNames(namespace, names);
+  return `nothing was read in namespace ${namespace}${nearest === undefined ? "" : `; did you mean ${nearest}?`}`;
 }
 
 async function readUnreported(io: Io, input: InputOptions): Promise<Manifests> {

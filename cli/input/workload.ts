@@ -159,10 +159,14 @@ export function workloadOf(value: unknown): Workload | undefined {
   return { name: `${kind} ${namespace}/${name}`, pods, problem: undefined };
 }
 
+/** Others, such as Spark's operator, also have groups that end like these. */
+const OWN_GROUPS =
+  /^(?:admissionregistration|apiextensions|apiregistration|authentication|certificates|coordination|discovery|events|networking|node|resource|scheduling|storage|storagemigration|(?:.+\.)?(?:apiserver|authorization|metrics|networking|storage))\.k8s\.io$/;
+
 /** Returns whether a group of the API is one of Kubernetes' own, in which nobody else defines kinds. */
 export function isOwnGroup(apiVersion: string): boolean {
   const group = groupOf(apiVersion);
-  return !group.includes(".") || group.endsWith(".k8s.io");
+  return !group.includes(".") || OWN_GROUPS.test(group);
 }
 
 /** Kyverno's policies have patterns that look like templates. */

@@ -112,6 +112,16 @@ describe("cli: the default namespace", () => {
     assert.match(others.err, /^not shown: \d+ changes? of other pods, which the exit code counts$/m);
     assert.equal(every.out, (await dryRun()).out);
     assert.equal((await run("matrix", "-f", "a.yaml", "-l", "a b")).code, 2);
+    for (const [command, ...paths] of [
+      ["matrix", "-f", "a.yaml"],
+      ["lint", "-f", "a.yaml"],
+      ["diff", "a.yaml", "b.yaml"],
+    ] as const)
+      assert.match(
+        (await run(command, ...paths, "-n", "shpo")).err,
+        /nothing was read in namespace shpo; did you mean shop\?$/m,
+      );
+    assert.doesNotMatch((await run("matrix", "-f", "a.yaml", "-n", "shop")).err, /nothing was read/);
   });
 
   it("CLI-32: the default namespace for a cluster is that of the kubeconfig's context, unless -n overrides it", async () => {

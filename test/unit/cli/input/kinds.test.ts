@@ -30,6 +30,7 @@ describe("cli/input: kinds", () => {
     ["leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", `{ leaderWorkerTemplate: { workerTemplate: ${SPEC} } }`],
     ["ray.io/v1", "RayCluster", `{ headGroupSpec: { template: ${SPEC} }, workerGroupSpecs: [{ template: ${SPEC} }] }`],
     ["kubeflow.org/v1", "PyTorchJob", `{ pytorchReplicaSpecs: { Worker: { template: ${SPEC} } } }`],
+    ["sparkoperator.k8s.io/v1beta2", "SparkApplication", `{ driver: { template: ${SPEC} } }`],
     ["keda.sh/v1alpha1", "ScaledJob", `{ jobTargetRef: { template: ${SPEC} } }`],
     ["kubevirt.io/v1", "VirtualMachineInstance", "{ domain: { devices: {} } }"],
   ] as const) {

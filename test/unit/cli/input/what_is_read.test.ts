@@ -288,6 +288,8 @@ describe("the input of a command", () => {
       ["argoproj.io/v1alpha1", "Application"],
       ["serving.knative.dev/v1", "Service"],
       ["policy.linkerd.io/v1beta3", "Server"],
+      ["sparkoperator.k8s.io/v1beta2", "SparkApplication"],
+      ["app.k8s.io/v1beta1", "Application"],
       ["consul.hashicorp.com/v1alpha1", "ServiceIntentions"],
       ["example.org/v1", "Deploymnt"],
     ] as const) {
