@@ -35,10 +35,7 @@ export function manifestFiles(
 function filesAt(files: ManifestFileSystem, given: string, isRecursive: boolean): readonly string[] {
   if (given === "-") return [given];
   if (/^https?:\/\//.test(given)) {
-    throw new DrawbridgeError(
-      "ERR_INPUT",
-      `${given}: addresses of the web are not read; expected a file: fetch it first`,
-    );
+    throw new DrawbridgeError("ERR_INPUT", `${given}: URLs are not read; expected a file: download it first`);
   }
   const type = files.typeOf(given);
   if (type === "file") return [given];

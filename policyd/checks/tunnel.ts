@@ -29,7 +29,7 @@ export const tunnel: Check = {
         severity: "error",
         what: `a socket is bound to UDP port ${TUNNEL.port}`,
         why: `the device ${TUNNEL.name} cannot be brought up, so pods do not reach those of other nodes`,
-        way: `ss -lunp sport = :${TUNNEL.port}, and stop who has it`,
+        way: `ss -lunp sport = :${TUNNEL.port}, and stop the program that has it`,
       });
     }
     return remarks;

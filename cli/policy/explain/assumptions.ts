@@ -89,7 +89,7 @@ export function derivedAssumptions({ worlds, cluster }: ExplainContext, service:
         ]),
     ...[...Map.groupBy(derived?.withoutPort ?? [], ({ targetPort }) => targetPort)].map(
       ([targetPort, pods]) =>
-        `Service ${service.key} has targetPort ${targetPort}, and no port is called so in ${someNames(pods.map(({ pod }) => pod))}`,
+        `Service ${service.key} has targetPort ${targetPort}, and no port has this name in ${someNames(pods.map(({ pod }) => pod))}`,
     ),
     ...(isNodeUnknown
       ? [

@@ -11,6 +11,13 @@ import {
 
 /** Of more endpoints only the first are printed, and how many more there are. */
 const MOST_SHOWN = 12;
+/** The addresses of a Service, which are not its type: one of type LoadBalancer has a cluster IP, too. */
+const ADDRESSES = {
+  ClusterIP: "cluster IP",
+  externalIP: "external IP",
+  LoadBalancer: "load balancer",
+  NodePort: "node port",
+} as const;
 
 /** Returns the reports in words, each frontend with its endpoints; equal results of both families appear once. */
 export function serviceTexts(reports: readonly ServiceReport[], style: Style, columns: number): readonly string[] {
@@ -72,8 +79,8 @@ function headText(group: readonly ServiceReport[], isSplit: boolean, style: Styl
   const addresses = group.flatMap((report) => report.frontend?.address ?? []);
   const sockets = addresses.map((address) => socketText(address, port));
   const name = portName === "" ? "" : ` (${portName})`;
-  const place = sockets.length === 0 ? `port ${port}` : [...new Set(sockets)].join(" and ");
-  return `${style.strong(`Service ${service}`)}: ${type} ${place}, ${protocol}${name}${where}`;
+  const place = sockets.length === 0 ? `that is not in the input, port ${port}` : [...new Set(sockets)].join(" and ");
+  return `${style.strong(`Service ${service}`)}: ${ADDRESSES[type]} ${place}, ${protocol}${name}${where}`;
 }
 
 function answerText(verdict: ServiceReport["verdict"], style: Style): string {

@@ -94,5 +94,5 @@ function policyNamed(all: readonly AnyPolicy[], name: string, namespace: string)
   if (found !== undefined) return found;
   const nearest = nearestNames(name, new Set(all.map(({ key }) => key)));
   const hint = nearest.length === 0 ? "expected a policy such as shop/db" : `did you mean ${nearest.join(" or ")}?`;
-  throw new DrawbridgeError("ERR_OBJECT", `${JSON.stringify(name)}: no policy of the cluster is called so; ${hint}`);
+  throw new DrawbridgeError("ERR_OBJECT", `${JSON.stringify(name)}: no policy of the cluster has this name; ${hint}`);
 }

@@ -61,7 +61,9 @@ export function takenText(reason: TakenReason): string {
 
 /** Returns whether a packet keeps its source, and why. */
 export function masqueradeText({ masqueraded, because }: Masquerade): string {
-  return masqueraded ? `source becomes this node's (${masqueradeTexts[because]})` : `source stays (${stays[because]})`;
+  return masqueraded
+    ? `the source becomes this node's address (${masqueradeTexts[because]})`
+    : `the source is kept (${stays[because]})`;
 }
 
 const masqueradeTexts = {

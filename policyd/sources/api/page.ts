@@ -43,7 +43,7 @@ export class PageReader {
     const list = asList(this.#frame);
     if (list === undefined || list.kind !== kind || list.apiVersion !== apiVersion) {
       const found = list === undefined ? "something else" : `${list.kind}List of ${String(list.apiVersion)}`;
-      throw new DrawbridgeError("ERR_OBJECT", `${found}; expected a ${kind}List of ${apiVersion}`);
+      throw new DrawbridgeError("ERR_OBJECT", `${found}; expected ${kind}List of ${apiVersion}`);
     }
     // The scanner cuts out the items of only one list; those of a second would be lost without a trace.
     if (list.items.length > 0) throw new DrawbridgeError("ERR_OBJECT", "items: expected one list of them");

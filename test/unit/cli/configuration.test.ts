@@ -117,14 +117,14 @@ describe("cli: the nodes' configuration", () => {
     assert.match(all.out, /goes to its only endpoint/);
     assert.match(primary.out, /passes unchanged.*not within nodePortAddresses/s);
     const [taken, refused] = await both(fields, `${ask} 203.0.113.9:80`);
-    assert.match(taken.out, /Service shop\/web: externalIP/);
+    assert.match(taken.out, /Service shop\/web: external IP/);
     assert.match(refused.out, /No Service takes it/);
     const [external, nodePort] = await both(
       fields,
       "policy explain -f web.yaml --from 203.0.113.7 --to service/shop/web --port 80",
     );
-    assert.match(external.out, /externalIP 203\.0\.113\.9:80/);
-    assert.match(nodePort.out, /NodePort 192\.0\.2\.1:30080/);
+    assert.match(external.out, /external IP 203\.0\.113\.9:80/);
+    assert.match(nodePort.out, /node port 192\.0\.2\.1:30080/);
   });
 
   it("CLI-13: a command gives no answer about policies or Services that the nodes leave to another program", async () => {

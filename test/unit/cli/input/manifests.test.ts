@@ -76,7 +76,7 @@ describe("cli/input/manifests", () => {
     assert.throws(() => manifestFiles(broken, ["d"], false), /d\/f\.json: expected a file; remove it if it is a link/);
     const linked: ManifestFileSystem = { ...files, isLink: (path) => path === "d/c" };
     assert.deepEqual(manifestFiles(linked, ["d"], true), ["d/a.yaml", "d/f.json"]);
-    assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /fetch it first/);
+    assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /download it first/);
   });
 
   it("CLI-03: a file without an extension, and standard input, are JSON when they begin like it", () => {

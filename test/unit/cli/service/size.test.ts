@@ -83,7 +83,7 @@ describe("cli: policies and Services that are too large for nodes", () => {
     assert.match(cut.out, /no Service takes it: Service shop\/web is too large for nodes/);
     assert.match(cut.out, NOTE);
     const byName = await ask(MOST_FRONTENDS + 1, to("service/shop/web"));
-    assert.match(byName.out, /^Service shop\/web: ClusterIP 10\.96\.0\.10:80, TCP$/m);
+    assert.match(byName.out, /^Service shop\/web: cluster IP 10\.96\.0\.10:80, TCP$/m);
     assert.match(byName.out, NOTE);
   });
 

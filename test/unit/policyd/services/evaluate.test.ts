@@ -130,8 +130,8 @@ describe("policyd/services/evaluate/print", () => {
       "externalTrafficPolicy Local, but from a pod of this node: endpoints of all nodes",
       "hints: unused, not every ready endpoint has one",
       "goes to one of 2:",
-      "  10.244.1.5:80 ready; source becomes this node's (the pod meets itself)",
-      "  10.244.0.4:80 ready; source stays (a pod of this node)",
+      "  10.244.1.5:80 ready; the source becomes this node's address (the pod meets itself)",
+      "  10.244.0.4:80 ready; the source is kept (a pod of this node)",
       "  EndpointSlice default/vote-b does not count: no such port",
     ]);
   });

@@ -74,10 +74,10 @@ describe("lists of an API server", () => {
   const whole = JSON.stringify(listOf("NetworkPolicy", "networking.k8s.io/v1", FIVE));
   for (const [what, body, words] of [
     ["that ends in the middle", whole.slice(0, -20), /line 1: the text ends inside an object/],
-    ["of another kind", JSON.stringify(listOf("Pod", "v1", [])), /PodList of v1; expected a NetworkPolicyList/],
-    ["of another version", JSON.stringify(listOf("NetworkPolicy", "networking.k8s.io/v2", [])), /expected a Netw/],
+    ["of another kind", JSON.stringify(listOf("Pod", "v1", [])), /PodList of v1; expected NetworkPolicyList/],
+    ["of another version", JSON.stringify(listOf("NetworkPolicy", "networking.k8s.io/v2", [])), /expected Netw/],
     ["that is a web page", "<html>log in</html>", /line 1: text outside of an object/],
-    ["that is empty", "", /something else; expected a NetworkPolicyList/],
+    ["that is empty", "", /something else; expected NetworkPolicyList/],
     ["that is not a list", '{"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1"}', /something else; expected/],
     ["with items twice", whole.replace(/\}$/, `,"items":[{"metadata":{"name":"f"}}]}`), /items: expected one list/],
     ["with more text after it", `${whole}${whole}`, /more than one value; expected one list/],

@@ -62,8 +62,16 @@ spec: { clusterIP: 10.96.0.${port}, selector: { app: server }, externalIPs: [198
     };
     assert.match(await ask(), /^default\/client to 198\.51\.100\.9: 80\/TCP, 81\/TCP$/m);
     const second = await ask("--port", "81");
-    assert.match(second, /^Service default\/two: externalIP 198\.51\.100\.9:81, TCP$/m);
+    assert.match(second, /^Service default\/two: external IP 198\.51\.100\.9:81, TCP$/m);
     assert.doesNotMatch(second, /no other port/);
     assert.match(await ask("--port", "82"), /Service default\/one has 80\/TCP, and no other port/);
+  });
+
+  it("EXPLAIN-04: the head of a Service names the kind of its address, whatever the type of the Service is", async () => {
+    const balanced = SERVICE.replace(/clusterIP: .*?\], /, "type: LoadBalancer, ");
+    const text = [pod("client", "10.1.0.1"), pod("server", "10.1.0.2"), balanced].join("---\n");
+    const question = ["--from", "default/client", "--to", "service/default/web", "--port", "80"];
+    const { out } = await runCli(["policy", "explain", "-f", "a.yaml", ...question], memoryFiles({ "a.yaml": text }));
+    assert.match(out, /^Service default\/web: cluster IP that is not in the input, port 80, TCP$/m);
   });
 });

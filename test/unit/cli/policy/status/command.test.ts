@@ -130,7 +130,7 @@ describe("cli/policy/status", () => {
     assert.equal(policies[0]?.["since"], null);
     const wrong = await status(["shop/bd"], [report()], [report()]);
     assert.deepEqual(
-      [wrong.code, /no policy of the cluster is called so; did you mean shop\/db\?/.test(wrong.err)],
+      [wrong.code, /no policy of the cluster has this name; did you mean shop\/db\?/.test(wrong.err)],
       [3, true],
     );
     const broken = await status([], ["hello\n"], [report()]);
