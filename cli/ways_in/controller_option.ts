@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import * as v from "valibot";
-import type { Pod } from "../../objects/model.ts";
+import type { ClusterObject, Pod } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type Chosen, chosenPods } from "../cluster/chosen_pods.ts";
@@ -33,7 +33,12 @@ function addController(text: string, before: readonly string[] = []): readonly s
 
 /** Returns the pods that may belong to a controller. */
 export function runningPods({ store }: Cluster): readonly Pod[] {
-  return [...store.pods.values()].filter((pod) => !isFinished(pod));
+  return runningOf([...store.pods.values()]);
+}
+
+/** Returns the pods among some objects that have not finished. */
+export function runningOf(objects: readonly ClusterObject[]): readonly Pod[] {
+  return objects.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
 }
 
 /** Reads the option. @throws DrawbridgeError ERR_OBJECT with the nearest names for pods that do not exist */

@@ -2,12 +2,13 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
 import type { Run } from "../../io.ts";
+import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const COVERAGE_FORMATS = ["table", "json", "line"] as const;
 
 /** Returns the command `policy coverage`, which says what no policy protects. */
 export function coverageCommand(run: Run): Command {
-  return withShown(withConfiguration(withInput(new Command("coverage"))))
+  return withControllers(withShown(withConfiguration(withInput(new Command("coverage")))))
     .description(
       "the pods that no policy selects, the namespaces that are open by default, and what the outside reaches",
     )

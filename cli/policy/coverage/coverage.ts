@@ -37,7 +37,10 @@ export function coverageOf(index: PolicyIndex, matrix: Matrix, young: Pick<NewPo
     directions: DIRECTIONS.filter((direction) => group.pods.some((pod) => !isSelected(pod, direction))),
   }));
   const outside = [...cellsOf(matrix, false, () => "")].flatMap(({ from, to, connections }) =>
-    from.kind !== "outside" || to.kind !== "pods" || connections === undefined || isEmpty(connections.some)
+    (from.kind !== "outside" && from.kind !== "way in") ||
+    to.kind !== "pods" ||
+    connections === undefined ||
+    isEmpty(connections.some)
       ? []
       : [{ from: from.name, to: to.name, connections: connectionText(connections.some).split(",") }],
   );

@@ -8,11 +8,14 @@ import { configurationEntries, inputEntries } from "../../input/input_schema.ts"
 import { loadManifests } from "../../input/load.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
+import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
+import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import { counted } from "../../output/text.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
+import { wayInRows } from "../matrix/way_in_end.ts";
 import { withNewPods } from "../question_ends.ts";
 import { COVERAGE_FORMATS } from "./command.ts";
 import { type Coverage, coverageOf } from "./coverage.ts";
@@ -20,6 +23,7 @@ import { type Coverage, coverageOf } from "./coverage.ts";
 const optionsSchema = v.object({
   ...inputEntries,
   ...configurationEntries,
+  ...controllerEntries,
   ...shownEntries,
   min: v.number(),
   output: v.picklist(COVERAGE_FORMATS),
@@ -31,12 +35,17 @@ const optionsSchema = v.object({
  * @throws DrawbridgeError as loadManifests, and ERR_INPUT without a pod that policies may select
  */
 export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
-  const { min, output, config, ...input } = v.parse(optionsSchema, options);
+  const { min, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
-  const objects = (await loadManifests(io, input)).manifests.map(({ object }) => object);
+  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
+  const objects = manifests.map(({ object }) => object);
+  const given = givenControllers(ingressController, runningOf(objects));
+  const { ends: waysIn, doubts } = wayInRows(manifests, wayObjects, policyOptions, given);
+  for (const doubt of doubts) io.err.write(`${printable(doubt)}\n`);
   const { index, young } = withNewPods(objects, policyOptions);
   const isShown = shownBy(input);
-  const scope = { newPods: young.names, isShown: (pod: Pod) => !pod.hostNetwork && isShown(pod.namespace, pod.labels) };
+  const isCovered = (pod: Pod): boolean => !pod.hostNetwork && isShown(pod.namespace, pod.labels);
+  const scope = { newPods: young.names, waysIn, isShown: isCovered };
   const coverage = coverageOf(index, matrixOf(index, "workload", scope), young);
   if (coverage.pods === 0) throw new DrawbridgeError("ERR_INPUT", "no pod that policies may select; expected some");
   if (output === "json") io.out.write(`${JSON.stringify(coverage, null, 2)}\n`);

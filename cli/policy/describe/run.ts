@@ -1,7 +1,7 @@
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import type { Pod } from "../../../objects/model.ts";
-import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
+import { printable } from "../../../objects/printable.ts";
 import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
@@ -16,18 +16,23 @@ import { policiesOf } from "../coverage/coverage.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
+import { wayInRows } from "../matrix/way_in_end.ts";
 import { withNewPods } from "../question_ends.ts";
+import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
 
-const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, pods: v.string() });
+const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, ...controllerEntries, pods: v.string() });
 
 /** Prints the sentences. @throws DrawbridgeError as loadManifests and chosenPods */
 export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
-  const { pods: text, config, ...input } = v.parse(optionsSchema, options);
+  const { pods: text, config, ingressController, ...input } = v.parse(optionsSchema, options);
   const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
-  const { manifests } = await loadManifests(io, input);
+  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const objects = manifests.map(({ object }) => object);
-  const running = objects.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
+  const running = runningOf(objects);
+  const given = givenControllers(ingressController, running);
+  const { ends: waysIn, doubts } = wayInRows(manifests, wayObjects, policyOptions, given);
+  for (const doubt of doubts) io.err.write(`${printable(doubt)}\n`);
   const name = endNameOf(text, await namespaceFor(io, input, input.cluster));
   const isChosen = chosenPods(running, name, { text, option: "policy describe" });
   const { index, young } = withNewPods(objects, policyOptions);
@@ -46,7 +51,7 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
           : `For ${direction}, ${some}${workload} ${pods.length > 1 ? "are" : "is"} selected by ${names}.`;
       io.out.write(foldLine(sentence, io.out.columns));
       const chosen = (pod: Pod): boolean => pods.some(({ key }) => key === pod.key);
-      const scope = direction === "ingress" ? { to: chosen } : { from: chosen };
+      const scope = direction === "ingress" ? { to: chosen, waysIn } : { from: chosen };
       const matrix = withoutRepeated(matrixOf(index, "workload", { ...scope, newPods: young.names }), young);
       const form = {
         columns: io.out.columns,

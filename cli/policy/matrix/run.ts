@@ -1,7 +1,6 @@
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import type { ClusterObject, Pod } from "../../../objects/model.ts";
 import { inForce, isShadow } from "../../../objects/shadow_annotation.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
@@ -15,15 +14,8 @@ import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { sourcesOf } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
-import type { Manifest } from "../../input/manifests.ts";
-import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
-import { clusterOf } from "../../cluster/cluster.ts";
-import { serviceObjects } from "../../cluster/service_objects.ts";
-import { controllerEntries, type GivenController, givenControllers } from "../../ways_in/controller_option.ts";
-import type { PlacedWayObject } from "../../input/ways/way_object.ts";
-import { waysInto } from "../../ways_in/ways_in.ts";
-import type { MatrixEnd } from "./end.ts";
-import { wayInEnds } from "./way_in_end.ts";
+import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
+import { wayInRows } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { tellOversizes } from "../size.ts";
@@ -78,7 +70,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const evaluated = withShadow ? objects.map(inForce) : objects;
   const young = isQuestion ? newPodsFor(evaluated) : NO_NEW_PODS;
   const index = buildPolicyIndex(storeOf([...evaluated, ...young.objects]), policyOptions);
-  const running = evaluated.filter((one): one is Pod => one.kind === "Pod" && !isFinished(one));
+  const running = runningOf(evaluated);
   const namespace = await namespaceFor(io, input, input.cluster);
   const scope = {
     from: chosenEnd(running, { text: from, option: "--from" }, namespace),
@@ -86,7 +78,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   };
   const givenTo = givenControllers(ingressController, running);
   const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
-  const found = waysInFor(read, wayObjects, policyOptions, givenTo);
+  const found = wayInRows(read, wayObjects, policyOptions, givenTo);
   const isShown = shownBy(input);
   const matrixBy = (grouping: Grouping): Matrix =>
     matrixOf(index, grouping, {
@@ -116,21 +108,6 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;
-}
-
-/** Returns the rows of the outside through controllers, and why some ways are not evaluated. */
-function waysInFor(
-  manifests: readonly Manifest[],
-  wayObjects: readonly PlacedWayObject[],
-  options: PolicyOptions,
-  given: readonly GivenController[],
-): { readonly ends: readonly MatrixEnd[]; readonly doubts: readonly string[] } {
-  // A second index is built only if there is a way in at all.
-  if (wayObjects.length === 0) return { ends: [], doubts: [] };
-  const cluster = clusterOf(manifests, options);
-  const services = serviceObjects(cluster);
-  const { ways, doubts } = waysInto(wayObjects, cluster, services, given);
-  return { ends: wayInEnds(ways, cluster, services), doubts };
 }
 
 /** Returns the matrix for a page; by namespace, which is reported, where a page does not hold it otherwise. */

@@ -1,8 +1,12 @@
 import type { Pod } from "../../../objects/model.ts";
-import type { Cluster } from "../../cluster/cluster.ts";
-import type { ServiceObjects } from "../../cluster/service_objects.ts";
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import { type Cluster, clusterOf } from "../../cluster/cluster.ts";
+import { type ServiceObjects, serviceObjects } from "../../cluster/service_objects.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { PlacedWayObject } from "../../input/ways/way_object.ts";
+import type { GivenController } from "../../ways_in/controller_option.ts";
 import { type Doors, doorsOf } from "../../ways_in/doors.ts";
-import type { WayIn } from "../../ways_in/ways_in.ts";
+import { type WayIn, waysInto } from "../../ways_in/ways_in.ts";
 import {
   type ConnectionSet,
   EVERYTHING,
@@ -24,6 +28,21 @@ export interface WayInGroup {
   readonly doors: Doors;
   /** The ports of pods to which requests are forwarded, by the pods' keys. */
   readonly ports: ReadonlyMap<string, ConnectionSet>;
+}
+
+/** Returns the rows of the outside through controllers, and why some ways are not evaluated. */
+export function wayInRows(
+  manifests: readonly Manifest[],
+  wayObjects: readonly PlacedWayObject[],
+  options: PolicyOptions,
+  given: readonly GivenController[],
+): { readonly ends: readonly MatrixEnd[]; readonly doubts: readonly string[] } {
+  // A second index is built only if there is a way in at all.
+  if (wayObjects.length === 0) return { ends: [], doubts: [] };
+  const cluster = clusterOf(manifests, options);
+  const services = serviceObjects(cluster);
+  const { ways, doubts } = waysInto(wayObjects, cluster, services, given);
+  return { ends: wayInEnds(ways, cluster, services), doubts };
 }
 
 /** Returns a row for each class and Gateway by which connections come in: `outside through IngressClass nginx`. */

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../support/cli/golden.ts";
 
@@ -50,6 +51,28 @@ describe("policy coverage and policy describe", () => {
         (one) => one.includes("agent") || one.startsWith("outside 0.0.0.0/0 except 192.0.2.0/24 > shop/db"),
       ),
     );
+  });
+
+  it("COVER-01: policy coverage and policy describe know ways in by an Ingress, and name those that are not judged", async () => {
+    const files = fixtureFiles("ways_in");
+    const ask = async (...args: readonly string[]) => runCli(["policy", ...args, "-f", "ways_in/before.yaml"], files);
+    assert.match((await ask("coverage")).out, /^shop\/cart +8080\/TCP +outside through IngressClass nginx$/m);
+    const { outside } = JSON.parse((await ask("coverage", "-o", "json")).out) as Report;
+    assert.deepEqual(
+      outside.filter(({ to }) => to === "shop/cart"),
+      [{ from: "outside through IngressClass nginx", to: "shop/cart", connections: ["8080/TCP"] }],
+    );
+    assert.match((await ask("coverage", "-o", "line")).out, /the outside reaches 2 workloads$/m);
+    assert.match((await ask("describe", "shop/cart")).out, /8080\/TCP +edge\/controller, outside through IngressClass/);
+    const text = readFileSync("test/fixtures/cli/ways_in/before.yaml", "utf8").replace(
+      "name: cart, port",
+      "name: x, port",
+    );
+    for (const command of [["coverage"], ["describe", "edge"]]) {
+      assert.doesNotMatch((await ask(...command)).err, /ignored|no way in/);
+      const { err } = await runCli(["policy", ...command, "-f", "a.yaml"], memoryFiles({ "a.yaml": text }));
+      assert.match(err, /^no way in is judged by Ingress shop\/shop/m);
+    }
   });
 
   it("COVER-01: a namespace is closed by default where a pod to come is isolated, or nobody new reaches it", async () => {
