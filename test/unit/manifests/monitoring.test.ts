@@ -212,4 +212,21 @@ describe("manifests/monitoring", () => {
       rmSync(directory, { recursive: true });
     }
   });
+
+  it("DEPLOY-09: the PodMonitor selects the daemon's pods and reads the port that its component opens", () => {
+    const directory = "manifests/components/pod-monitor";
+    const { spec } = parse(readFileSync(`${directory}/pod_monitor.yaml`, "utf8")) as {
+      spec: { selector: object; podMetricsEndpoints: readonly { port: string }[] };
+    };
+    const { patches } = parse(readFileSync(`${directory}/kustomization.yaml`, "utf8")) as {
+      patches: readonly { patch: string }[];
+    };
+    const added = patches.flatMap(({ patch }) => (parse(patch) as { value: unknown }[]).map(({ value }) => value));
+    assert.deepEqual(added, [
+      "--metrics-address=[::]:9873",
+      { name: spec.podMetricsEndpoints[0]?.port, containerPort: 9873, protocol: "TCP" },
+    ]);
+    const daemon = parse(readFileSync("manifests/base/daemon_set.yaml", "utf8")) as { spec: { selector: object } };
+    assert.deepEqual(spec.selector, daemon.spec.selector);
+  });
 });
