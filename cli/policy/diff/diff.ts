@@ -1,6 +1,6 @@
 import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { Grouping } from "../../cluster/group.ts";
-import { classChanges } from "./class_change.ts";
+import { type ClassChange, classChanges } from "./class_change.ts";
 import { type End, type EndClass, type EndGroup, type Ends, endsOf, type Sides } from "./end_class.ts";
 import { type Cause, changeKey, type PairChange, PairComparison } from "./pair_change.ts";
 import type { StandIns } from "../stand_ins.ts";
@@ -44,16 +44,36 @@ export function diffPolicies(sides: Sides, by: Grouping, standIns?: StandIns["na
   const unnamed = new UnnamedEnds(sides);
   const describe = classChanges(sides);
   const described = classes.map((one) => ({ one, change: describe(one) }));
-  for (const { one: from, change: source } of described) {
-    for (const { one: to, change: destination } of described) {
-      if (!from.isSubject && !to.isSubject) continue;
-      const isTouched = source.egress || source.self || destination.ingress || destination.self;
-      if (from.isNode || to.isNode) {
-        if (isTouched || source.isMoved || destination.isMoved) addByNodes(found, comparison, from, to);
-      } else if (isTouched && !unnamed.areAlike(from.ends[0], to.ends[0])) addAll(found, comparison, from, to);
-    }
+  const mayDiffer = (source: Described, destination: Described): boolean => {
+    const [{ one: from, change: sent }, { one: to, change: received }] = [source, destination];
+    if (!from.isSubject && !to.isSubject) return false;
+    const isTouched = sent.egress || sent.self || received.ingress || received.self;
+    if (from.isNode || to.isNode) return isTouched || sent.isMoved || received.isMoved;
+    return isTouched && !unnamed.areAlike(from.ends[0], to.ends[0]);
+  };
+  for (const [from, to] of pairsThat(mayDiffer, described)) {
+    const add = from.one.isNode || to.one.isNode ? addByNodes : addAll;
+    add(found, comparison, from.one, to.one);
   }
   return { ...ends, changes: toldChanges(found.inOrder(), standIns) };
+}
+
+/** A class and what differs of it between the two sides. */
+interface Described {
+  readonly one: EndClass;
+  readonly change: ClassChange;
+}
+
+/** As many sources are tested with one destination before the next, since each destination has rules of its own. */
+const SOURCES_AT_ONCE = 64;
+
+/** Yields the pairs that pass a test, by source and then by destination. */
+export function* pairsThat<T>(test: (from: T, to: T) => boolean, all: readonly T[]): Generator<readonly [T, T]> {
+  for (let first = 0; first < all.length; first += SOURCES_AT_ONCE) {
+    const passed = all.slice(first, first + SOURCES_AT_ONCE).map((from) => ({ from, to: [] as T[] }));
+    for (const to of all) for (const one of passed) if (test(one.from, to)) one.to.push(to);
+    for (const { from, to } of passed) for (const one of to) yield [from, one];
+  }
 }
 
 /** Adds the changes between two classes without nodes, where one pair represents all. */

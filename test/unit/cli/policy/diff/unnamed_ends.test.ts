@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { pairsThat } from "../../../../../cli/policy/diff/diff.ts";
 import { endsOf } from "../../../../../cli/policy/diff/end_class.ts";
 import { UnnamedEnds } from "../../../../../cli/policy/diff/unnamed_ends.ts";
 import type { PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
@@ -81,5 +82,16 @@ describe("cli/policy/diff/unnamed_ends", () => {
     };
     const found = unrecognized(indexOf(two), indexOf([...two, closed]));
     assert.ok(found.includes("client > new"), found.join("; "));
+  });
+});
+
+describe("cli/policy/diff: pairs of classes", () => {
+  it("pairs that pass a test come by source and then by destination, whatever the number of classes is", () => {
+    for (const count of [0, 1, 63, 64, 65, 130]) {
+      const all = Array.from({ length: count }, (_, i) => i);
+      const test = (from: number, to: number): boolean => (from * 7 + to * 3) % 5 === 0;
+      const expected = all.flatMap((from) => all.filter((to) => test(from, to)).map((to) => [from, to]));
+      assert.deepEqual([...pairsThat(test, all)], expected);
+    }
   });
 });
