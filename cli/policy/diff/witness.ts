@@ -97,7 +97,8 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
           locations[side],
           `${absent.join(" and ")} ${absent.length > 1 ? "are" : "is"} not there`,
         );
-  const nameIn = ({ group }: End, end: FlowEnd): string => (group.kind === "new pods" ? group.name : endText(end));
+  const nameIn = ({ group }: End, end: FlowEnd): string =>
+    group.kind === "new pods" || group.kind === "nodes" ? group.name : endText(end);
   return {
     source: nameIn(example.source, source),
     destination: nameIn(example.destination, destination),

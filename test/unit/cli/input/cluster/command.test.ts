@@ -34,9 +34,8 @@ describe("commands on a running cluster", () => {
       name,
       versions: [{ groupVersion: `${name}/${version}` }],
     });
-    const engines = ["cilium.io", "crd.projectcalico.org", "security.istio.io", "crd.antrea.io"].map((name) =>
-      group(name),
-    );
+    const names = ["cilium.io", "crd.projectcalico.org", "security.istio.io", "crd.antrea.io", "networking.k8s.aws"];
+    const engines = names.map((name) => group(name));
     cluster.groups = [...engines, group("apps"), group("policy.networking.k8s.io", "v1alpha1")];
     const { code, err } = await run(["policy", "matrix", "--cluster"], cluster);
     const named = [...err.matchAll(/^cluster: the cluster knows (.*): they are not read/gm)].map(([, what]) => what);
@@ -45,6 +44,7 @@ describe("commands on a running cluster", () => {
       "Calico's policies",
       "Istio's AuthorizationPolicies",
       "Antrea's policies",
+      "Amazon's ApplicationNetworkPolicies",
       "AdminNetworkPolicies",
     ]);
     assert.deepEqual([code, cluster.asked.filter((path) => path === "/apis").length], [0, 1]);

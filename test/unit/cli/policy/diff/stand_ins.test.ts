@@ -58,6 +58,7 @@ async function diff(old: string, young: string): Promise<readonly (string | numb
   const { code, out } = await runCli(["policy", "diff", "a.yaml", "b.yaml"], files);
   const dryRun = await runCli(["policy", "dry-run", "-f", "b.yaml", "--against", "a.yaml"], files);
   assert.equal(dryRun.code, code, dryRun.out);
+  assert.doesNotMatch(out, /drawbridge-new-/, "no name of a stand-in is shown");
   return [code, ...out.split("\n").filter((line) => /^(opens|closes|no )/.test(line))];
 }
 
