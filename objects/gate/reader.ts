@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { ProblemList } from "../problem_list.ts";
+import type { ProblemList } from "../problem_list.ts";
 
 /** More elements than any real list has: the API server limits an object to 1.5 MiB. */
 const MOST_ELEMENTS = 65_536;
@@ -14,20 +14,20 @@ const LONGEST_SHOWN = 80;
 export class Reader {
   /** The path of this object, such as `spec.ports[0]`; empty for the whole. */
   readonly field: string;
-  readonly #members: ReadonlyMap<string, unknown>;
-  readonly #problems: ProblemList;
+  readonly #members: Readonly<Record<string, unknown>>;
+  readonly #problems: ProblemList | undefined;
 
   /**
    * @param problems receives a message for each element that {@link each} omits; by default the messages are
    *   dropped
    * @throws DrawbridgeError ERR_OBJECT when the value is not an object
    */
-  constructor(value: unknown, field: string, problems = new ProblemList()) {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  constructor(value: unknown, field: string, problems?: ProblemList) {
+    if (!isObject(value)) {
       throw invalid(field === "" ? "object" : field, value, "an object");
     }
     this.field = field;
-    this.#members = new Map<string, unknown>(Object.entries(value));
+    this.#members = value;
     this.#problems = problems;
   }
 
@@ -37,11 +37,11 @@ export class Reader {
 
   /** Returns the raw value of a key; undefined for null. */
   get(key: string): unknown {
-    return this.#members.get(key) ?? undefined;
+    return Object.hasOwn(this.#members, key) ? (this.#members[key] ?? undefined) : undefined;
   }
 
   entries(): readonly (readonly [string, unknown])[] {
-    return [...this.#members];
+    return Object.entries(this.#members);
   }
 
   /** @throws DrawbridgeError ERR_OBJECT naming field, value and expectation, as do all methods below */
@@ -154,7 +154,7 @@ export class Reader {
 
   /** Reports a problem that leaves the object usable. */
   tell(problem: string): void {
-    this.#problems.tell(problem);
+    this.#problems?.tell(problem);
   }
 }
 
@@ -174,6 +174,10 @@ export function expectInteger(value: unknown, field: string, least: number, most
 /** Returns the error for a field: `spec.ports[0].port: 70000; expected an integer from 1 to 65535`. */
 export function invalid(field: string, value: unknown, expectation: string): DrawbridgeError {
   return new DrawbridgeError("ERR_OBJECT", `${field}: ${show(value)}; expected ${expectation}`);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isList(value: unknown): value is readonly unknown[] {

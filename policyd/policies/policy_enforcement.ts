@@ -24,6 +24,8 @@ import type { RetainedStore } from "./retained/retained_files.ts";
 
 /** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
+/** The same where everything else took longer since the last slice, such as very large objects that are read. */
+const LONGEST_SLICE_MILLISECONDS = 50;
 
 export interface PolicyEnforcementParts {
   readonly nodeName: string;
@@ -57,6 +59,8 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
   readonly #preparing: (() => void)[] = [];
   #isStarted = false;
   #next: Cancel | undefined;
+  /** The milliseconds of the next slice: as long as everything else had since the last one, within bounds. */
+  #slice = SLICE_MILLISECONDS;
   /** Whether rules were changed since the kernel last had all of them. */
   #isAhead = false;
 
@@ -170,14 +174,17 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
   #work(): void {
     if (this.#next !== undefined) return;
     const { clock, collectionPace } = this.#parts;
-    if (!workFor(SLICE_MILLISECONDS, clock, () => this.#live.step())) {
+    if (!workFor(this.#slice, clock, () => this.#live.step())) {
       collectionPace?.hurry();
+      const end = clock.now();
       this.#next = clock.after(0, () => {
         this.#next = undefined;
+        this.#slice = Math.min(Math.max(SLICE_MILLISECONDS, clock.now() - end), LONGEST_SLICE_MILLISECONDS);
         this.#work();
       });
       return;
     }
+    this.#slice = SLICE_MILLISECONDS;
     collectionPace?.rest();
     if (this.#isStarted) for (const settle of this.#preparing.splice(0)) settle();
   }

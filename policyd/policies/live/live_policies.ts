@@ -1,5 +1,6 @@
 import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
 import { attachmentKey, isPodOf } from "../../attachments/registry.ts";
+import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
@@ -70,11 +71,11 @@ export class LivePolicies {
   /** Local pods whose arrival is still queued. */
   readonly #arriving = new Set<LocalPod>();
   /** Pods and nodes whose elements may have changed. */
-  readonly #toSettle = new WorkQueue<string>();
+  readonly #toSettle = new WorkQueue<string>(namespaceOf);
   /** Pods whose policies may have changed. */
-  readonly #toDecide = new WorkQueue<OwnPod>();
+  readonly #toDecide = new WorkQueue<OwnPod>(({ podKey = "" }) => namespaceOf(podKey));
   /** Pods that wait for the switch to their wanted profiles. */
-  readonly #toSwitch = new WorkQueue<OwnPod>();
+  readonly #toSwitch = new WorkQueue<OwnPod>(({ podKey = "" }) => namespaceOf(podKey));
   /** The pod whose policies are being computed; this work can be restarted at any time. */
   #deciding: { readonly local: OwnPod; readonly priority: Priority; readonly work: Slices<void> } | undefined;
   #isStarted = false;

@@ -1,10 +1,17 @@
 /** Work is urgent where a caller waits for it: at an ADD, or where an address moves. */
 export type Priority = "urgent" | "usual";
 
-/** A queue of distinct items for each priority, in the order in which they were added. */
+/**
+ * A queue of distinct items for each priority: urgent ones in the order in which they were added, usual ones in turns of
+ * their groups, within each of which the order is the same. So one group's items do not keep another's waiting.
+ */
 export class WorkQueue<T> {
   readonly #urgent = new Row<T>();
-  readonly #usual = new Row<T>();
+  readonly #usual: Turns<T>;
+
+  constructor(groupOf: (item: T) => string) {
+    this.#usual = new Turns(groupOf);
+  }
 
   /** Adds an item unless it is queued already. One that becomes urgent leaves the usual ones. */
   add(item: T, priority: Priority = "usual"): void {
@@ -37,6 +44,54 @@ export class WorkQueue<T> {
     const item = this.take(priority);
     if (item !== undefined) work(item);
     return item !== undefined;
+  }
+}
+
+/** Rows by group. Its iterator continues from group to group. */
+class Turns<T> {
+  readonly #groupOf: (item: T) => string;
+  /** No row is empty. */
+  readonly #rows = new Map<string, Row<T>>();
+  #turn = this.#rows.entries();
+
+  constructor(groupOf: (item: T) => string) {
+    this.#groupOf = groupOf;
+  }
+
+  add(item: T): void {
+    const group = this.#groupOf(item);
+    const row = this.#rows.get(group) ?? new Row();
+    row.add(item);
+    this.#rows.set(group, row);
+  }
+
+  has(item: T): boolean {
+    return this.#rows.get(this.#groupOf(item))?.has(item) === true;
+  }
+
+  delete(item: T): void {
+    const group = this.#groupOf(item);
+    const row = this.#rows.get(group);
+    row?.delete(item);
+    if (row?.size === 0) this.#rows.delete(group);
+  }
+
+  get size(): number {
+    return [...this.#rows.values()].reduce((sum, row) => sum + row.size, 0);
+  }
+
+  take(): T | undefined {
+    if (this.#rows.size === 0) return undefined;
+    let next = this.#turn.next();
+    if (next.done === true) {
+      this.#turn = this.#rows.entries();
+      next = this.#turn.next();
+    }
+    if (next.done === true) return undefined;
+    const [group, row] = next.value;
+    const item = row.take();
+    if (row.size === 0) this.#rows.delete(group);
+    return item;
   }
 }
 

@@ -3,7 +3,7 @@ import { WorkQueue } from "../../../../../policyd/policies/live/work_queue.ts";
 
 describe("policyd/policies/live/work_queue", () => {
   it("the queue gives the oldest item of a priority, and each item once", () => {
-    const queue = new WorkQueue<string>();
+    const queue = new WorkQueue<string>(() => "");
     for (const item of ["a", "b", "c", "a"]) queue.add(item);
     queue.add("d", "urgent");
     queue.add("b", "urgent");
@@ -17,7 +17,7 @@ describe("policyd/policies/live/work_queue", () => {
   });
 
   it("the queue gives items that come while it is emptied and afterwards", () => {
-    const queue = new WorkQueue<number>();
+    const queue = new WorkQueue<number>(() => "");
     const taken: (number | undefined)[] = [];
     for (let number = 0; number < 5; number++) {
       queue.add(2 * number);
@@ -28,5 +28,21 @@ describe("policyd/policies/live/work_queue", () => {
     assert.deepEqual(taken, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     queue.add(10);
     assert.equal(queue.take("usual"), 10);
+  });
+
+  it("SHARE-10: groups take turns, so the first item of a group comes after one of each other group", () => {
+    const queue = new WorkQueue<string>((item) => item.slice(0, 1));
+    for (const item of ["a1", "a2", "a3", "a4", "b1"]) queue.add(item);
+    assert.equal(queue.take("usual"), "a1");
+    queue.add("c1");
+    queue.add("c2");
+    queue.delete("c2");
+    queue.delete("a3");
+    assert.ok(queue.has("b1") && !queue.has("a3"));
+    assert.equal(queue.size, 4);
+    assert.deepEqual(
+      Array.from({ length: 5 }, () => queue.take("usual")),
+      ["b1", "c1", "a2", "a4", undefined],
+    );
   });
 });
