@@ -31,7 +31,9 @@ export type Refusal =
   /** Nodes depend on the program that listens there. */
   | { readonly type: "protected socket"; readonly owner: string }
   /** The address belongs to the cluster itself or to a cloud's metadata, so no claim on it is legitimate. */
-  | { readonly type: "cluster address"; readonly owner: string };
+  | { readonly type: "cluster address"; readonly owner: string }
+  /** Somebody else had the port of the node when the Service appeared (CLAIM-06). */
+  | { readonly type: "taken port"; readonly owner: string };
 
 /** The Service of the API server within the cluster: the only one that may have the API server's sockets. */
 export const KUBERNETES_SERVICE = { namespace: "default", name: "kubernetes", key: "default/kubernetes" } as const;
@@ -56,6 +58,7 @@ export const METADATA_ADDRESSES: ReadonlySet<Address> = new Set(
 
 /** Returns a refusal in words: the end of a sentence that begins with the address and port. */
 export function refusalText({ type, owner }: Refusal): string {
+  if (type === "taken port") return `was in use by ${owner} when the Service came (externalIPsTakePorts ignores that)`;
   return type === "protected socket" ? `is protected for ${owner}` : `is an address of ${owner}`;
 }
 

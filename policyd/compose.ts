@@ -37,7 +37,7 @@ import { kernelFlowCleanup } from "./node/flow_cleanup.ts";
 import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
 import { openMasquerade } from "./node/masquerade/masquerade_networks.ts";
 import { PortShares } from "./node/masquerade/port_shares.ts";
-import { kernelNodePorts } from "./node/masquerade/taken_ports.ts";
+import { kernelNodePorts, kernelSockets } from "./node/masquerade/taken_ports.ts";
 import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
@@ -62,6 +62,7 @@ import { RulesetWatch } from "./ruleset/ruleset_watch.ts";
 import { UnheardCommits } from "./ruleset/unheard_commits.ts";
 import { withVersion } from "./ruleset/schema.ts";
 import { openServices } from "./services/open.ts";
+import type { NodeSocket } from "./services/yielded_frontends.ts";
 import type { RequestHandlers } from "./socket/handlers.ts";
 import { serveSocket } from "./socket/server.ts";
 import { openStateKeeper } from "./state_directory/open.ts";
@@ -169,8 +170,9 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const protection = openProtection(configuration, machine);
   const nodeAddressSets = openNodeAddressSets(configuration, ruleset, judge);
   const servingElsewhere = (): ReadonlySet<Address> => nodeAddressSets.servingElsewhere();
-  const serving = { ...machine, protection: protection.index, observer: metrics.services, servingElsewhere };
-  const services = openServices(configuration, serving);
+  const programSockets = (): readonly NodeSocket[] => kernelSockets(syscalls);
+  const ofServices = { protection: protection.index, observer: metrics.services, servingElsewhere, programSockets };
+  const services = openServices(configuration, { ...machine, ...ofServices });
   const policies = openPolicies(configuration, { ...machine, mark });
   const masquerade = openMasquerade(configuration, ruleset, judge);
   const portShares = new PortShares({

@@ -103,6 +103,10 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
   protectedSockets: {
     meaning: "Further addresses with ports that no Service gets, such as `192.0.2.53:53/UDP`; see `protectedPorts`.",
   },
+  externalIPsTakePorts: {
+    meaning:
+      "Whether a Service takes ports of the node's own addresses by `externalIPs` also from programs and host ports that had them before, as with kube-proxy.",
+  },
   refuseExternalIPs: {
     meaning:
       "Whether Services' `externalIPs` are ignored, with which an author of a Service can take the traffic to any address.",

@@ -183,6 +183,7 @@ export const entries = {
   nodePortAddresses: v.optional(v.array(nodePortAddress, 'a list of prefixes and "primary"'), []),
   protectedPorts: v.optional(v.array(protectedPort, "a list of ports"), [...PROTECTED_PORTS]),
   protectedSockets: v.optional(v.array(protectedSocket, "a list of sockets"), []),
+  externalIPsTakePorts: v.optional(v.boolean("true or false"), false),
   refuseExternalIPs: v.optional(v.boolean("true or false"), false),
   tcpReset: v.optional(v.boolean("true or false"), false),
   dropInvalid: v.optional(v.boolean("true or false"), true),

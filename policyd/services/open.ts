@@ -2,7 +2,15 @@ import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows, type Flows } from "../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
-import type { Address } from "../../kernel/ip/address.ts";
+import { type Address, FAMILIES } from "../../kernel/ip/address.ts";
+import type { Nftables } from "../../kernel/nftables/socket.ts";
+import { PROTOCOL_OF } from "../../objects/protocol.ts";
+import { portKey } from "../../objects/socket_refusal.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
+import { INET_TABLE } from "../ruleset/table_part.ts";
+import type { FrontendId } from "./elements/arbitration.ts";
+import { byAddress, frontendTypes, nameOf } from "./rules/frontend_kind.ts";
+import { type NodeSocket, YieldedFrontends, type YieldedParts } from "./yielded_frontends.ts";
 import { HEALTH_CHECK_SOCKETS } from "../bounds.ts";
 import { Budget } from "../lib/budget.ts";
 import { atOnce } from "../lib/sliced_work.ts";
@@ -44,6 +52,11 @@ export interface ServicesMachine {
   readonly servingElsewhere: () => ReadonlySet<Address>;
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
+  /** Returns the sockets of the node's programs. */
+  readonly programSockets: () => readonly NodeSocket[];
+  /** The attached pods. */
+  readonly attachments: Pick<AttachmentRegistry, "values">;
+  readonly kernel: Pick<Nftables, "elements" | "table">;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "committed" | "isReconciled">;
   /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
@@ -75,6 +88,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     ruleset,
     clock,
     protection: machine.protection,
+    ...(configuration.externalIPsTakePorts ? {} : { yielded: new YieldedFrontends(yieldedParts(machine)) }),
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
     followers: [
@@ -85,6 +99,47 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     observers: [problemReport(logger, clusterEvents), observer, ...warning],
   });
   return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };
+}
+
+/** Returns the parts of {@link YieldedFrontends}, in the network namespace of the calling thread. */
+export function yieldedParts({
+  syscalls,
+  programSockets,
+  attachments,
+  kernel,
+}: Pick<ServicesMachine, "syscalls" | "programSockets" | "attachments" | "kernel">): YieldedParts {
+  return {
+    node: () => {
+      const sockets = [...programSockets(), ...[...attachments.values()].flatMap(hostPortsOf)];
+      const byPort = Map.groupBy(sockets, ({ protocol, port }) => portKey(protocol, port));
+      return { addresses: localAddresses(syscalls), sockets: byPort };
+    },
+    inForce: () => frontendsInForce(kernel),
+  };
+}
+
+/** Returns the host ports of a pod. */
+function hostPortsOf({ pod, portMappings }: Pick<AttachmentRecord, "pod" | "portMappings">): readonly NodeSocket[] {
+  const owner = pod === undefined ? "a host port" : `the host port of Pod ${pod.namespace}/${pod.name}`;
+  return portMappings.map(({ hostPort, protocol, hostIp }) => ({
+    protocol: PROTOCOL_OF[protocol],
+    port: hostPort,
+    address: hostIp,
+    owner,
+  }));
+}
+
+/** Returns the frontends by address that the kernel has; none where it has no table. */
+function frontendsInForce(kernel: Pick<Nftables, "elements" | "table">): ReadonlySet<FrontendId> {
+  if (kernel.table(INET_TABLE) === undefined) return new Set();
+  const ids = FAMILIES.flatMap((family) => {
+    const kind = byAddress(family);
+    const set = { name: nameOf("", kind), key: frontendTypes(kind) };
+    return kernel
+      .elements(INET_TABLE, set)
+      .map(({ key }) => [family, ...key.map((field) => (typeof field === "object" ? "" : field))].join(" "));
+  });
+  return new Set(ids);
 }
 
 function healthChecks(

@@ -13,7 +13,8 @@ import type { EndpointSlice, ObjectChange, Service } from "../../objects/model.t
 import { usedTimeout } from "../../objects/timeout_choice.ts";
 import { type AffinityTimeout, TimeoutClasses } from "./affinity/timeout_numbers.ts";
 import { ProtectionFollower } from "./protection_follower.ts";
-import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
+import type { FrontendRefusals, ProtectedSocketIndex } from "../protection/socket_index.ts";
+import type { YieldedFrontends } from "./yielded_frontends.ts";
 import { FrontendHolders, type FrontendId } from "./elements/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./rules/context.ts";
 import { type CompiledService, compileFrontends, type FrontendClaims } from "./elements/compile_service.ts";
@@ -34,6 +35,8 @@ export interface ServiceProxyParts extends ServiceTurnsParts {
   readonly refuseExternalIps: boolean;
   /** The sockets that no Service gets; without it every Service gets what it claims. */
   readonly protection?: ProtectedSocketIndex;
+  /** The ports of this node that Services do not take from others; without it they take them. */
+  readonly yielded?: YieldedFrontends;
   readonly followers?: readonly ServiceFollower[];
   readonly observers?: readonly ServiceObserver[];
   /** The bounds of the elements of Services; absent for the usual ones. */
@@ -54,6 +57,7 @@ export class ServiceProxy implements ObjectConsumer {
   readonly #restricted = new Set<string>();
   #release: Cancel | undefined;
   readonly #protection: ProtectionFollower;
+  readonly #refusals: FrontendRefusals | undefined;
   readonly #problems = new Map<string, readonly string[]>();
   readonly #budget: Budget;
   /** The number of elements of each Service. */
@@ -72,6 +76,7 @@ export class ServiceProxy implements ObjectConsumer {
     const begin = (key: string): Slices<void> => this.#serve(key);
     this.#turns = new ServiceTurns(parts, begin, () => this.#work());
     this.#protection = new ProtectionFollower(parts.protection);
+    this.#refusals = parts.yielded?.beside(parts.protection) ?? parts.protection;
     parts.protection?.askedChanged.subscribe(() => this.apply([]));
     parts.ruleset.committed.subscribe((commit) => this.#rulesInForce(commit));
     this.#claimNode();
@@ -86,10 +91,12 @@ export class ServiceProxy implements ObjectConsumer {
       this.#parts.ruleset.claim("protected sockets", protectedElements(protection?.sockets() ?? []));
     }
     const services = ofProtection.length === 0 ? changed : new Set([...changed, ...ofProtection]);
+    const changedNow = [...services].map((key) => [key, this.#index.service(key)] as const);
+    this.#parts.yielded?.decide(changedNow, context, (key, id) => this.#holders.claims(key, id));
     // Frontends are assigned before anything is compiled: one Service gets in the same batch what another gives up.
     const others = new Set<string>();
-    for (const key of services) {
-      for (const other of this.#holders.replace(key, this.#index.service(key), context)) others.add(other);
+    for (const [key, service] of changedNow) {
+      for (const other of this.#holders.replace(key, service, context)) others.add(other);
     }
     const touched = new Set([...services, ...others]);
     for (const key of this.#setTimeouts(touched)) touched.add(key);
@@ -105,6 +112,7 @@ export class ServiceProxy implements ObjectConsumer {
 
   synced(): void {
     this.#turns.begin();
+    this.#parts.yielded?.synced();
   }
 
   problems(): readonly string[] {
@@ -153,8 +161,9 @@ export class ServiceProxy implements ObjectConsumer {
   }
 
   #context(): CompileContext {
-    const { nodeName, refuseExternalIps, protection } = this.#parts;
-    return { nodeName, refuseExternalIps, ...(protection && { protection }), ...this.#index.nodeFacts() };
+    const { nodeName, refuseExternalIps } = this.#parts;
+    const refusals = this.#refusals;
+    return { nodeName, refuseExternalIps, ...(refusals && { protection: refusals }), ...this.#index.nodeFacts() };
   }
 
   #work(): void {

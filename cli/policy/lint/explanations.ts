@@ -40,7 +40,8 @@ export const EXPLANATIONS: Readonly<Record<string, string>> = {
   "engines-differ": "The same policy may mean something else with another network add-on.",
   "not-expressible":
     "NetworkPolicies only allow, and only between pods and addresses, so nothing enforces the intention.",
-  "external-ips": "A user who may write Services can take the traffic to any address. refuseExternalIPs closes it.",
+  "external-ips":
+    "A user who may write Services can take the traffic to any address. refuseExternalIPs closes it. A node leaves only ports of its own addresses to programs and host ports that had them before.",
   "nodes-reachable": "Clients that the load balancer refuses reach the same pods by the nodes' ports.",
   "topology-keys": "The field is gone from the API. trafficDistribution is its successor.",
   "controller-kept-out":

@@ -1,8 +1,13 @@
+import { Buffer } from "node:buffer";
+import { type Address, addressFromBytes } from "../../../kernel/ip/address.ts";
+import { cidrContains, IPV4_MAPPED } from "../../../kernel/ip/cidr.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type FileReadCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
+import { PROTOCOL_OF } from "../../../objects/protocol.ts";
+import type { NodeSocket } from "../../services/yielded_frontends.ts";
 import type { NodePorts } from "./port_ranges.ts";
 
 /** The kernel's default of `ip_local_port_range`. */
@@ -70,17 +75,57 @@ export function portRanges(text: string): readonly PortRange[] {
   });
 }
 
-/**
- * Returns the ports of sockets that receive from anywhere, out of a socket file of the kernel (`/proc/net/tcp` and the
- * like): listening TCP sockets, and all bound UDP sockets.
- */
+/** A socket that receives: a listening one of TCP, or any bound one of UDP. */
+interface BoundSocket {
+  /** In words of the processor's order. */
+  readonly address: string;
+  readonly port: number;
+  /** Whether it receives only from one other socket. */
+  readonly isConnected: boolean;
+}
+
+/** Returns the sockets of a socket file of the kernel (`/proc/net/tcp` and the like). */
+function boundSockets(text: string, protocol: "tcp" | "udp"): readonly BoundSocket[] {
+  return text
+    .split("\n")
+    .slice(1)
+    .flatMap((line) => {
+      const [, local = "", remote = "", state] = line.trim().split(/\s+/);
+      if (state === undefined || (protocol === "tcp" && state !== LISTEN)) return [];
+      const [address = "", port = ""] = local.split(":");
+      return [{ address, port: Number.parseInt(port, 16), isConnected: !remote.endsWith(":0000") }];
+    });
+}
+
+/** Returns the ports of the sockets in such a file that receive: listening TCP sockets, and all bound UDP sockets. */
 export function boundPorts(text: string, protocol: "tcp" | "udp"): readonly PortRange[] {
-  const found = new Set<number>();
-  for (const line of text.split("\n").slice(1)) {
-    const [, local = "", , state] = line.trim().split(/\s+/);
-    if (state === undefined || (protocol === "tcp" && state !== LISTEN)) continue;
-    const port = Number.parseInt(local.slice(local.lastIndexOf(":") + 1), 16);
-    if (port > 0) found.add(port);
-  }
-  return [...found].map((port) => ({ first: port, last: port }));
+  const ports = new Set(boundSockets(text, protocol).map(({ port }) => port));
+  return [...ports].flatMap((port) => (port > 0 ? [{ first: port, last: port }] : []));
+}
+
+/** Returns those that receive from anywhere. A socket at `::` receives IPv4, too, unless its program forbids it. */
+export function receivingSockets(text: string, protocol: "tcp" | "udp"): readonly NodeSocket[] {
+  return boundSockets(text, protocol).flatMap(({ address: words, port, isConnected }) => {
+    if (isConnected) return [];
+    const address = addressOf(words);
+    const where = address === 0n ? undefined : address === 0 ? "IPv4" : address;
+    return [{ protocol: PROTOCOL_OF[protocol], port, address: where, owner: "a program of the node" }];
+  });
+}
+
+/** Reads an address in words of the processor's order; an IPv4-mapped one is of IPv4. */
+function addressOf(text: string): Address {
+  const words = text.match(/.{8}/g) ?? [];
+  const bytes = words.flatMap((word) => [...Buffer.from(word, "hex")].toReversed());
+  const address = addressFromBytes(Uint8Array.from(bytes));
+  return cidrContains(IPV4_MAPPED, address) ? addressFromBytes(Uint8Array.from(bytes.slice(12))) : address;
+}
+
+/** Reads the {@link receivingSockets} of the network namespace of the calling thread. @throws SyscallError */
+export function kernelSockets(files: FileReadCalls): readonly NodeSocket[] {
+  return (["tcp", "udp"] as const).flatMap((protocol) =>
+    [protocol, `${protocol}6`].flatMap((name) =>
+      receivingSockets(startOf(files, `/proc/thread-self/net/${name}`), protocol),
+    ),
+  );
 }

@@ -70,6 +70,11 @@ export class FrontendHolders {
     return listOf(this.#claimants.get(id))[0]?.id ?? id;
   }
 
+  /** Returns whether a Service claims a frontend. */
+  claims(key: string, id: FrontendId): boolean {
+    return listOf(this.#claimants.get(id)).some((claim) => claim.key === key);
+  }
+
   /** Returns the key of the other Service that has a frontend which this one claims; undefined if this one has it. */
   rival(key: string, frontend: Frontend, protocol: Protocol, family: RuleFamily): string | undefined {
     // Nearly always no frontend is contested, and no id is needed.

@@ -58,16 +58,24 @@ export function refusedFrontends(service: Service, context: CompileContext): rea
   const { protection } = context;
   if (protection === undefined) return NOTHING;
   const found: RefusedFrontend[] = [];
+  for (const { frontend, protocol } of everyClaim(service, context)) {
+    const refusal = protection.refusalOf(service, frontend, protocol);
+    if (refusal !== undefined) found.push({ frontend, protocol, refusal });
+  }
+  return found.length === 0 ? NOTHING : found;
+}
+
+/** Returns all frontends that a Service claims, refused or not. */
+export function* everyClaim(
+  service: Service,
+  context: CompileContext,
+): Generator<{ readonly frontend: Frontend; readonly protocol: Protocol; readonly family: RuleFamily }> {
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
       const { protocol } = port;
-      for (const frontend of claimedFrontends(service, port, family, context)) {
-        const refusal = protection.refusalOf(service, frontend, protocol);
-        if (refusal !== undefined) found.push({ frontend, protocol, refusal });
-      }
+      for (const frontend of claimedFrontends(service, port, family, context)) yield { frontend, protocol, family };
     }
   }
-  return found.length === 0 ? NOTHING : found;
 }
 
 const NOTHING: readonly RefusedFrontend[] = [];

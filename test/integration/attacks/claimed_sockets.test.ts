@@ -3,7 +3,7 @@ import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
-import { nodeManifest, SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
+import { nodeManifest, SERVICE_PORT, serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
 import type { ServicedNodeOptions } from "../../support/services/serviced_node.ts";
 import { CLUSTER_IPS, type Pair, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
 
@@ -118,6 +118,46 @@ describe("Services that claim what nodes depend on", function () {
       await on.reach(all("tcp", port), [{ namespace: node }]);
       await on.reach(all("udp", port), [on.near]);
     }
+    on.here.apply("");
+    on.here.restart({});
+  });
+
+  it("CLAIM-06 CVE-2020-8554: an external IP that is the node's address takes no port of a program or of another pod's host port, but a free one, which it keeps", async () => {
+    const { node } = on.nodes.node1;
+    const own = on.addressesOf("node1");
+    const tenant = on.pod("tenant");
+    const [program, hosted, free] = [22, 8022, 9022];
+    const all = (port: number): readonly Flow[] =>
+      [...askers(), on.nodes.router].flatMap((from) => on.flows(from, own, { port, transports }));
+    const evil = (port: number, last: number): string =>
+      serviceManifest(`evil${port}`, [`10.96.1.${last}`, `fd00:96::1:${last}`], on.at(on.near), {
+        externalIPs: textsOf(own),
+        ports: transports.map((protocol) => ({ name: protocol, protocol: protocol.toUpperCase(), port })),
+      });
+    const services = [program, hosted, free].map(evil).join("");
+    listen(node, own, program);
+    on.here.publish(tenant, hosted, TARGET_PORT);
+    // Without our defence the attack works, as with kube-proxy.
+    on.here.restart({});
+    on.here.apply(services);
+    for (const port of [program, hosted, free]) await on.reach(all(port), [on.near]);
+    // A daemon that starts takes nothing away that a Service has.
+    on.here.restart({ isYielding: true });
+    for (const port of [program, hosted, free]) await on.reach(all(port), [on.near]);
+    on.here.apply("");
+    on.here.apply(services);
+    const yields = async (): Promise<void> => {
+      await on.reach(all(program), [{ namespace: node }]);
+      await on.reach(all(hosted), [tenant]);
+      await on.reach(all(free), [on.near]);
+    };
+    await yields();
+    // A listener that comes later changes nothing, also for another daemon.
+    listen(node, own, free);
+    on.here.apply(services.replaceAll('"name":"evil', '"annotations":{"a":"b"},"name":"evil'));
+    await yields();
+    on.here.restart({ isYielding: true });
+    await yields();
     on.here.apply("");
     on.here.restart({});
   });

@@ -12,7 +12,10 @@ import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
-import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
+import { kernelSockets } from "../../../policyd/node/masquerade/taken_ports.ts";
+import { yieldedParts } from "../../../policyd/services/open.ts";
+import { YieldedFrontends, type YieldedParts } from "../../../policyd/services/yielded_frontends.ts";
+import { attachmentElements, attachmentHooks } from "../../../policyd/node/attachment_elements.ts";
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
@@ -42,6 +45,8 @@ export interface ServicedNodeOptions {
   readonly rules?: Partial<ServiceRules>;
   readonly nodePortAddresses?: NodePortAddresses;
   readonly refuseExternalIps?: boolean;
+  /** Whether Services leave ports to those that had them before. */
+  readonly isYielding?: boolean;
   /** The sockets that no Service may claim, and which of the two layers enforce it; by default nothing is protected. */
   readonly protection?: ConfiguredSockets & { readonly isRefused: boolean; readonly isKept: boolean };
 }
@@ -57,6 +62,7 @@ export class ServicedNode implements Disposable {
   #ruleset: Ruleset;
   #component: InTurn;
   #protection: ServicedNodeOptions["protection"];
+  #yielded: YieldedFrontends | undefined;
   /** The clock of Services, which only need a further turn. */
   readonly #clock = new FakeClock();
 
@@ -96,6 +102,15 @@ export class ServicedNode implements Disposable {
     this.#claim(record);
     this.#flush();
     return { namespace, record, addresses: { 4: v4, 6: v6 } };
+  }
+
+  /** Publishes a pod's ports of TCP and UDP at a port of the node. */
+  publish({ record }: ServicedPod, hostPort: number, containerPort: number): void {
+    const portMappings = (["tcp", "udp"] as const).map((protocol) => ({ hostPort, containerPort, protocol }));
+    const published = { ...record, portMappings, policyd: { serviceCidrs: [], nonMasqueradeCidrs: [] } };
+    this.#records[this.#records.indexOf(record)] = published;
+    this.#claim(published);
+    this.#flush();
   }
 
   /** Replaces the cluster's objects by those of a text of manifests. */
@@ -143,8 +158,9 @@ export class ServicedNode implements Disposable {
   }
 
   #newProxy(options: ServicedNodeOptions): InTurn {
-    const { nodePortAddresses = [], refuseExternalIps = false, protection } = options;
+    const { nodePortAddresses = [], refuseExternalIps = false, isYielding = false, protection } = options;
     this.#protection = protection;
+    this.#yielded = isYielding ? new YieldedFrontends(this.#yieldedParts()) : undefined;
     const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
     const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
     const nodeName = this.wired.node.name;
@@ -157,12 +173,26 @@ export class ServicedNode implements Disposable {
       nodePortAddresses,
       refuseExternalIps,
       ...(index === undefined ? {} : { protection: index }),
+      ...(this.#yielded === undefined ? {} : { yielded: this.#yielded }),
     });
     return inTurn(judge, ...(index === undefined ? [] : [index]), nodes, proxy);
   }
 
+  #yieldedParts(): YieldedParts {
+    const attachments = { values: () => this.#records.values() };
+    const { node, inForce } = yieldedParts({
+      syscalls: this.#lab.calls,
+      programSockets: () => kernelSockets(this.#lab.calls),
+      kernel: this.#kernel,
+      attachments,
+    });
+    return { node: () => this.wired.node.inside(node), inForce };
+  }
+
   #claim(record: AttachmentRecord): void {
     const { containerId } = record;
+    const chains = attachmentHooks(record);
+    this.#ruleset.provide(`attachment ${containerId}`, { table: INET_TABLE, sets: [], chains });
     this.#ruleset.claim(`attachment ${containerId}`, [...attachmentElements(record), ...serviceElements(record)]);
   }
 
@@ -171,6 +201,7 @@ export class ServicedNode implements Disposable {
     this.#ruleset.provide("kept", { table: INET_TABLE, sets: [], chains: kept.length > 0 ? keptChains : [] });
     this.#ruleset.claim("kept", kept.map(keptElement));
     this.#ruleset.start();
+    this.#yielded?.synced();
     this.#flush();
   }
 

@@ -74,6 +74,7 @@ describe("policyd/configuration", () => {
         port,
       })),
       protectedSockets: [],
+      externalIPsTakePorts: false,
       refuseExternalIPs: false,
       tcpReset: false,
       dropInvalid: true,

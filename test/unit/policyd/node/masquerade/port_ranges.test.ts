@@ -2,7 +2,7 @@ import type { PortRange } from "../../../../../kernel/ip/port_range.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { podPorts, shareCount, sharesOf, sizeOf } from "../../../../../policyd/node/masquerade/port_ranges.ts";
-import { boundPorts, portRanges } from "../../../../../policyd/node/masquerade/taken_ports.ts";
+import { boundPorts, portRanges, receivingSockets } from "../../../../../policyd/node/masquerade/taken_ports.ts";
 
 const LOCAL: PortRange = { first: 32_768, last: 60_999 };
 
@@ -63,6 +63,25 @@ describe("policyd/node: the source ports of masqueraded pods", () => {
       "  sl  local_address remote_address st\n   9: 00000000000000000000000000000000:1F0A 00000000000000000000000000000000:0000 07 0";
     assert.deepEqual(boundPorts(udp6, "udp"), [{ first: 7946, last: 7946 }]);
     assert.deepEqual(boundPorts("", "udp"), []);
+  });
+
+  it("CLAIM-06: TCP listeners and unconnected UDP sockets receive from anywhere, at the address in words of the processor's order", () => {
+    const found = (local: string, remote: string, state: string, protocol: "tcp" | "udp"): readonly string[] =>
+      receivingSockets(`head\n 0: ${local} ${remote} ${state} 0`, protocol).map(
+        ({ address, port, protocol: name }) => `${name} ${String(address)} ${port}`,
+      );
+    const none = "00000000:0000";
+    const none6 = `${"0".repeat(32)}:0000`;
+    assert.deepEqual(found("00000000:0016", none, "0A", "tcp"), ["TCP IPv4 22"]);
+    assert.deepEqual(found("010200C0:0016", none, "0A", "tcp"), ["TCP 3221225985 22"]);
+    assert.deepEqual(found("010200C0:0016", "020200C0:9C40", "01", "tcp"), []);
+    assert.deepEqual(found(`${"0".repeat(32)}:0016`, none6, "0A", "tcp"), ["TCP undefined 22"]);
+    assert.deepEqual(found("0000000000000000FFFF0000010200C0:0016", none6, "0A", "tcp"), ["TCP 3221225985 22"]);
+    assert.deepEqual(found("B80D0120000000000000000001000000:0035", none6, "07", "udp"), [
+      "UDP 42540766411282592856903984951653826561 53",
+    ]);
+    assert.deepEqual(found("010200C0:0035", none, "07", "udp"), ["UDP 3221225985 53"]);
+    assert.deepEqual(found("010200C0:9C40", "08080808:0035", "01", "udp"), []);
   });
 
   it("POD-25: a list of ports is read as the kernel writes it, and other text is omitted", () => {

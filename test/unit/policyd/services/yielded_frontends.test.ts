@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { portKey } from "../../../../objects/socket_refusal.ts";
+import type { Service } from "../../../../objects/model.ts";
+import { holderOf, type NodeSocket, YieldedFrontends } from "../../../../policyd/services/yielded_frontends.ts";
+import { readScenario } from "../../../support/services/scenario.ts";
+
+const OWN = parseAddress("192.0.2.1");
+const OWN6 = parseAddress("2001:db8::1");
+const OTHER = parseAddress("192.0.2.2");
+const context = { nodeName: "n1", zone: undefined, primaryAddresses: [], refuseExternalIps: false };
+
+const socket = (address: NodeSocket["address"], protocol: NodeSocket["protocol"] = "TCP"): NodeSocket => ({
+  protocol,
+  port: 22,
+  address,
+  owner: "sshd",
+});
+
+function nodeWith(...sockets: readonly NodeSocket[]) {
+  const byPort = Map.groupBy(sockets, ({ protocol, port }) => portKey(protocol, port));
+  return { addresses: new Set([OWN, OWN6]), sockets: byPort };
+}
+
+function service(externalIPs: readonly string[]): Service {
+  const spec = { clusterIP: "10.96.0.1", externalIPs, ports: [{ port: 22 }, { port: 22, protocol: "UDP", name: "u" }] };
+  const [object] = readScenario(JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { name: "s" }, spec }));
+  assert.ok(object?.kind === "Service");
+  return object;
+}
+
+describe("policyd/services/yielded_frontends", () => {
+  it("CLAIM-06: a port is somebody's only at the addresses, and of the protocol, at which its socket receives", () => {
+    const rows: readonly (readonly [NodeSocket, has4: boolean, has6: boolean])[] = [
+      [socket(undefined), true, true],
+      [socket("IPv4"), true, false],
+      [socket(OWN), true, false],
+      [socket(OWN6), false, true],
+      [socket(OTHER), false, false],
+      [socket(parseAddress("127.0.0.1")), false, false],
+      [socket(undefined, "UDP"), false, false],
+      [{ ...socket(undefined), port: 23 }, false, false],
+    ];
+    for (const [one, ...expected] of rows) {
+      const has = [OWN, OWN6].map((address) => holderOf(address, "TCP", 22, nodeWith(one)) === "sshd");
+      assert.deepEqual(has, expected, String(one.address));
+      assert.equal(holderOf(OTHER, "TCP", 22, nodeWith(one)), undefined);
+    }
+  });
+
+  it("CLAIM-06: a decision holds while the Service claims the frontend, whatever comes or goes on the node", () => {
+    let node = nodeWith(socket("IPv4"));
+    const inForce = new Set(["4 3221225985 udp 22"]);
+    const yielded = new YieldedFrontends({ node: () => node, inForce: () => inForce });
+    const refusals = yielded.beside(undefined);
+    const served = new Set<string>();
+    const decide = (object: Service | undefined): string => {
+      yielded.decide([["default/s", object]], context, (_, id) => served.has(id));
+      const refused = (["TCP", "UDP"] as const).filter((protocol) =>
+        refusals.refusalOf({ key: "default/s" }, { type: "external", address: OWN, port: 22 }, protocol),
+      );
+      served.clear();
+      if (object !== undefined && !refused.includes("TCP")) served.add("4 3221225985 tcp 22");
+      if (object !== undefined && !refused.includes("UDP")) served.add("4 3221225985 udp 22");
+      return refused.join();
+    };
+    const claiming = service(["192.0.2.1", "192.0.2.2"]);
+    assert.equal(decide(claiming), "TCP");
+    node = nodeWith(socket("IPv4", "UDP"));
+    assert.equal(decide(claiming), "TCP");
+    assert.equal(decide(service(["192.0.2.2"])), "");
+    served.clear();
+    // An earlier daemon gave it the port of UDP, and now it is free to be decided again but for that.
+    assert.equal(decide(claiming), "");
+    assert.equal(decide(undefined), "");
+    yielded.synced();
+    assert.equal(decide(claiming), "UDP");
+    const { type } =
+      refusals.refusalOf({ key: "default/s" }, { type: "external", address: OWN, port: 22 }, "UDP") ?? {};
+    assert.equal(type, "taken port");
+    assert.equal(
+      refusals.refusalOf({ key: "default/s" }, { type: "load balancer", address: OWN, port: 22 }, "UDP"),
+      undefined,
+    );
+  });
+});
