@@ -215,7 +215,7 @@ export interface Indexed {
   readonly index: number;
 }
 
-export type PolicyPeer = PodPeer | IpBlockPeer;
+export type PolicyPeer = PodPeer | IpBlockPeer | NamePeer;
 
 export interface PodPeer extends Indexed {
   readonly type: "pods";
@@ -268,7 +268,7 @@ export interface ClusterPolicyRule extends Indexed {
   readonly unreadable: string | undefined;
 }
 
-export type ClusterPolicyPeer = NamespacedPods | NodePeer | NetworkPeer;
+export type ClusterPolicyPeer = NamespacedPods | NodePeer | NetworkPeer | NamePeer;
 
 /** The pods that podSelector selects (all if it is undefined) in the namespaces that namespaceSelector selects. */
 export interface NamespacedPods extends PodPeer {
@@ -283,6 +283,13 @@ export interface NodePeer extends Indexed {
 export interface NetworkPeer extends Indexed {
   readonly type: "networks";
   readonly cidrs: readonly Cidr[];
+}
+
+/** The addresses that DNS gives a pod for names: only for egress, and only for the pods that asked for them. */
+export interface NamePeer extends Indexed {
+  readonly type: "names";
+  /** As `expectDomainPattern` returns them. */
+  readonly names: readonly string[];
 }
 
 export interface ClusterPolicyPort extends Indexed {

@@ -1,4 +1,5 @@
 import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
+import { comparableName } from "../../objects/domain_name.ts";
 import type { LabelSelector } from "../../objects/model.ts";
 import { parseLabelSelector } from "../input/label_selector.ts";
 
@@ -7,8 +8,11 @@ export type EndName =
   | { readonly type: "address"; readonly address: Address }
   | { readonly type: "node"; readonly name: string }
   | { readonly type: "service"; readonly key: string }
-  /** A pod, or else the workloads of this name. A single word may also be the name of a namespace. */
-  | { readonly type: "pod"; readonly key: string; readonly word?: string }
+  /**
+   * A pod, or else the workloads of this name. A single word may also be the name of a namespace, or with dots a domain
+   * name.
+   */
+  | { readonly type: "pod"; readonly key: string; readonly word?: string; readonly domain?: string }
   /** All pods of a namespace, or of all of them where it is undefined, or those with some labels. */
   | {
       readonly type: "pods";
@@ -25,7 +29,7 @@ export type EndName =
 
 /** The forms that {@link parseEndName} takes, for messages and help. */
 export const END_FORMS =
-  "NS/NAME of a pod or workload, NS/deployment/NAME, service/NS/NAME, node/NAME, an IP address (8.8.8.8 or 8.8.8.8/32), NS (a namespace), NS/app=web (labels; */app=web in all namespaces), outside or 'any new pod'; without NS/ it is in the namespace of -n";
+  "NS/NAME of a pod or workload, NS/deployment/NAME, service/NS/NAME, node/NAME, an IP address (8.8.8.8 or 8.8.8.8/32), NS (a namespace), NS/app=web (labels; */app=web in all namespaces), a domain name, outside or 'any new pod'; without NS/ it is in the namespace of -n";
 
 /** The name of all pods that are in no file. */
 export const NEW_PODS = "any new pod";
@@ -66,7 +70,9 @@ function objectName(parts: readonly string[], namespace: string): EndName | unde
   const [first = "", second, third] = parts;
   if (parts.length > 3 || parts.includes("")) return undefined;
   if (second === undefined) {
-    return isName(first) ? { type: "pod", key: `${namespace}/${first}`, word: first } : undefined;
+    const domain = comparableName(first);
+    if (!isName(first) && domain === undefined) return undefined;
+    return { type: "pod", key: `${namespace}/${first}`, word: first, ...(domain === undefined ? {} : { domain }) };
   }
   if (third !== undefined) return SERVICE.has(first) ? named(first, second, third) : named(second, first, third);
   if (second === "*") return { type: "pods", namespace: first, labels: undefined, text: `${first}/*` };

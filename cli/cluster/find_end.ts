@@ -14,8 +14,8 @@ export type Host =
   /** With a name for people where the pod is in no file. */
   | { readonly type: "pod"; readonly pod: Pod; readonly name?: string }
   | { readonly type: "node"; readonly name: string }
-  /** With a name for people where the address stands for others. */
-  | { readonly type: "outside"; readonly address: Address; readonly name?: string };
+  /** With a name for people where the address stands for others; `asked`: the domain name that it was got for. */
+  | { readonly type: "outside"; readonly address: Address; readonly name?: string; readonly asked?: string };
 
 /** The hosts or the Service that a name stands for. */
 export type End = HostsEnd | ServiceEnd;
@@ -104,7 +104,9 @@ function textOf(name: Extract<EndName, { readonly type: "pod" | "pods" | "worklo
 /** Returns a host in the form in which policies are evaluated. */
 export function flowEndOf(host: Host): FlowEnd {
   if (host.type === "pod") return { type: "pod", key: host.pod.key };
-  return host.type === "node" ? { type: "node", name: host.name } : { type: "address", address: host.address };
+  if (host.type === "node") return { type: "node", name: host.name };
+  const { address, asked } = host;
+  return { type: "address", address, ...(asked === undefined ? {} : { asked }) };
 }
 
 /** Returns the host that has an address, a stand-in included. */

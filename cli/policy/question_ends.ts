@@ -11,6 +11,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
 import type { ExplainContext } from "./explain/context.ts";
+import { isPublic } from "../../policyd/policies/names/learn.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
 import { namespacesOf, PolicyChange } from "./policy_change.ts";
 import { NO_STAND_INS, type StandIns, standInsFor } from "./stand_ins.ts";
@@ -94,6 +95,10 @@ export function endsOfQuestion(
 /** @param twin which of the two stand-ins of each class: a pod always reaches itself */
 function endOf({ cluster, worlds }: ExplainContext, name: EndName, twin: 0 | 1): End {
   if (name.type === "outside") return { ...outside(cluster), address: undefined };
+  if (twin === 1 && name.type === "pod" && name.domain !== undefined) {
+    const isPod = podsNamed([...cluster.store.pods.values()], name).length > 0;
+    if (!isPod) return { ...outside(cluster, name.domain), address: undefined };
+  }
   const open = openEnd(
     [...cluster.manifests.values()].map(({ object }) => object),
     name,
@@ -153,12 +158,25 @@ function asPolicy(end: OpenEnd): ClusterNetworkPolicy {
   };
 }
 
-/** Returns all parts of the outside that policies tell apart. */
-function outside({ index }: Cluster): Pick<HostsEnd, "type" | "name" | "hosts"> {
-  const hosts = outsideRegions([index]).map((region) => {
-    return { type: "outside", address: region.representative, name: `outside ${regionText(region)}` } as const;
+/**
+ * Returns all parts of the outside that policies tell apart.
+ *
+ * @param asked a domain name: the parts in which DNS may say that it is
+ */
+function outside({ index }: Cluster, asked?: string): Pick<HostsEnd, "type" | "name" | "hosts"> {
+  const regions = outsideRegions([index]).filter(
+    ({ representative }) => asked === undefined || isPublic(representative),
+  );
+  const hosts = regions.map((region) => {
+    const name = `${asked === undefined ? "outside" : `${asked} in`} ${regionText(region)}`;
+    return {
+      type: "outside",
+      address: region.representative,
+      name,
+      ...(asked === undefined ? {} : { asked }),
+    } as const;
   });
-  return { type: "outside", name: "outside", hosts };
+  return { type: "outside", name: asked ?? "outside", hosts };
 }
 
 /** Returns an end without the parts of the outside in families that the other end does not have. */

@@ -12,6 +12,8 @@ export interface IpHeader {
   readonly sourcePort: number | undefined;
   readonly destinationPort: number | undefined;
   readonly icmp: { readonly type: number; readonly code: number } | undefined;
+  /** The number of bytes before the header of the protocol; more than the packet has if it ends before that. */
+  readonly upperOffset: number;
   /** Whether this is a fragment other than the first, which has the transport header. */
   readonly isLaterFragment: boolean;
 }
@@ -104,6 +106,7 @@ function headerFrom(
     sourcePort: hasPorts ? view.getUint16(offset) : undefined,
     destinationPort: hasPorts ? view.getUint16(offset + 2) : undefined,
     icmp: isIcmp ? { type: view.getUint8(offset), code: view.getUint8(offset + 1) } : undefined,
+    upperOffset: offset,
     isLaterFragment,
   };
 }

@@ -10,6 +10,7 @@ import type {
   ClusterPolicyTier,
   NamespacedPods,
 } from "../model.ts";
+import { expectDomainPattern } from "../domain_name.ts";
 import { expectPort } from "../name.ts";
 import { expectInteger, expectString, invalid, Reader } from "./reader.ts";
 import { expectNetwork } from "./address.ts";
@@ -29,25 +30,26 @@ type PeersKey = "from" | "_from" | "to";
  * Reads a policy.networking.k8s.io ClusterNetworkPolicy of v1beta1 or v1alpha2, which have the same schema, and checks
  * it as its CRD does.
  *
- * A rule that cannot be read as a whole, of a later API or with `domainNames`, is reported and fails closed as the API
- * requires: an Accept accepts nobody, the others deny everyone. Subject, tier and priority must be readable.
+ * A rule that cannot be read as a whole, as one of a later API, is reported and fails closed as the API requires: an
+ * Accept accepts nobody, the others deny everyone. Subject, tier and priority must be readable.
  *
  * @throws DrawbridgeError ERR_OBJECT
  */
 export function readClusterNetworkPolicy(object: Reader): ClusterNetworkPolicy {
   const { reader, name } = readMetadata(object);
   const spec = object.object("spec");
+  const tier = readTier(spec);
   return Object.freeze({
     kind: "ClusterNetworkPolicy",
     key: name,
     name,
     uid: readUid(reader),
     generation: readGeneration(reader),
-    tier: readTier(spec),
+    tier,
     priority: spec.integer("priority", 0, HIGHEST_PRIORITY),
     subject: readSubject(spec.object("subject")),
-    ingress: readRules(spec, "ingress"),
-    egress: readRules(spec, "egress"),
+    ingress: readRules(spec, tier, "ingress"),
+    egress: readRules(spec, tier, "egress"),
   });
 }
 
@@ -62,10 +64,14 @@ function readSubject(subject: Reader): NamespacedPods {
   return readPods(subject.object(member), member, 0);
 }
 
-function readRules(spec: Reader, direction: "ingress" | "egress"): readonly ClusterPolicyRule[] {
+function readRules(
+  spec: Reader,
+  tier: ClusterPolicyTier,
+  direction: "ingress" | "egress",
+): readonly ClusterPolicyRule[] {
   return spec.all(
     direction,
-    (value, field, index) => readRule(spec, { value, field, index, direction }),
+    (value, field, index) => readRule(spec, { value, field, index, tier, direction }),
     MOST_ELEMENTS,
   );
 }
@@ -74,10 +80,11 @@ interface RawRule {
   readonly value: unknown;
   readonly field: string;
   readonly index: number;
+  readonly tier: ClusterPolicyTier;
   readonly direction: "ingress" | "egress";
 }
 
-function readRule(spec: Reader, { value, field, index, direction }: RawRule): ClusterPolicyRule {
+function readRule(spec: Reader, { value, field, index, tier, direction }: RawRule): ClusterPolicyRule {
   let action: ClusterPolicyAction = "Deny";
   let name: string | undefined;
   try {
@@ -87,6 +94,9 @@ function readRule(spec: Reader, { value, field, index, direction }: RawRule): Cl
     const key = direction === "egress" ? "to" : sourcesKey(rule);
     const [peers, ports] = [readPeers(rule, key), readPorts(rule)];
     if (key === "to") expectPodsForNames(rule, peers, ports);
+    if (peers.some(({ type }) => type === "names") && (tier !== "Admin" || action !== "Accept")) {
+      throw invalid(rule.path(key), "domainNames", "them only in Accept rules of the Admin tier");
+    }
     return Object.freeze({ index, name, action, peers, ports, unreadable: undefined });
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
@@ -131,12 +141,19 @@ function readPeer(peer: Reader, index: number, key: PeersKey): ClusterPolicyPeer
     const member = onlyMember(peer, ["namespaces", "pods"]);
     return readPods(peer.object(member), member, index);
   }
-  const member = onlyMember(peer, ["namespaces", "pods", "nodes", "networks"]);
+  const member = onlyMember(peer, ["namespaces", "pods", "nodes", "networks", "domainNames"]);
   if (member === "nodes") return Object.freeze({ type: "nodes", index, selector: readSelector(peer.object(member)) });
+  if (member === "domainNames") return readNames(peer, index);
   if (member !== "networks") return readPods(peer.object(member), member, index);
   const cidrs = peer.all(member, expectNetwork, MOST_ELEMENTS);
   if (cidrs.length === 0) throw invalid(peer.path(member), "no networks", "at least one");
   return Object.freeze({ type: "networks", index, cidrs });
+}
+
+function readNames(peer: Reader, index: number): ClusterPolicyPeer {
+  const names = peer.all("domainNames", expectDomainPattern, MOST_ELEMENTS);
+  if (names.length === 0) throw invalid(peer.path("domainNames"), "no names", "at least one");
+  return Object.freeze({ type: "names", index, names });
 }
 
 /** Reads a selection of pods. `namespaces` is a selector; `pods` has two, and its namespaceSelector defaults to all. */
@@ -190,6 +207,6 @@ function expectPodsForNames(
 ): void {
   const hasName = ports?.some(({ port }) => typeof port === "string") ?? false;
   if (hasName && peers.some(({ type }) => type !== "pods")) {
-    throw invalid(rule.path("protocols"), "destinationNamedPort", "numbers beside nodes and networks");
+    throw invalid(rule.path("protocols"), "destinationNamedPort", "numbers beside nodes, networks and names");
   }
 }

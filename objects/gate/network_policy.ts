@@ -4,6 +4,7 @@ import type { IpBlockPeer, NetworkPolicy, PolicyPeer, PolicyPort, PolicyRule, Po
 import { expectPort, expectPortOrName, readAnnotations } from "../name.ts";
 import { expectInteger, invalid, type Reader } from "./reader.ts";
 import { expectNetwork } from "./address.ts";
+import { NAMES_ANNOTATION, readNameRules } from "./name_annotation.ts";
 import { readGeneration, readNamespacedMetadata, readUid } from "./metadata.ts";
 import { PROTOCOLS } from "../protocol.ts";
 import { readSelector } from "./selector.ts";
@@ -27,6 +28,14 @@ const MOST_RULES = 65_536;
 export function readNetworkPolicy(object: Reader): NetworkPolicy {
   const { reader, namespace, name, key } = readNamespacedMetadata(object);
   const spec = object.object("spec");
+  const annotations = readAnnotations(reader);
+  const policyTypes = readPolicyTypes(spec);
+  const egress = readRules(spec, "egress", (rule, index) => readRule(rule, index, "to"));
+  const given = spec.get("egress");
+  const named = readNameRules(annotations, spec, Array.isArray(given) ? given.length : 0);
+  if (named.length > 0 && !policyTypes.includes("Egress")) {
+    spec.tell(`annotation ${NAMES_ANNOTATION}: policyTypes has no Egress: the policy does not restrict egress`);
+  }
   return Object.freeze({
     kind: "NetworkPolicy",
     key,
@@ -34,11 +43,11 @@ export function readNetworkPolicy(object: Reader): NetworkPolicy {
     namespace,
     uid: readUid(reader),
     generation: readGeneration(reader),
-    annotations: readAnnotations(reader),
+    annotations,
     podSelector: readSelector(spec.object("podSelector")),
-    policyTypes: readPolicyTypes(spec),
+    policyTypes,
     ingress: readRules(spec, "ingress", (rule, index) => readRule(rule, index, sourcesKey(rule))),
-    egress: readRules(spec, "egress", (rule, index) => readRule(rule, index, "to")),
+    egress: named.length === 0 ? egress : Object.freeze([...egress, ...named]),
   });
 }
 

@@ -127,6 +127,14 @@ export const DESCRIPTIONS: Readonly<Record<Field, FieldDescription>> = {
       "Whether NetworkPolicies also apply to packets from a pod to its own node. ClusterNetworkPolicies always do.",
   },
   nodeLocalDNS: { meaning: "Addresses of the node's own DNS server: no NetworkPolicy keeps pods from its port 53." },
+  dnsServers: {
+    meaning:
+      "Addresses of further DNS servers whose answers count for policies with domain names, beside the cluster's own and `nodeLocalDNS`.",
+  },
+  answerLogGroup: {
+    meaning:
+      "The nflog group by which the daemon reads DNS answers to pods whose policies have domain names; choose another one if another program reads this group.",
+  },
   connectionLimit: {
     meaning:
       "The most connections of a pod over all of its addresses, both those that it opens and those from outside to it; `0` for no limit. When absent, a pod gets a share of `nf_conntrack_max` once the table is full.",

@@ -137,6 +137,12 @@ const configurationName = v.pipe(
 );
 
 const LOG_GROUP = "a number from 0 to 65535";
+const logGroup = v.pipe(
+  v.number(LOG_GROUP),
+  v.integer(LOG_GROUP),
+  v.minValue(0, LOG_GROUP),
+  v.maxValue(65_535, LOG_GROUP),
+);
 
 const COUNT = "a whole number from 0 to 16777216";
 const count = v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(0, COUNT), v.maxValue(16_777_216, COUNT));
@@ -190,13 +196,12 @@ export const entries = {
   policies: v.optional(v.boolean("true or false"), true),
   policePodToOwnNode: v.optional(v.boolean("true or false"), false),
   nodeLocalDNS: v.optional(v.array(nodeLocalAddress, "a list of IP addresses"), []),
+  dnsServers: v.optional(v.array(nodeLocalAddress, "a list of IP addresses"), []),
+  answerLogGroup: v.optional(logGroup, 108),
   connectionLimit: v.optional(connectionLimit),
   policyReset: v.optional(v.boolean("true or false"), false),
   dropLog: v.optional(v.boolean("true or false"), false),
-  dropLogGroup: v.optional(
-    v.pipe(v.number(LOG_GROUP), v.integer(LOG_GROUP), v.minValue(0, LOG_GROUP), v.maxValue(65_535, LOG_GROUP)),
-    107,
-  ),
+  dropLogGroup: v.optional(logGroup, 107),
   flowLedger: v.optional(v.boolean("true or false"), false),
   flowLedgerDirectory: v.optional(path, "/var/lib/cni/drawbridge-flows"),
   minSyncPeriod: v.optional(batchPeriod, "adaptive"),

@@ -124,6 +124,7 @@ function flowViewOf(view: Pick<PolicyView, "holdersOf" | "namespaceLabels">): Fl
       return ports.some((one) => one.name === name && one.protocol === protocol && one.port === port);
     },
     isSamePod: () => false,
+    isKnownBy: () => false,
     isOwnNode: () => false,
   };
 }

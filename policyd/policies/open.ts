@@ -21,6 +21,8 @@ import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_
 import { CLOSED_POLICY } from "./live/closed_policies.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
+import { DnsServers } from "./names/dns_servers.ts";
+import { NameLearning } from "./names/name_learning.ts";
 import { OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
@@ -116,10 +118,19 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
+  const names = new NameLearning({
+    ...machine,
+    group: options.answerLogGroup,
+    namedPods: () => view.namedPods(),
+    isOfCluster: (address) => view.holderOf(address) !== undefined,
+  });
+  // Before the cuts, which ask what pods know.
+  policies.follow(names);
+  const dnsServers = new DnsServers(ruleset, [...options.nodeLocalDNS, ...configuration.dnsServers]);
   const cuts = openCuts({
     ...machine,
     options,
-    evaluatorOf: (nodeAddresses) => policies.flowEvaluator(nodeAddresses),
+    evaluatorOf: (nodeAddresses) => policies.flowEvaluator(nodeAddresses, (...asked) => names.isKnownBy(...asked)),
     isSettled: () => policies.isSettled,
   });
   policies.follow(cuts);
@@ -135,13 +146,14 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   });
   policies.follow(dropLog);
   return {
-    components: [policies, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
+    components: [policies, dnsServers, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
     follower: policies,
     notices,
     progress: new PolicyProgress({ clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut }),
     flowLedger,
     view,
     record: (started) => {
+      names.start(started);
       void dropLog.start(started);
       void flowLedger?.start(started);
     },

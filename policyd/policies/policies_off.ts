@@ -16,6 +16,7 @@ export const EMPTY_VIEW: PolicyView = Object.freeze({
   holdersOf: () => [],
   nodeLabels: () => ({}),
   namespaceLabels: () => ({}),
+  namedPods: () => [],
   policiesFor: () => ({ networkPolicies: [], clusterPolicies: [] }),
 });
 

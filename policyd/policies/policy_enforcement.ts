@@ -11,6 +11,7 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { CollectionPace } from "../lib/collection_pace.ts";
 import { workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../../objects/model.ts";
+import type { FlowView } from "./compile/profile_verdict.ts";
 import type { PolicyOptions } from "./compile/options.ts";
 import { affectedBy } from "./live/pods/affected_addresses.ts";
 import { type FlowEvaluator, flowEvaluator } from "./live/flow_evaluator.ts";
@@ -78,9 +79,17 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
     this.#followers.push(follower);
   }
 
-  /** Returns the verdicts of the rules on flows. @param nodeAddresses reads the node's present addresses */
-  flowEvaluator(nodeAddresses: () => ReadonlySet<Address>): FlowEvaluator {
-    return flowEvaluator(this.#live, this.#parts.options, nodeAddresses);
+  /**
+   * Returns the verdicts of the rules on flows.
+   *
+   * @param nodeAddresses reads the node's present addresses
+   * @param isKnownBy what pods have asked DNS for
+   */
+  flowEvaluator(
+    nodeAddresses: () => ReadonlySet<Address>,
+    isKnownBy: FlowView["isKnownBy"] = () => false,
+  ): FlowEvaluator {
+    return flowEvaluator(this.#live, this.#parts.options, nodeAddresses, isKnownBy);
   }
 
   /** Whether {@link flowEvaluator} agrees with the kernel's rules; it does not while a change is computed and written. */

@@ -85,6 +85,7 @@ describe("kernel/nflog", () => {
         sourcePort: packet.ip.sourcePort,
         destinationPort: 6200,
         icmp: undefined,
+        upperOffset: i === 0 ? 20 : 40,
         isLaterFragment: false,
       });
     }

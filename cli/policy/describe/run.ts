@@ -1,3 +1,4 @@
+import { exitCodeBeside } from "../domain_names.ts";
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import type { Pod } from "../../../objects/model.ts";
@@ -64,5 +65,5 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
       );
     }
   }
-  return ExitCode.YES;
+  return exitCodeBeside(io, [index], ExitCode.YES);
 }

@@ -1,3 +1,4 @@
+import { exitCodeBeside } from "../domain_names.ts";
 import * as v from "valibot";
 import { GROUPINGS } from "../../cluster/group.ts";
 import type { ExitCode } from "../../exit_code.ts";
@@ -91,7 +92,8 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io);
+  const code = exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io);
+  return exitCodeBeside(io, [sides.before, sides.after], code);
 }
 
 function printed(

@@ -1,3 +1,4 @@
+import { exitCodeBeside } from "../domain_names.ts";
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { ClusterObject } from "../../../objects/model.ts";
@@ -125,8 +126,13 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   if (live !== undefined && !live.hasPods) {
     throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
-  if (live !== undefined) return live.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
-  return exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io);
+  const code =
+    live === undefined
+      ? exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io)
+      : live.cuts.length === 0
+        ? ExitCode.YES
+        : ExitCode.NO;
+  return exitCodeBeside(io, [sides.before, sides.after], code);
 }
 
 /** Tries the change on connections. @returns undefined where none are given */

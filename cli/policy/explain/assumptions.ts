@@ -30,6 +30,7 @@ export function assumptionsOf(
     ...outsideRemark(from, to, outcomes),
     ...ownNodeRemark(context, from, to),
     ...hostPortRemarks(context, to, traffic),
+    ...nameRemarks(context, outcomes),
     ...unknownNodeRemark(outcomes),
     ...unknownAddressRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
@@ -206,6 +207,17 @@ function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly O
   return [...byRule].map(([rule, all]) => {
     return `no address is known of ${someNames(all.map(({ host }) => host))}: ${rule} is for addresses, and taken not to match`;
   });
+}
+
+/** Returns remarks on addresses that are allowed once DNS has given them to the pod for a name of a policy. */
+function nameRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+  const found = outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName ?? []);
+  const texts = found.map(({ policy, rule, names }) => {
+    const kind = policy.includes("/") ? "NetworkPolicy" : "ClusterNetworkPolicy";
+    const place = ruleText(cluster, { policy: `${kind} ${policy}`, direction: "egress", rule });
+    return `it depends on DNS: ${place} allows addresses that DNS has given the pod for ${names.join(", ")}`;
+  });
+  return [...new Set(texts)];
 }
 
 /** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */

@@ -36,6 +36,9 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
   // Without a port, people look for what is allowed.
   const cases = traffic === undefined ? merged.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : merged;
   const allowed = cases.filter((one) => one.allowed).length;
+  const names = [
+    ...new Set(outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName?.names ?? [])),
+  ].sort();
   const isAllowed = traffic === undefined ? allowed > 0 : allowed === cases.length && allowed > 0;
   return {
     allowed: isAllowed,
@@ -48,6 +51,7 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     cases,
     waysIn: [],
     remarks: assumptionsOf(context, question, outcomes),
+    ...(names.length === 0 ? {} : { names }),
   };
 }
 

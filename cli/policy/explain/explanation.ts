@@ -21,6 +21,8 @@ export interface Explanation {
   /** From outside, the ways through Ingresses and routes; `allowed` is only about packets sent to the destination. */
   readonly waysIn: readonly WayInReport[];
   readonly remarks: readonly string[];
+  /** The domain names of which it depends whether a denied case is allowed, since DNS may give the address for them. */
+  readonly names?: readonly string[];
 }
 
 /** A way by which connections from outside reach a destination through the pods of a controller. */

@@ -61,7 +61,8 @@ function headText(explanation: Explanation, families: string, style: Style): str
     const connections = new Set(cases.filter((one) => one.allowed).flatMap((one) => one.connections));
     return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad("nothing is allowed")}${ways}`;
   }
-  const answer = allowed ? style.good("allowed") : style.bad(partly ? "denied in part" : "denied");
+  const denied = explanation.names !== undefined ? "depends on DNS" : partly ? "denied in part" : "denied";
+  const answer = allowed ? style.good("allowed") : style.bad(denied);
   return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}${ways}`;
 }
 

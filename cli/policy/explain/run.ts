@@ -56,5 +56,6 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   // Connections within the cluster take no way in.
   const isFromOutside = ends.from.hosts.every(({ type }) => type === "outside");
   for (const doubt of isFromOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
-  return explanation.allowed ? ExitCode.YES : ExitCode.NO;
+  if (explanation.allowed) return ExitCode.YES;
+  return explanation.names !== undefined ? ExitCode.ERROR : ExitCode.NO;
 }

@@ -77,6 +77,7 @@ function peerCovers(outer: AnyPeer, inner: AnyPeer, ownLabels: Labels | undefine
   if (outer.type === "pods") return inner.type === "pods" && podsCover(outer, inner, ownLabels);
   if (outer.type === "ipBlock") return inner.type === "ipBlock" && blockCovers(outer, inner);
   if (outer.type === "nodes") return inner.type === "nodes" && selectorCovers(outer.selector, inner.selector);
+  if (outer.type === "names") return inner.type === "names" && inner.names.every((one) => outer.names.includes(one));
   return inner.type === "networks" && inner.cidrs.every((one) => outer.cidrs.some((other) => cidrCovers(other, one)));
 }
 

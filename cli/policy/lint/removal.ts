@@ -1,3 +1,4 @@
+import { domainNamesIn } from "../domain_names.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
 import type { FlowEnd, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
 import { familiesOf } from "../../../objects/semantics/policies/party.ts";
@@ -40,7 +41,11 @@ export class Removal {
     const pods = chosen.map((key): FlowEnd => ({ type: "pod", key }));
     const nodes = [...index.nodes.keys()].map((name): FlowEnd => ({ type: "node", name }));
     const outside = outsideRegions([index]).map(({ representative }) => representative);
-    this.#ends = [...outside.map((address): FlowEnd => ({ type: "address", address })), ...nodes, ...pods];
+    const asked = [undefined, ...domainNamesIn([index]).map((name) => name.replace("*", "any"))];
+    const addresses = outside.flatMap((address) =>
+      asked.map((name): FlowEnd => ({ type: "address", address, ...(name === undefined ? {} : { asked: name }) })),
+    );
+    this.#ends = [...addresses, ...nodes, ...pods];
   }
 
   /** Removes a policy for good if that changes no connection. @returns whether it was removed */

@@ -24,6 +24,8 @@ export function peerText(peer: PolicyPeer | ClusterPolicyPeer, own: string): str
     }
     case "networks":
       return `addresses in ${peer.cidrs.map(formatCidr).join(", ")}`;
+    case "names":
+      return `the addresses that DNS gives for ${peer.names.join(", ")}`;
     case "nodes":
       return isEmptySelector(peer.selector) ? "all nodes" : `nodes with ${selectorText(peer.selector)}`;
     case "pods":

@@ -1,3 +1,4 @@
+import { exitCodeBeside } from "../domain_names.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -107,7 +108,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   if (!young.isComplete) io.err.write("omitted: new pods, of which the policies tell too many kinds apart\n");
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
-  return ExitCode.YES;
+  return exitCodeBeside(io, [index], ExitCode.YES);
 }
 
 /** Returns the matrix for a page; by namespace, which is reported, where a page does not hold it otherwise. */

@@ -44,7 +44,11 @@ function evaluate(context: ExplainContext, expectation: Expectation, namespace: 
   const ends = endsOfQuestion(context, { from, to }, namespace);
   const question = { ...ends, traffic: trafficTo(ends.to, port) };
   const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
-  const { allowed, partly } = explanation;
+  const { allowed, partly, names } = explanation;
+  if (names !== undefined) {
+    const actual = `it depends on the addresses that DNS gives for ${names.join(", ")}; name one of these as the end`;
+    return { expectation, outcome: "cannot be judged", actual, details: [], waysIn: [] };
+  }
   // A connection that is allowed only in some cases is neither allowed nor denied: each word covers all cases.
   const holds = expect === "allowed" ? allowed : !allowed && !partly;
   const actual = partly ? "denied in part" : allowed ? "allowed" : "denied";

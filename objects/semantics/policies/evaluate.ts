@@ -1,10 +1,10 @@
 import { allows, decide, eachQuestion, endOf, profileOf, type Question } from "./decide.ts";
 import type { Direction, Flow, Traffic } from "./flow.ts";
 import { nearestMiss } from "./near_miss.ts";
-import { type ResolvedFlow, resolveFlow } from "./party.ts";
+import { ANY_NAME, type ResolvedEnd, type ResolvedFlow, resolveFlow } from "./party.ts";
 import type { PolicyIndex } from "./policy_index.ts";
 import { askShadow } from "./shadow_verdict.ts";
-import type { EndVerdict, PolicyVerdict } from "./verdict.ts";
+import type { EndVerdict, NameMatch, PolicyVerdict } from "./verdict.ts";
 
 /**
  * Computes the verdict of NetworkPolicies and ClusterNetworkPolicies on a new connection, with all reasons. It follows
@@ -54,15 +54,31 @@ function evaluateEnd(direction: Direction, question: Question): EndVerdict {
 function evaluateOne(direction: Direction, question: Question): EndVerdict {
   const { flow, traffic } = question;
   const { decision, passed } = decide(direction, question);
+  const isAllowedHere = allows(decision);
   const isolating = profileOf(endOf(flow, direction), direction).isolating.map(({ policy }) => policy);
   return Object.freeze({
-    isAllowed: allows(decision),
+    isAllowed: isAllowedHere,
     decision,
     passed,
     isolatedBy: isolating.map(({ key }) => key),
     nearest: decision.type === "isolated" ? nearestMiss(isolating, direction, flow, traffic) : undefined,
+    byName: isAllowedHere || direction === "ingress" ? undefined : matchByName(question),
     shadow: askShadow(direction, question, decision),
   });
+}
+
+/** Returns the rule that allows a flow if the sender knows its destination by a name. */
+function matchByName(question: Question): NameMatch | undefined {
+  const { flow } = question;
+  if (flow.destination.asked !== undefined || flow.destination.party.type !== "outside") return undefined;
+  const destination: ResolvedEnd = { ...flow.destination, asked: ANY_NAME };
+  const { decision } = decide("egress", { ...question, flow: { ...flow, destination } });
+  if (!allows(decision) || !("rule" in decision)) return undefined;
+  const { policy, rule, peer } = decision.rule;
+  const { admin, isolating } = profileOf(flow.source, "egress");
+  const rules = [...admin, ...isolating].filter((one) => one.policy.key === policy).flatMap((one) => one.rules.egress);
+  const found = rules.find(({ index }) => index === rule)?.peers?.find(({ index }) => index === peer);
+  return found?.type === "names" ? { policy, rule, names: found.names } : undefined;
 }
 
 function questionOf(index: PolicyIndex, flow: Flow, resolved: ResolvedFlow): Question {

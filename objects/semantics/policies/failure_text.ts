@@ -13,6 +13,8 @@ export function failureText(failure: Failure): string {
       return `a podSelector alone is for namespace ${failure.expected}`;
     case "shared address":
       return `${failure.name} has the address as well`;
+    case "names":
+      return `it is for addresses that DNS has given the pod for ${failure.names.join(", ")}`;
     case "outside cidr":
       return `the address is not within ${formatCidr(failure.cidr)}`;
     case "except":

@@ -21,7 +21,8 @@ export type FlowEnd =
   /** `namespace/name` */
   | { readonly type: "pod"; readonly key: string }
   | { readonly type: "node"; readonly name: string }
-  | { readonly type: "address"; readonly address: Address };
+  /** `asked`: the domain name for which DNS gave the address, to the sender. */
+  | { readonly type: "address"; readonly address: Address; readonly asked?: string };
 
 export type Traffic =
   /** The destination's port, as its pod sees it. */

@@ -49,7 +49,8 @@ export type IndexedPeer =
       readonly index: number;
       readonly ranges: readonly PrefixRange[];
       readonly except: readonly PrefixRange[];
-    };
+    }
+  | { readonly type: "names"; readonly index: number; readonly names: readonly string[] };
 
 /** Indexes NetworkPolicies in the order of their keys, which is the order in which reasons are given. */
 export function indexNetworkPolicies(
@@ -112,6 +113,8 @@ function indexPeer(peer: PolicyPeer | ClusterPolicyPeer, selection: PeerSelectio
       return { type: "addresses", index, ranges: peer.cidrs.map(prefixRange), except: [] };
     case "ipBlock":
       return { type: "addresses", index, ranges: [prefixRange(peer.cidr)], except: peer.except.map(prefixRange) };
+    case "names":
+      return { type, index, names: peer.names };
   }
 }
 

@@ -1,9 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import { matchesDomain } from "../../domain_name.ts";
 import type { ContainerPort } from "../../model.ts";
 import { type PrefixRange, isWithin } from "./prefix_range.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedPeer, IndexedRule, PortPattern } from "./indexed_policy.ts";
-import { eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
+import { ANY_NAME, eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
 
 const ANY_PORT = Object.freeze({ index: undefined });
 
@@ -64,12 +65,16 @@ export function fitsPeer(peer: IndexedPeer, end: ResolvedEnd): boolean {
   return fitsOne(peer, end) && end.others.every((one) => fitsOne(peer, one));
 }
 
-function fitsOne(peer: IndexedPeer, { subject, party, address }: ResolvedEnd): boolean {
+function fitsOne(peer: IndexedPeer, { subject, party, address, asked }: ResolvedEnd): boolean {
   switch (peer.type) {
     case "pods":
       return subject !== undefined && peer.members[subject.identity.number] === 1;
     case "nodes":
       return party.type === "node" && party.name !== undefined && peer.names.has(party.name);
+    case "names":
+      // An address of the cluster never counts, whatever an answer says.
+      if (asked === undefined || party.type !== "outside") return false;
+      return asked === ANY_NAME || peer.names.some((pattern) => matchesDomain(pattern, asked));
     case "addresses":
       return address !== undefined && isInOne(peer.ranges, address) && !isInOne(peer.except, address);
   }

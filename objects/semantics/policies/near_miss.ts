@@ -58,6 +58,7 @@ function fewest(misses: readonly Miss[], none: Failure): Miss {
 }
 
 function peerFailures(peer: PolicyPeer, namespace: string, other: ResolvedEnd): readonly Failure[] {
+  if (peer.type === "names") return [{ type: "names", names: peer.names }];
   if (peer.type !== "pods") return addressFailures(peer, other);
   for (const one of eachOf(other)) {
     const failed = podFailures(peer, namespace, one);

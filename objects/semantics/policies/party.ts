@@ -11,12 +11,17 @@ import type { ImpossibleFlow, Party } from "./verdict.ts";
 export interface ResolvedEnd {
   readonly party: Party;
   readonly address: Address | undefined;
+  /** The domain name for which DNS gave an outside address to the sender; undefined if none is known. */
+  readonly asked?: string | typeof ANY_NAME;
   /** The pod that policies may select; undefined for nodes and outside addresses. */
   readonly pod: Pod | undefined;
   readonly subject: Subject | undefined;
   /** The others that have its address as much as it does: only what is allowed to each is allowed (POL-95). */
   readonly others: readonly ResolvedEnd[];
 }
+
+/** Stands for every domain name of every policy. */
+export const ANY_NAME: unique symbol = Symbol("any name");
 
 export interface ResolvedFlow {
   readonly family: Family | undefined;
@@ -46,7 +51,9 @@ export function resolveFlow(index: PolicyIndex, flow: Flow): ResolvedFlow | Impo
   if (family === "none" || !(mayHave(source.addresses, family) && mayHave(destination.addresses, family))) {
     return { kind: "impossible", reason: { type: "no common family" } };
   }
-  return { family, source: resolved(index, source, family), destination: resolved(index, destination, family) };
+  const to = resolved(index, destination, family);
+  const asked = flow.destination.type === "address" ? flow.destination.asked : undefined;
+  return { family, source: resolved(index, source, family), destination: asked === undefined ? to : { ...to, asked } };
 }
 
 /** Returns the end as each of the pods or nodes that have its address, without the others. */

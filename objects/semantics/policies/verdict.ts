@@ -48,8 +48,14 @@ export interface EndVerdict {
   readonly isolatedBy: readonly string[];
   /** Their rule that comes nearest to allowing it; set only if none does. */
   readonly nearest: NearMiss | undefined;
+  /** The rule by which it is allowed if DNS gave the sender the address for one of its names; undefined if none does. */
+  readonly byName: NameMatch | undefined;
   /** The decision with NetworkPolicies in shadow among the others; undefined if those would not be evaluated. */
   readonly shadow: ShadowVerdict | undefined;
+}
+
+export interface NameMatch extends Pick<RuleMatch, "policy" | "rule"> {
+  readonly names: readonly string[];
 }
 
 export interface ShadowVerdict {
@@ -125,6 +131,7 @@ export type Failure =
   | { readonly type: "shared address"; readonly name: string }
   /** Selectors only select pods, and the end is a node, a host-network pod, or outside of the cluster. */
   | { readonly type: "no pod" }
+  | { readonly type: "names"; readonly names: readonly string[] }
   | { readonly type: "outside cidr"; readonly cidr: Cidr }
   | { readonly type: "except"; readonly except: Cidr }
   /** The peer is an ipBlock, and the other end's address is not known. */

@@ -12,7 +12,7 @@ import { LINK_DESTINATIONS } from "../../../objects/nodes/node_addresses.ts";
 import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";
-import { nodeGroup, podGroup, rangeGroup } from "./peer_groups.ts";
+import { nameGroup, nodeGroup, podGroup, rangeGroup } from "./peer_groups.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 /** The most policies that one sentence names. */
@@ -170,6 +170,8 @@ function peerGroup(peer: PolicyPeer | ClusterPolicyPeer, ownNamespace: string): 
       return rangeGroup(peer.cidrs);
     case "ipBlock":
       return rangeGroup([peer.cidr], peer.except);
+    case "names":
+      return nameGroup(peer.names);
   }
 }
 

@@ -20,6 +20,8 @@ export interface PolicyOptions {
   readonly dropLog: boolean;
   /** The nflog group. */
   readonly dropLogGroup: number;
+  /** The nflog group of the copies of DNS answers, for policies with domain names. */
+  readonly answerLogGroup: number;
 }
 
 /** The options of the default configuration. */
@@ -30,6 +32,7 @@ export const DEFAULT_POLICY_OPTIONS: PolicyOptions = Object.freeze({
   policyReset: false,
   dropLog: false,
   dropLogGroup: 107,
+  answerLogGroup: 108,
 });
 
 /** Returns the configured options of policies; undefined where policies are not enforced. */
@@ -41,7 +44,8 @@ export function policyOptions({
   policyReset,
   dropLog,
   dropLogGroup,
+  answerLogGroup,
 }: Configuration): PolicyOptions | undefined {
   if (!policies) return undefined;
-  return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup };
+  return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup, answerLogGroup };
 }

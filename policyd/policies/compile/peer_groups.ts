@@ -2,7 +2,7 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
 import type { ClusterNetworkPolicy, Labels, LabelSelector, NetworkPolicy } from "../../../objects/model.ts";
 import { digest } from "./digest.ts";
-import type { NodeGroup, PodGroup, RangeGroup } from "./profile.ts";
+import type { NameGroup, NodeGroup, PodGroup, RangeGroup } from "./profile.ts";
 import { isEmptySelector, isSelected, selectorIdentity } from "./selector.ts";
 
 /** A pod as selectors see it; never a finished or host-network pod, which they do not select (POL-54, POL-57). */
@@ -43,6 +43,12 @@ export function rangeGroup(cidrs: readonly Cidr[], except: readonly Cidr[] = [])
   const ranges = withoutRanges(unitedRanges(cidrs.map(rangeOf)), except.map(rangeOf));
   const identity = ranges.map(({ first, last }) => `${typeof first} ${first} ${last}`);
   return Object.freeze({ type: "ranges", key: digest(["ranges", identity]), ranges: Object.freeze(ranges) });
+}
+
+/** Returns the group of addresses that stand for domain names. */
+export function nameGroup(names: readonly string[]): NameGroup {
+  const sorted = Object.freeze([...new Set(names)].sort());
+  return Object.freeze({ type: "names", key: digest(["names", sorted]), names: sorted });
 }
 
 export function groupHasPod(group: PodGroup, { namespace, labels, namespaceLabels }: SelectablePod): boolean {

@@ -25,6 +25,7 @@ import {
   crowdingSets,
   limitHooks,
 } from "../connection_limit/limit_rules.ts";
+import { answerSets } from "./name_rules.ts";
 import type { PolicyOptions } from "./options.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Direction } from "./profile.ts";
@@ -117,6 +118,7 @@ function setsOf({ policyReset }: TableOptions): readonly SetDefinition[] {
       ];
     }),
     ...crowdingSets(),
+    ...answerSets(),
     { name: settled, key: ["ct_id"] },
     ...(policyReset ? [{ name: cut, key: ["ct_id"] } as const] : []),
   ];

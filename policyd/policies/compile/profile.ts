@@ -57,7 +57,7 @@ export interface RuleOrigin {
 }
 
 /** The possible peers. Groups with the same key are one set in the kernel. */
-export type PeerGroup = PodGroup | NodeGroup | RangeGroup;
+export type PeerGroup = PodGroup | NodeGroup | RangeGroup | NameGroup;
 
 /** The pods that selectors select, by their present labels. */
 export interface PodGroup {
@@ -82,6 +82,14 @@ export interface RangeGroup {
   readonly type: "ranges";
   readonly key: string;
   readonly ranges: readonly AddressRange[];
+}
+
+/** The addresses that a pod knows by domain names, since it asked for them; only for egress. */
+export interface NameGroup {
+  readonly type: "names";
+  readonly key: string;
+  /** Sorted, each once. */
+  readonly names: readonly string[];
 }
 
 /** The destination's ports. */

@@ -19,6 +19,7 @@ import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
 import { type LogOrigin, logPrefix } from "./log_prefix.ts";
 import type { ProfileObjects } from "./sets/member_set.ts";
+import { answerHooks } from "./name_rules.ts";
 import { DEFAULT_POLICY_OPTIONS, DNS_PORT, type PolicyOptions } from "./options.ts";
 import { type PlainRule, plainRules } from "./plain_rules.ts";
 import { selfMatch } from "./policy_table.ts";
@@ -72,7 +73,14 @@ export function* profileObjectsInSlices(
 ): Slices<ProfileObjects> {
   const printer = new ProfilePrinter(profile, options, flattenAbove);
   const chains = yield* printer.chains();
-  return { profile, chains, memberSets: printer.sets.memberSets(), fixedSets: printer.sets.fixedSets() };
+  const { sets } = printer;
+  return {
+    profile,
+    chains,
+    memberSets: sets.memberSets(),
+    fixedSets: sets.fixedSets(),
+    nameSets: sets.nameSets(),
+  };
 }
 
 /** The state of printing one profile: the chains beside its first, and the sets that rules use. */
@@ -99,8 +107,9 @@ class ProfilePrinter {
     const pass = behind.length === 0 || !hasPass ? returnToCaller : this.#chain("behind_admin", behind);
     const rest = hasPass && behind.length > 0 ? [rule(pass)] : behind;
     const rules = [...this.#tier(admin, pass), ...rest];
+    const answers = this.sets.nameSets().length > 0 ? answerHooks(this.#options.answerLogGroup) : [];
     // The chains that the rules lead to exist only now.
-    return [...this.#chains, { name: this.#name, rules }];
+    return [...answers, ...this.#chains, { name: this.#name, rules }];
   }
 
   /** Returns the statement that drops, after logging if configured. */
@@ -181,9 +190,13 @@ class ProfilePrinter {
         if (plain.family !== 4) counts[6]++;
         if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
           const flat = new SetCollector("allowing");
-          const flattened = yield* flattenedRules(direction, rules, allowed, flat);
+          const [byName, others] = partition(rules);
+          const flattened = yield* flattenedRules(direction, others, allowed, flat);
+          const plainly = byName.flatMap((named) =>
+            [...plainRules(direction, named, allowed, flat)].map((each) => each.rule),
+          );
           this.sets.addAll(flat);
-          return flattened;
+          return [...plainly, ...flattened];
         }
       }
     }
@@ -197,4 +210,15 @@ class ProfilePrinter {
     const group = this.#options.dropLogGroup;
     return rule(LOG_LIMIT, { kind: "log", prefix, group, snapLength: LOGGED_BYTES });
   }
+}
+
+/** Returns the rules, each with only its peers by names, and with only its other peers: sets of names are not joined. */
+function partition(rules: readonly ProfileRule[]): readonly [readonly ProfileRule[], readonly ProfileRule[]] {
+  const having = (isNamed: boolean): readonly ProfileRule[] =>
+    rules.flatMap((one) => {
+      if (one.peers === undefined) return isNamed ? [] : [one];
+      const peers = one.peers.filter(({ type }) => (type === "names") === isNamed);
+      return peers.length === 0 ? [] : [{ ...one, peers }];
+    });
+  return [having(true), having(false)];
 }

@@ -24,6 +24,8 @@ export interface FlowView<T = unknown> {
   readonly hasPortName: (member: T, name: string, protocol: Protocol, port: number) => boolean;
   /** Whether both are addresses of one local pod. */
   readonly isSamePod: (a: Address, b: Address) => boolean;
+  /** Whether a local pod has asked for one of the names and got this address. */
+  readonly isKnownBy: (names: readonly string[], pod: Address, remote: Address) => boolean;
   /** Whether the address is one of this node's own. */
   readonly isOwnNode: (address: Address) => boolean;
 }
@@ -78,10 +80,11 @@ function fitsAll<T>(
   ends: { readonly other: Address; readonly peers: readonly T[]; readonly receivers: readonly T[] },
   view: FlowView<T>,
 ): boolean {
-  const isPeer = (peer: PeerGroup): boolean =>
-    peer.type === "ranges"
-      ? isInRanges(peer.ranges, ends.other)
-      : isEach(ends.peers, (one) => view.isInGroup(peer, one));
+  const isPeer = (peer: PeerGroup): boolean => {
+    if (peer.type === "ranges") return isInRanges(peer.ranges, ends.other);
+    if (peer.type === "names") return view.isKnownBy(peer.names, flow.source, flow.destination);
+    return isEach(ends.peers, (one) => view.isInGroup(peer, one));
+  };
   return (peers === undefined || peers.some(isPeer)) && fitsPorts(ports, flow, ends.receivers, view);
 }
 

@@ -49,6 +49,7 @@ export function peerMatch(
   family: Family,
   sets: SetCollector,
 ): Match | undefined {
+  if (peer.type === "names") return sets.names(peer, family);
   if (peer.type === "ranges") return rangesMatch(peer.ranges, direction, family, sets);
   const name = sets.members(peer.type, [{ group: peer, ports: { type: "none" } }]);
   return inSet(peerField(direction, family), `${name}${family}`);

@@ -14,11 +14,15 @@ export type FlowVerdict = "allowed" | "denied" | "not ours";
 /** Returns the verdict of the rules on the first packet of a flow, by the current policies. */
 export type FlowEvaluator = (flow: PolicedFlow) => FlowVerdict;
 
-/** @param nodeAddresses the node's own addresses; called once for each flow */
+/**
+ * @param nodeAddresses the node's own addresses; called once for each flow
+ * @param isKnownBy what pods have asked for
+ */
 export function flowEvaluator(
   live: Pick<LivePolicies, "members" | "locals">,
   options: PolicyOptions,
   nodeAddresses: () => ReadonlySet<Address>,
+  isKnownBy: FlowView["isKnownBy"],
 ): FlowEvaluator {
   const { members, locals } = live;
   const view: FlowView<Member | undefined> = {
@@ -27,6 +31,7 @@ export function flowEvaluator(
     hasPortName: (member, name, protocol, port) =>
       member?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) === true,
     isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
+    isKnownBy,
     isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
   };
   const allows = (local: LocalPod, direction: Direction, flow: PolicedFlow): boolean => {

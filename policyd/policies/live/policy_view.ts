@@ -1,6 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../../objects/model.ts";
-import type { Profile } from "../compile/profile.ts";
+import { nameGroupsOf } from "../compile/name_rules.ts";
+import type { NameGroup, Profile } from "../compile/profile.ts";
 import type { LivePolicies } from "./live_policies.ts";
 import type { AddressHolder } from "../../flows/flow_end_names.ts";
 
@@ -21,11 +22,23 @@ export interface PolicyView {
   holdersOf(address: Address): readonly AddressHolder[];
   nodeLabels(name: string): Labels;
   namespaceLabels(name: string): Labels;
+  /** The pods whose policies in force have domain names. */
+  namedPods(): readonly NamedPod[];
   /** All policies that may select a pod, including those retained from a namespace that is ending. */
   policiesFor(pod: Pick<Pod, "namespace" | "key">): {
     readonly networkPolicies: readonly NetworkPolicy[];
     readonly clusterPolicies: readonly ClusterNetworkPolicy[];
   };
+}
+
+/** A pod of this node whose policies in force have domain names. */
+export interface NamedPod {
+  readonly container: string;
+  /** Undefined for an attachment without a pod. */
+  readonly podKey: string | undefined;
+  /** Of all its networks. */
+  readonly addresses: readonly Address[];
+  readonly groups: readonly NameGroup[];
 }
 
 /** Returns a view of live policies. */
@@ -43,6 +56,17 @@ export function policyView(live: Pick<LivePolicies, "members" | "locals" | "prof
     holdersOf: (address) => members.holdersOf(address),
     nodeLabels: (name) => members.nodeLabels(name),
     namespaceLabels: (name) => members.groups.namespaceLabels(name),
+    namedPods: () => namedPods(locals),
     policiesFor: ({ namespace, key }) => live.policiesFor(namespace, key),
   };
+}
+
+function namedPods(locals: LivePolicies["locals"]): readonly NamedPod[] {
+  const named = [...locals.values()].filter(({ claimed }) => nameGroupsOf(claimed?.egress?.profile).length > 0);
+  return [...Map.groupBy(named, ({ attachment }) => attachment.containerId)].map(([container, all]) => ({
+    container,
+    podKey: all[0]?.podKey,
+    addresses: all.flatMap(({ addresses }) => addresses),
+    groups: nameGroupsOf(all[0]?.claimed?.egress?.profile),
+  }));
 }

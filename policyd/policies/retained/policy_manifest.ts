@@ -21,7 +21,11 @@ export function policyManifest(policy: NetworkPolicy): object {
       podSelector: selectorManifest(podSelector),
       policyTypes,
       ingress: listOf(ingress, (rule) => ruleManifest(rule, "from")),
-      egress: listOf(egress, (rule) => ruleManifest(rule, "to")),
+      // The annotation has the rules of names, and the gate makes them of it again.
+      egress: listOf(
+        egress.filter(({ peers }) => peers?.some(({ type }) => type === "names") !== true),
+        (rule) => ruleManifest(rule, "to"),
+      ),
     },
   };
 }
@@ -37,6 +41,7 @@ function peerManifest(peer: PolicyPeer): object {
   if (peer.type === "ipBlock") {
     return { ipBlock: { cidr: formatCidr(peer.cidr), except: peer.except.map(formatCidr) } };
   }
+  if (peer.type === "names") return {};
   const { podSelector, namespaceSelector } = peer;
   return {
     podSelector: podSelector && selectorManifest(podSelector),

@@ -1,3 +1,4 @@
+import { askerElement, nameGroupsOf } from "../../../policyd/policies/compile/name_rules.ts";
 import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
@@ -91,8 +92,9 @@ export class CompiledCluster {
           ...table.sets,
           ...[...memberSets.values()].flatMap(({ definitions }) => [definitions[4], definitions[6]]),
           ...[...fixedSets.values()].map(({ definition }) => definition),
+          ...byName(objects.flatMap(({ nameSets }) => nameSets)),
         ],
-        chains: [...objects.flatMap(({ chains }) => chains), ...table.chains],
+        chains: [...byName(objects.flatMap(({ chains }) => chains)), ...table.chains],
       },
       elements,
       profiles,
@@ -176,7 +178,8 @@ function localElements(
     const chain = profile && profileChainName(direction, profile.key, options);
     return addresses.map((address) => verdictElement(direction, address, chain));
   });
-  return [...knownElements(addresses), ...selfElements(addresses), ...verdicts];
+  const askers = nameGroupsOf(profiles?.egress).length > 0 ? addresses.map(askerElement) : [];
+  return [...knownElements(addresses), ...selfElements(addresses), ...verdicts, ...askers];
 }
 
 function add(elements: Map<string, Element[]>, set: string, element: Element): void {
@@ -209,4 +212,9 @@ function ownersOf({ pods, nodes }: PolicyCluster): ReadonlyMap<Address, readonly
       return [address, [...best].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, owner]) => owner)];
     }),
   );
+}
+
+/** Returns objects that several profiles share once. */
+function byName<T extends { readonly name: string }>(all: readonly T[]): Iterable<T> {
+  return new Map(all.map((one) => [one.name, one])).values();
 }

@@ -8,6 +8,7 @@ import { podMasqueradeHooks } from "../../../policyd/node/masquerade/pod_masquer
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
+import { answerHooks } from "../../../policyd/policies/compile/name_rules.ts";
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../../../policyd/policies/compile/policy_table.ts";
 import { closingBridgeTable, closingTable } from "../../../policyd/policies/closing/closing_tables.ts";
 import { openingTable } from "../../../policyd/policies/cuts/startup_rules.ts";
@@ -49,6 +50,7 @@ const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readon
     ["source ranges", { table: INET_TABLE, chains: sourceHooks }],
     ["crowded", { table: POLICY_TABLE, chains: crowdingHooks }],
     ["nearly full", { table: POLICY_TABLE, chains: brakingHooks }],
+    ["domain names", { table: POLICY_TABLE, chains: answerHooks(DEFAULT_POLICY_OPTIONS.answerLogGroup) }],
   ]);
 
 /** Hooks in the order in which a packet passes them. */

@@ -34,11 +34,12 @@ export const exceptOutsideCidr: LintRule = {
     ),
 };
 
-/** Reports rules of the experimental API, which a server accepts and which fail closed here. */
+/** Reports domain names where only the experimental API takes them: such rules fail closed. */
 export const experimental: LintRule = {
   id: "experimental",
   severity: "warning",
-  summary: "A ClusterNetworkPolicy has peers of the experimental API (domainNames); its rule fails closed (CNP-07).",
+  summary:
+    "A ClusterNetworkPolicy has domainNames in a rule that denies or passes, or of the Baseline tier; it fails closed (CNP-07).",
   check: ({ manifests }) => manifests.remarks.map((problem) => remarkOn(problem, "name the addresses under networks")),
 };
 

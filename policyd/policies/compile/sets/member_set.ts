@@ -47,4 +47,6 @@ export interface ProfileObjects {
   readonly chains: readonly Chain[];
   readonly memberSets: readonly MemberSet[];
   readonly fixedSets: readonly FixedSet[];
+  /** Sets of addresses known by names, whose elements are not desired state. */
+  readonly nameSets: readonly SetDefinition[];
 }

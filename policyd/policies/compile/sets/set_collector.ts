@@ -5,6 +5,9 @@ import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
 import type { Element, FieldType, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import type { Protocol } from "../../../../objects/model.ts";
 import { digest } from "../digest.ts";
+import { nameMatch, nameSets } from "../name_rules.ts";
+import type { NameGroup } from "../profile.ts";
+import type { Match } from "../../../../kernel/nftables/model/statement.ts";
 import type { FixedSet, MemberSet, MemberSource } from "./member_set.ts";
 import type { PortNumber, ProtocolPortRange } from "../numbered_ports.ts";
 import { familyWords } from "../../../../kernel/nftables/model/family_words.ts";
@@ -23,11 +26,16 @@ export class SetCollector {
   readonly #isDenying: boolean;
   readonly #members = new Map<string, MemberSet>();
   readonly #fixed = new Map<string, FixedSet>();
+  readonly #names = new Map<string, SetDefinition>();
 
   /** @param only whether the rules only allow for NetworkPolicies, or only deny */
   constructor(only?: "allowing" | "denying") {
     this.#isAllowing = only === "allowing";
     this.#isDenying = only === "denying";
+  }
+
+  nameSets(): readonly SetDefinition[] {
+    return [...this.#names.values()];
   }
 
   memberSets(): readonly MemberSet[] {
@@ -44,6 +52,7 @@ export class SetCollector {
       if (this.#members.get(set.name)?.isAllowing !== false) this.#members.set(set.name, set);
     }
     for (const set of other.fixedSets()) this.#fixed.set(set.definition.name, set);
+    for (const set of other.nameSets()) this.#names.set(set.name, set);
   }
 
   /**
@@ -71,6 +80,12 @@ export class SetCollector {
       isDenying: this.#isDenying,
     });
     return name;
+  }
+
+  /** Adds the sets of a group of names, both families'. @returns the match of a packet in one family */
+  names(group: NameGroup, family: Family): Match {
+    for (const set of Object.values(nameSets(group))) this.#names.set(set.name, set);
+    return nameMatch(group, family);
   }
 
   /** Adds the set of addresses in ranges of one family, which are sorted and do not touch. */

@@ -1,6 +1,7 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
 import type { DesiredElement } from "../../../ruleset/desired/desired_element.ts";
 import { type Direction, DIRECTIONS, type ProfilesByDirection } from "../../compile/profile.ts";
+import { askerElement, nameGroupsOf } from "../../compile/name_rules.ts";
 import { knownElements, selfElements, verdictElement } from "../../compile/table_elements.ts";
 import type { ActiveProfile, ActiveProfiles, ToSettle } from "../sets/active_profiles.ts";
 import type { ExpectedPod } from "./expected_pods.ts";
@@ -64,7 +65,8 @@ function elementsOf(addresses: readonly Address[], profiles: PodProfiles): reado
   const verdicts = DIRECTIONS.flatMap((direction) =>
     addresses.map((address) => verdictElement(direction, address, profiles[direction]?.chain)),
   );
-  return [...knownElements(addresses), ...selfElements(addresses), ...verdicts];
+  const askers = nameGroupsOf(profiles.egress?.profile).length > 0 ? addresses.map(askerElement) : [];
+  return [...knownElements(addresses), ...selfElements(addresses), ...verdicts, ...askers];
 }
 
 function heldBy(profiles: PodProfiles | undefined): readonly ActiveProfile[] {

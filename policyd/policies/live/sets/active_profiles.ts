@@ -29,6 +29,7 @@ interface OwnProfile extends ActiveProfile {
   readonly owner: string;
   /** Names. */
   readonly fixedSets: readonly string[];
+  readonly nameSets: ProfileObjects["nameSets"];
   holders: number;
   hasChains: boolean;
   /** The policies that use closed sets, computed at this number of closings. */
@@ -136,6 +137,7 @@ export class ActiveProfiles {
       memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
       owner: ownerOf(profile),
       fixedSets: objects.fixedSets.map(({ definition }) => definition.name),
+      nameSets: objects.nameSets,
       holders: 0,
       hasChains: false,
       closed: { closings: 0, policies: NO_POLICIES },
@@ -153,7 +155,7 @@ export class ActiveProfiles {
     if (own === undefined || own.hasChains) return;
     own.hasChains = true;
     for (const name of own.memberSets.keys()) this.#parts.memberSets.filled(name);
-    this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
+    this.#parts.rules.provide(`profile ${profile.key}`, { sets: own.nameSets, chains: own.chains });
   }
 
   /** Removes a holder, whose elements no longer lead to the profile. @param toSettle gets the members of its sets */

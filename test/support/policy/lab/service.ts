@@ -9,6 +9,8 @@ export interface ServicePort {
   readonly port: number;
   readonly targetPort: number;
   readonly nodePort?: number;
+  /** `tcp-80` when absent. */
+  readonly name?: string;
 }
 
 /** An endpoint and its node. */
@@ -26,7 +28,7 @@ export function service(
   spec: ServiceSpec = {},
 ): readonly object[] {
   const [namespace = "", name = ""] = key.split("/");
-  const named = ports.map((port) => ({ ...port, name: `${port.protocol.toLowerCase()}-${port.port}` }));
+  const named = ports.map((port) => ({ name: `${port.protocol.toLowerCase()}-${port.port}`, ...port }));
   const slices = ([0, 1] as const).map((family) => ({
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",

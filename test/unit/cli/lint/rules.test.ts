@@ -336,17 +336,17 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-30: a rule with peers of the experimental API is found", () => {
+  it("LINT-30: a rule that denies domain names is found", () => {
     const egress = (peer: string): string =>
       manifest(
         "ClusterNetworkPolicy",
         "name: c",
-        `spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, egress: [{ action: Accept, to: [${peer}] }] }`,
+        `spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, egress: [{ action: Deny, to: [${peer}] }] }`,
       );
     const [found = "", ...others] = findingsOf("experimental", egress("{ domainNames: [example.org] }"));
     assert.match(
       found,
-      /^ClusterNetworkPolicy c: spec\.egress\[0\].*domainNames.*accepts nobody.*\(name the addresses/,
+      /^ClusterNetworkPolicy c: spec\.egress\[0\].*domainNames.*denies everyone.*\(name the addresses/,
     );
     assert.deepEqual(others, []);
     assertFindings("experimental", [

@@ -92,7 +92,10 @@ describe("policyd/sources/gate of ClusterNetworkPolicy", () => {
 
   const everyPod = [{ namespaces: {} }];
   const unreadable: readonly (readonly [string, object])[] = [
-    ["domain names", { to: [{ domainNames: ["example.org"] }] }],
+    ["a name without a dot", { to: [{ domainNames: ["example"] }] }],
+    ["a name of the cluster", { to: [{ domainNames: ["api.default.svc.cluster.local"] }] }],
+    ["no domain name", { to: [{ domainNames: [] }] }],
+    ["26 domain names", { to: [{ domainNames: Array.from({ length: 26 }, (_, i) => `a${i}.example.org`) }] }],
     ["a peer of a later API", { to: [{ namespaces: {} }, { services: {} }] }],
     ["an empty peer", { to: [{}] }],
     ["two members in a peer", { to: [{ namespaces: {}, networks: ["10.0.0.0/8"] }] }],

@@ -179,6 +179,41 @@ describe("policyd/sources/gate of NetworkPolicy", () => {
     ];
     for (const port of refused) assert.ok(!ofPort(port), JSON.stringify(port));
   });
+
+  const named = (value: string, spec: object = { policyTypes: ["Egress"] }) =>
+    accepted(manifest("NetworkPolicy", { spec }, { annotations: { "drawbridge.dev/egress-domain-names": value } }));
+
+  it("NAME-13: the annotation adds a rule for each port after those of egress, and none without it", () => {
+    const spec = { egress: [{ ports: [{ port: 53, protocol: "UDP" }] }] };
+    const { object, problems } = named("API.example.com:443 *.example.org:443/TCP, ntp.example.net:123/UDP a.b.", spec);
+    const [, ...added] = object["egress"] as readonly Record<string, unknown>[];
+    const rule = (index: number, names: readonly string[], port?: readonly [string, number]) => ({
+      index,
+      peers: [{ type: "names", index: 0, names }],
+      ports: port && [{ index: 0, protocol: port[0], port: port[1], endPort: undefined }],
+    });
+    assert.deepEqual(added, [
+      rule(1, ["api.example.com", "*.example.org"], ["TCP", 443]),
+      rule(2, ["ntp.example.net"], ["UDP", 123]),
+      rule(3, ["a.b"]),
+    ]);
+    assert.deepEqual(problems, []);
+    assert.equal((accepted(policy(spec)).object["egress"] as readonly unknown[]).length, 1);
+  });
+
+  it("NAME-13: an entry that cannot be read is reported and allows nothing, and the others stay", () => {
+    const bad = "com a.b:0 a.b:70000 a.b:80/ICMP a.b:http web.shop.svc.cluster.local:80 10.0.0.1:80 a.b:80-90";
+    const { object, problems } = named(`${bad} ok.example.com:80`);
+    assert.equal(problems.length, bad.split(" ").length, problems.join());
+    const [only, ...others] = object["egress"] as readonly Record<string, unknown>[];
+    assert.deepEqual([only?.["peers"], others], [[{ type: "names", index: 0, names: ["ok.example.com"] }], []]);
+  });
+
+  it("NAME-13: a policy that does not restrict egress is reported, and gets no direction by the annotation", () => {
+    const { object, problems } = named("ok.example.com:80", { policyTypes: ["Ingress"] });
+    assert.deepEqual(object["policyTypes"], ["Ingress"]);
+    assert.match(problems.join(), /policyTypes has no Egress/);
+  });
 });
 
 function everything(): object {

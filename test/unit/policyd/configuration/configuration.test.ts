@@ -87,6 +87,8 @@ describe("policyd/configuration", () => {
       flowLedger: false,
       flowLedgerDirectory: "/var/lib/cni/drawbridge-flows",
       dropLogGroup: 107,
+      answerLogGroup: 108,
+      dnsServers: [],
       minSyncPeriod: "adaptive",
       syncPeriod: 30_000,
       metricsAddress: { address: parseAddress("127.0.0.1"), port: 9873 },

@@ -266,6 +266,22 @@ const TABLE = `table inet drawbridge-policy {
     flags dynamic,timeout
   }
 
+  set askers4 {
+    type ipv4_addr
+  }
+
+  set dnsservers4 {
+    type ipv4_addr . inet_proto . inet_service
+  }
+
+  set askers6 {
+    type ipv6_addr
+  }
+
+  set dnsservers6 {
+    type ipv6_addr . inet_proto . inet_service
+  }
+
   set settled {
     typeof ct id
   }

@@ -35,6 +35,14 @@ function policy(name: string, spec: object = {}, namespace = "n"): NetworkPolicy
 }
 
 describe("policyd/policies/retained", () => {
+  it("NAME-13: a policy with names in its annotation is read again as it was", () => {
+    const annotations = { "drawbridge.dev/egress-domain-names": "api.example.com:443" };
+    const spec = { podSelector: {}, policyTypes: ["Egress"], egress: [{ to: [{ podSelector: {} }] }] };
+    const one = objectOf("NetworkPolicy", { metadata: { name: "a", namespace: "n", annotations }, spec });
+    assert.equal(one.egress.length, 2);
+    assert.deepEqual(again(one), one);
+  });
+
   let directory: string;
   let logger: ReturnType<typeof recordingLogger>;
   const store = (files = realFileSystem) =>

@@ -1,0 +1,149 @@
+import { type Address, type Family, FAMILIES, familyOf } from "../../../kernel/ip/address.ts";
+import { concatenation } from "../../../kernel/nftables/model/expression.ts";
+import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
+import { commentText } from "../../../kernel/nftables/model/identifier.ts";
+import type { Chain, Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import { anyFlag, equals, inSet, type Match, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
+import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
+import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
+import type { NameGroup, Profile } from "./profile.ts";
+
+/** The names of the sets by which answers of DNS are found, each followed by the family's digit. */
+export const ANSWER_SETS = {
+  /** Addresses of local pods whose policies have domain names. */
+  askers: "askers",
+  /** Addresses, protocols and ports of the DNS servers whose answers count. */
+  servers: "dnsservers",
+} as const;
+
+/** The prefix of the copies of answers. */
+export const ANSWER_PREFIX = "drawbridge dns answer";
+
+/** After policies (-5), which may drop the answer. */
+const PRIORITY = -4;
+/** The largest copy of a packet that the kernel makes (NFULNL_COPY_RANGE_MAX). */
+const WHOLE_PACKET = 65_531;
+/** The most addresses that pods of a node may know by names. */
+export const MOST_KNOWN = 65_536;
+
+/** Returns the sets of the addresses that stand for the names of a rule, for each pod that asked: `pod . address`. */
+export function nameSets({ key }: Pick<NameGroup, "key">): Readonly<Record<Family, SetDefinition>> {
+  const definition = (family: Family): SetDefinition => ({
+    name: `names_${key}_v${family}`,
+    key: [familyWords[family].type, familyWords[family].type],
+    // The elements are the daemon's running state: neither claimed nor compared.
+    isDynamic: true,
+    timeout: "per element",
+    size: MOST_KNOWN,
+  });
+  return { 4: definition(4), 6: definition(6) };
+}
+
+/** Returns the one of {@link nameSets} that has this name; undefined for any other set. */
+export function nameSetNamed(name: string): SetDefinition | undefined {
+  const [, key] = /^names_([0-9a-f]+)_v[46]$/.exec(name) ?? [];
+  return key === undefined ? undefined : Object.values(nameSets({ key })).find((set) => set.name === name);
+}
+
+/** Returns the match for a packet of a pod to an address that it knows by one of the names. */
+export function nameMatch(group: NameGroup, family: Family): Match {
+  const { source, destination } = familyWords[family];
+  return inSet(concatenation(source, destination), nameSets(group)[family].name);
+}
+
+/** The container whose pod knows an address by a name. */
+export interface ElementOwner {
+  /** The begin of the container's ID. */
+  readonly container: string;
+  /** Empty where it is too long to be kept. */
+  readonly name: string;
+}
+
+const CONTAINER_DIGITS = 12;
+const LONGEST_COMMENT = 127;
+
+/** Returns the element of an address that a pod knows. A later daemon reads owner and name from its comment. */
+export function knownElement(
+  pod: Address,
+  remote: Address,
+  { container, name }: ElementOwner,
+  timeout: number,
+): Element {
+  const comment = `${container.slice(0, CONTAINER_DIGITS)} ${name}`;
+  return {
+    key: [pod, remote],
+    timeout: Math.max(1, Math.ceil(timeout)),
+    comment: commentText(comment.length > LONGEST_COMMENT ? container.slice(0, CONTAINER_DIGITS) : comment),
+  };
+}
+
+/** Returns the owner in an element's comment; undefined for an element of another program. */
+export function elementOwner({ comment = "" }: Element): ElementOwner | undefined {
+  const [container, name = "", ...others] = comment.split(" ");
+  return container === undefined || container === "" || others.length > 0 ? undefined : { container, name };
+}
+
+/** Whether an ID of a container begins as another, which may be cut to the begin. */
+export function isContainer(id: string, other: string): boolean {
+  return id.slice(0, CONTAINER_DIGITS) === other.slice(0, CONTAINER_DIGITS);
+}
+
+/** Returns the sets of the policies' table by which answers are found. */
+export function answerSets(): readonly SetDefinition[] {
+  return FAMILIES.flatMap((family): readonly SetDefinition[] => {
+    const { type } = familyWords[family];
+    return [
+      { name: `${ANSWER_SETS.askers}${family}`, key: [type] },
+      { name: `${ANSWER_SETS.servers}${family}`, key: [type, "inet_proto", "inet_service"] },
+    ];
+  });
+}
+
+/** Returns the element of a pod whose policies have domain names. */
+export function askerElement(address: Address): DesiredElement {
+  return { table: POLICY_TABLE, set: `${ANSWER_SETS.askers}${familyOf(address)}`, element: { key: [address] } };
+}
+
+/** Returns the element of a DNS server. */
+export function serverElement(address: Address, protocol: "tcp" | "udp", port: number): DesiredElement {
+  const element = { key: [address, protocol, port] };
+  return { table: POLICY_TABLE, set: `${ANSWER_SETS.servers}${familyOf(address)}`, element };
+}
+
+/**
+ * Returns the chains that copy the answers of DNS servers to pods, after policies have let them pass. The server's
+ * address is the endpoint's: that of a Service is put back only later. Only answers in a flow that the pod began count,
+ * and answers without a flow only from the node itself: NodeLocal DNSCache has its packets untracked.
+ *
+ * @param group the nflog group
+ */
+export function answerHooks(group: number): readonly Chain[] {
+  const copies = (which: Match): readonly Rule[] =>
+    FAMILIES.map((family) => {
+      const { source, destination } = familyWords[family];
+      const isServer = inSet(concatenation(source, "meta l4proto", "th sport"), `${ANSWER_SETS.servers}${family}`);
+      const isAsker = inSet(destination, `${ANSWER_SETS.askers}${family}`);
+      return rule(which, isAsker, isServer, { kind: "log", prefix: ANSWER_PREFIX, group, snapLength: WHOLE_PACKET });
+    });
+  const answers = copies(equals("ct direction", "reply"));
+  const chain = (hook: "forward" | "output", rules: readonly Rule[]): Chain => ({
+    name: `answers${group}_${hook}`,
+    base: { type: "filter", hook, priority: PRIORITY, policy: "accept" },
+    rules,
+  });
+  return [chain("forward", answers), chain("output", [...answers, ...copies(anyFlag("ct state", "untracked"))])];
+}
+
+const groups = new WeakMap<Profile, readonly NameGroup[]>();
+
+/** Returns the groups of names that the rules of a profile in force use. */
+export function nameGroupsOf(profile: Profile | undefined): readonly NameGroup[] {
+  if (profile === undefined) return [];
+  const known = groups.get(profile);
+  if (known !== undefined) return known;
+  const rules = [profile.admin, profile.isolation?.rules ?? [], profile.shadow?.rules ?? []].flat();
+  const all = rules.flatMap(({ peers }) => peers ?? []).filter((peer) => peer.type === "names");
+  const found = [...new Map(all.map((group) => [group.key, group])).values()];
+  groups.set(profile, found);
+  return found;
+}

@@ -1,0 +1,310 @@
+import { type Address, familyOf, FAMILIES, formatAddress } from "../../../kernel/ip/address.ts";
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
+import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
+import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Nftables } from "../../../kernel/nftables/socket.ts";
+import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
+import { matchesDomain } from "../../../objects/domain_name.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
+import type { Logger } from "../../log/logger.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import {
+  ANSWER_PREFIX,
+  elementOwner,
+  isContainer,
+  knownElement,
+  MOST_KNOWN,
+  nameSetNamed,
+  nameSets,
+} from "../compile/name_rules.ts";
+import { POLICY_TABLE } from "../compile/policy_table.ts";
+import type { NameGroup } from "../compile/profile.ts";
+import type { NamedPod } from "../live/policy_view.ts";
+import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
+import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
+import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
+import { KnownAddresses, type KnownAddress, untilOf } from "./known_addresses.ts";
+import { learn } from "./learn.ts";
+
+export interface NameLearningParts {
+  /** The nflog group of the rules' copies. */
+  readonly group: number;
+  /** The pods of this node whose policies in force have domain names. */
+  readonly namedPods: () => readonly NamedPod[];
+  /** Whether an address is a pod's or a node's. */
+  readonly isOfCluster: (address: Address) => boolean;
+  readonly kernel: Pick<Nftables, "sets" | "elements">;
+  readonly ruleset: Pick<Ruleset, "commitBeside">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The numbers of everything learned and refused so far. */
+export interface NameCounts {
+  /** Addresses that pods know now or did. */
+  readonly known: number;
+  /** Answers that gave addresses to pods. */
+  readonly answers: number;
+  /** Addresses that names outside of the cluster must not have. */
+  readonly refused: number;
+  /** Addresses that had to go for others. */
+  readonly dropped: number;
+  /** How often the kernel had no room for further answers. */
+  readonly overruns: number;
+}
+
+const MOST_OF_POD = 4096;
+/** An answer is not to wait for others. */
+const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
+const RECEIVE_BUFFER_BYTES = 1024 * 1024;
+const RETRY_MILLISECONDS = 30_000;
+/** A time that is longer by less than this is not written: answers from a cache end at about the same time. */
+const SLACK_MILLISECONDS = 1000;
+
+/**
+ * Learns from DNS answers which addresses stand for the domain names of policies, for each pod that asked, and writes
+ * them into the sets of the rules. The kernel removes them when their time is over. They stay when the daemon ends, and
+ * the next one reads them: an element's comment has its container and its name.
+ */
+export class NameLearning implements PolicyFollower {
+  readonly #parts: NameLearningParts;
+  readonly #known = new KnownAddresses({ perPod: MOST_OF_POD, perNode: MOST_KNOWN });
+  readonly #packets = new AnswerPackets();
+  readonly #subscription: RenewedSubscription;
+  #events: KernelNotifications | undefined;
+  #isSubscribed = false;
+  /** By each of its addresses. */
+  #pods: ReadonlyMap<Address, NamedPod> = new Map();
+  /** The container of each pod that knows addresses. */
+  readonly #containers = new Map<Address, string>();
+  #counts = { answers: 0, refused: 0, dropped: 0, overruns: 0 };
+  #lastError: string | undefined;
+
+  constructor(parts: NameLearningParts) {
+    const { group, clock, logger } = parts;
+    this.#parts = parts;
+    this.#subscription = new RenewedSubscription({
+      clock,
+      source: { kind: "nflog", group, ...COPY, receiveBufferBytes: RECEIVE_BUFFER_BYTES },
+      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => void this.#counts.overruns++ },
+      retryMilliseconds: RETRY_MILLISECONDS,
+      onRefused: (error) =>
+        logger.warn("the kernel sends no DNS answers; the subscription is retried", { group, error }),
+      onOpen: (wasRefused) => {
+        if (wasRefused) logger.info("the kernel sends DNS answers now", { group });
+      },
+    });
+  }
+
+  /** Allows to read answers; they are read while a pod's policies have names. */
+  start(events: KernelNotifications): void {
+    this.#events = events;
+    this.#subscribe();
+  }
+
+  /** Returns whether a pod has got an address for one of some names, however long ago. */
+  isKnownBy(names: readonly string[], pod: Address, remote: Address): boolean {
+    return this.#known.until(names, pod, remote) !== undefined;
+  }
+
+  /** Reads what an earlier daemon left. Only the kernel knows how long it counts. */
+  async prepare(): Promise<void> {
+    const { kernel, clock } = this.#parts;
+    const now = clock.now();
+    this.#orReport("the addresses that pods know by names cannot be read: pods have to ask again", () => {
+      for (const { name } of kernel.sets(POLICY_TABLE)) {
+        const set = nameSetNamed(name ?? "");
+        for (const element of set === undefined ? [] : kernel.elements(POLICY_TABLE, set)) {
+          const [found, [pod, remote]] = [elementOwner(element), element.key];
+          if (found === undefined || !isAddress(pod) || !isAddress(remote)) continue;
+          this.#known.learn(pod, remote, found.name, now);
+          this.#containers.set(pod, found.container);
+        }
+      }
+    });
+  }
+
+  /** Fills the sets of pods with what they know already, and empties them of what former pods knew. */
+  rulesInForce(): void {
+    const before = this.#pods;
+    this.#pods = new Map(this.#parts.namedPods().flatMap((pod) => pod.addresses.map((address) => [address, pod])));
+    const changes: Change[] = [];
+    for (const [address, container] of this.#containers) {
+      const pod = this.#pods.get(address);
+      if (pod !== undefined && isContainer(pod.container, container)) continue;
+      this.#containers.delete(address);
+      changes.push(...this.#removals(this.#known.forget(address)));
+    }
+    for (const [address, pod] of this.#pods) {
+      const had = new Set(before.get(address)?.groups.map(({ key }) => key));
+      changes.push(...this.#additions(address, pod, (group) => !had.has(group.key)));
+    }
+    this.#commit(changes);
+    this.#subscribe();
+  }
+
+  /** "all" also means that the sets may be empty now. */
+  verdictsChanged({ addresses }: ChangedVerdicts): void {
+    if (addresses !== "all") return;
+    this.#commit([...this.#pods].flatMap(([address, pod]) => this.#additions(address, pod, () => true)));
+  }
+
+  counts(): NameCounts {
+    return { known: this.#known.size, ...this.#counts };
+  }
+
+  problems(): readonly string[] {
+    const { refusal } = this.#subscription;
+    return [
+      ...(refusal === undefined ? [] : [`domain names: group ${this.#parts.group} is not read: ${refusal}`]),
+      ...(this.#lastError === undefined ? [] : [`domain names: ${this.#lastError}`]),
+    ];
+  }
+
+  stop(): void {
+    this.#subscription.stop();
+  }
+
+  #subscribe(): void {
+    if (this.#isSubscribed || this.#events === undefined || this.#pods.size === 0) return;
+    this.#isSubscribed = true;
+    void this.#subscription.start(this.#events);
+  }
+
+  #take(messages: readonly ReceivedMessage[]): void {
+    const changes: Change[] = [];
+    for (const message of messages) {
+      const packet = answerPacketIn(message);
+      const pod = packet && this.#pods.get(packet.ip.destination);
+      if (packet === undefined || pod === undefined) continue;
+      for (const bytes of this.#packets.messagesIn(packet)) {
+        const answer = parseDnsAnswer(bytes);
+        if (answer !== undefined) changes.push(...this.#learn(pod, answer));
+      }
+    }
+    this.#commit(changes);
+  }
+
+  #learn(pod: NamedPod, answer: DnsAnswer): readonly Change[] {
+    const { clock, isOfCluster } = this.#parts;
+    const { name } = answer;
+    const groups = pod.groups.filter(({ names }) => names.some((pattern) => matchesDomain(pattern, name)));
+    if (groups.length === 0) return [];
+    const { addresses, refused } = learn(answer, isOfCluster);
+    for (const address of refused) this.#refuse(pod, name, address);
+    const now = clock.now();
+    const changes: Change[] = [];
+    for (const { address: remote, milliseconds } of addresses) {
+      for (const own of pod.addresses.filter((one) => familyOf(one) === familyOf(remote))) {
+        const until = now + milliseconds;
+        const isKnown = (this.#known.until([name], own, remote) ?? 0) + SLACK_MILLISECONDS > until;
+        this.#containers.set(own, pod.container);
+        const gone = this.#known.learn(own, remote, name, until);
+        if (gone.length > 0) this.#drop(pod, gone.length);
+        changes.push(...this.#removals(gone));
+        if (isKnown) continue;
+        const element = knownElement(own, remote, { container: pod.container, name }, milliseconds);
+        for (const group of groups) changes.push(...replacement(nameSets(group)[familyOf(own)], element));
+      }
+    }
+    if (addresses.length > 0) this.#counts.answers++;
+    return changes;
+  }
+
+  /** Returns the changes that add what a pod knows to the sets of its groups. */
+  #additions(pod: Address, { container, groups }: NamedPod, isMeant: (group: NameGroup) => boolean): readonly Change[] {
+    const now = this.#parts.clock.now();
+    const known = this.#known.of(pod);
+    return groups.filter(isMeant).flatMap((group): readonly Change[] => {
+      const elements = known.flatMap((entry) => {
+        const found = untilOf(group.names, entry);
+        if (found === undefined || found.until <= now) return [];
+        return [knownElement(pod, entry.remote, { container, name: found.name }, found.until - now)];
+      });
+      return elements.length === 0 ? [] : [adding(nameSets(group)[familyOf(pod)], elements)];
+    });
+  }
+
+  /** Returns the changes that remove entries from all sets in force, whether or not they have them. */
+  #removals(entries: readonly KnownAddress[]): readonly Change[] {
+    if (entries.length === 0) return [];
+    const groups = new Map([...this.#pods.values()].flatMap((pod) => pod.groups).map((group) => [group.key, group]));
+    return [...groups.values()].flatMap((group) =>
+      FAMILIES.flatMap((family): readonly Change[] => {
+        const own = entries.filter(({ pod }) => familyOf(pod) === family);
+        const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: SLACK_MILLISECONDS }));
+        const set = nameSets(group)[family];
+        return elements.length === 0 ? [] : [adding(set, elements), deleting(set, elements)];
+      }),
+    );
+  }
+
+  #refuse({ podKey }: NamedPod, name: string, address: Address): void {
+    this.#counts.refused++;
+    const fields = { pod: podKey, name, address: formatAddress(address) };
+    this.#parts.logger.warn(
+      "a DNS answer gives an outside name an address of the inside, which does not count for policies",
+      fields,
+      podKey?.split("/")[0],
+    );
+  }
+
+  #drop({ podKey }: NamedPod, count: number): void {
+    this.#counts.dropped += count;
+    this.#parts.logger.warn(
+      "too many addresses are known by names: the oldest goes",
+      { pod: podKey },
+      podKey?.split("/")[0],
+    );
+  }
+
+  #commit(changes: readonly Change[]): void {
+    this.#orReport("addresses that pods know by names cannot be written", () => {
+      this.#parts.ruleset.commitBeside(changes);
+      this.#lastError = undefined;
+    });
+  }
+
+  #orReport(message: string, action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      // Any other error is a bug, and ends the daemon.
+      if (!(error instanceof DrawbridgeError)) throw error;
+      this.#lastError = error.message;
+      this.#parts.logger.error(message, { error: error.message });
+    }
+  }
+}
+
+function isAddress(value: Element["key"][number] | undefined): value is Address {
+  return typeof value === "number" || typeof value === "bigint";
+}
+
+function adding(set: SetDefinition, elements: readonly Element[]): Change {
+  return { kind: "add elements", table: POLICY_TABLE, set, elements };
+}
+
+function deleting(set: SetDefinition, elements: readonly Element[]): Change {
+  return { kind: "delete elements", table: POLICY_TABLE, set, elements: elements.map(({ key }) => ({ key })) };
+}
+
+/** Kernels before 6.12 cannot change the time of an element, and refuse to delete one that is not there. */
+function replacement(set: SetDefinition, element: Element): readonly Change[] {
+  return [adding(set, [element]), deleting(set, [element]), adding(set, [element])];
+}
+
+/** Returns the copy of an answer's packet; undefined also for a message that cannot be read, as if it had been lost. */
+function answerPacketIn(message: ReceivedMessage): AnswerPacket | undefined {
+  try {
+    const packet = parseLoggedPacket(message);
+    if (packet?.prefix !== ANSWER_PREFIX || packet.ip === undefined) return undefined;
+    return { ip: packet.ip, bytes: packet.payload };
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return undefined;
+    throw error;
+  }
+}

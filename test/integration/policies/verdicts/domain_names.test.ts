@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { setTimeout as pause } from "node:timers/promises";
+import { Program } from "../../../support/on_top/program.ts";
+import { ask, lookUp } from "../../../support/on_top/resolver.ts";
+import { dnsResponse } from "../../../support/policy/dns_response.ts";
+import { listenAll } from "../../../support/policy/lab/nine_pods.ts";
+import { namespaceManifest, podManifest, type PodPlace, textsOf } from "../../../support/policy/lab/place.ts";
+import { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
+import { askLab, inBoth, type Traffic } from "../../../support/policy/lab/question.ts";
+import { service } from "../../../support/policy/lab/service.ts";
+import { requireKernel, requireProgram } from "../../../support/privilege.ts";
+
+const PODS: readonly PodPlace[] = [
+  { key: "x/a", node: "node1" },
+  { key: "x/b", node: "node1" },
+  { key: "y/a", node: "node1" },
+  { key: "kube-system/dns", node: "node2" },
+];
+const DNS_IPS = ["10.96.0.10", "fd00:96::a"] as const;
+const DNS = 53;
+
+/** Returns a policy that lets the pods of a namespace ask any DNS of the cluster and reach names at port 80, and no more. */
+function policy(namespace: string, names: readonly string[], priority = 10): object {
+  const port = (protocol: string, number: number) => ({ [protocol]: { destinationPort: { number } } });
+  return {
+    apiVersion: "policy.networking.k8s.io/v1beta1",
+    kind: "ClusterNetworkPolicy",
+    metadata: { name: `names-of-${namespace}` },
+    spec: {
+      tier: "Admin",
+      priority,
+      subject: { namespaces: { matchLabels: { ns: namespace } } },
+      egress: [
+        {
+          action: "Accept",
+          to: [{ namespaces: {} }],
+          protocols: [port("udp", DNS), port("tcp", DNS)],
+        },
+        { action: "Accept", to: [{ domainNames: names }], protocols: [port("tcp", 80)] },
+        { action: "Deny", to: [{ networks: ["0.0.0.0/0", "::/0"] }] },
+      ],
+    },
+  };
+}
+
+describe("egress to domain names", function () {
+  this.timeout(300_000);
+  let lab: PolicyLab;
+  let server: Program;
+
+  before(async function () {
+    requireKernel(this);
+    requireProgram(this, "dnsmasq");
+    lab = await PolicyLab.create({ name: "names", pods: PODS, bridgeNetfilter: { node1: true, node2: false } });
+    for (const name of ["outside", "stranger"]) listenAll(lab.shooter, lab.place(name));
+    server = await serve("kube-system/dns");
+  });
+  after(async () => {
+    await lab?.close();
+  });
+
+  const objects = (...policies: readonly object[]): readonly object[] => [
+    ...lab.nodeManifests(),
+    ...["x", "y", "kube-system"].map((name) => namespaceManifest(name, { ns: name })),
+    ...PODS.map(({ key, node }) => podManifest(lab.place(key), node)),
+    ...service(
+      "kube-system/kube-dns",
+      DNS_IPS,
+      [
+        { protocol: "UDP", port: DNS, targetPort: DNS, name: "dns" },
+        { protocol: "TCP", port: DNS, targetPort: DNS, name: "dns-tcp" },
+      ],
+      [{ place: lab.place("kube-system/dns"), nodeName: "node2" }],
+    ),
+    ...policies,
+  ];
+
+  /** Starts a DNS server in a pod. */
+  async function serve(pod: string): Promise<Program> {
+    const [outside, stranger, other] = ["outside", "stranger", "y/a"].map((name) => textsOf(lab.place(name)));
+    assert.ok(outside !== undefined && stranger !== undefined && other !== undefined);
+    const records = [
+      ["api.example.com", ...outside, "0"],
+      ["far.example.com", ...stranger, "300"],
+      ["a.b.wild.example.com", ...outside, "86400"],
+    ];
+    const started = new Program(lab.lab, lab.place(pod).namespace, "dnsmasq", [
+      "--keep-in-foreground",
+      "--conf-file=/dev/null",
+      "--pid-file=",
+      "--user=root",
+      "--no-resolv",
+      "--no-hosts",
+      "--log-facility=-",
+      "--local=/com/",
+      "--cname=alias.example.com,second.example.com",
+      "--cname=second.example.com,far.example.com",
+      ...records.map((record) => `--host-record=${record.join(",")}`),
+      ...["127.0.0.1", other[0]].map((address) => `--host-record=rebound.example.com,${address},60`),
+    ]);
+    await started.written(/started, version/);
+    return started;
+  }
+
+  /** Returns the marks of flows in both families. */
+  async function marks(from: string, to: string, ...traffics: readonly Traffic[]): Promise<string> {
+    return (await askLab(lab, inBoth(from, to, ...traffics))).map(({ mark }) => mark).join("");
+  }
+
+  /** Asks the cluster's DNS for both families of a name; the daemon has read the answers when this resolves. */
+  async function resolve(from: string, name: string): Promise<void> {
+    const { namespace } = lab.place(from);
+    const questions = (["A", "AAAA"] as const).map((type) => ({ type, name }));
+    const answers = ask(namespace, DNS_IPS[0], questions);
+    assert.ok(
+      answers.every((answer) => typeof answer !== "string"),
+      `${name}: ${JSON.stringify(answers)}`,
+    );
+    await pause(100);
+  }
+
+  /** Returns what the sets of names of the first node have, as nft prints it. */
+  const elements = (): string =>
+    lab
+      .wired("node1")
+      .node.exec("nft", ["list", "table", "inet", "drawbridge-policy"])
+      .split("\n")
+      .filter((line) => / \. .* comment "/.test(line))
+      .join("\n");
+
+  it("NAME-01: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule", async () => {
+    await lab.apply(objects(policy("x", ["api.example.com", "*.wild.example.com"])));
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "XX");
+    await resolve("x/a", "api.example.com");
+    assert.equal(await marks("x/a", "outside", "80/TCP", "81/TCP", "80/UDP"), "..XXXX", elements());
+    assert.equal(await marks("x/b", "outside", "80/TCP"), "XX");
+    assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
+  });
+
+  it("NAME-03: times to live of 0, 300 seconds and a day are kept for a minute, five minutes and an hour", async () => {
+    await lab.apply(objects(policy("x", ["*.example.com"])));
+    for (const name of ["api.example.com", "far.example.com", "a.b.wild.example.com"]) await resolve("x/b", name);
+    const pod = lab.place("x/b");
+    const times = new Map(
+      elements()
+        .split("\n")
+        .filter((line) => textsOf(pod).some((text) => line.includes(`${text} .`)))
+        .map((line) => [/comment "\S+ (\S+)"/.exec(line)?.[1], / timeout (\S+)/.exec(line)?.[1]]),
+    );
+    assert.deepEqual([times.get("far.example.com"), times.get("a.b.wild.example.com")], ["5m", "1h"], elements());
+  });
+
+  it("NAME-08: aliases count for the name that was asked for, by TCP as by UDP", async () => {
+    await lab.apply(objects(policy("x", ["alias.example.com"])));
+    await resolve("x/a", "far.example.com");
+    assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
+    await resolve("x/a", "alias.example.com");
+    assert.equal(await marks("x/a", "stranger", "80/TCP"), "..", elements());
+    const options = { server: DNS_IPS[1], namespace: "x", options: "use-vc" };
+    assert.ok(lookUp(lab.lab, lab.place("x/b").namespace, "alias.example.com", options).length > 0);
+    await pause(100);
+    assert.equal(await marks("x/b", "stranger", "80/TCP"), "..", elements());
+  });
+
+  it("NAME-09: of two pods with different names each reaches only its own, though both have asked for both", async () => {
+    await lab.apply(objects(policy("x", ["api.example.com"]), policy("y", ["far.example.com"], 11)));
+    for (const from of ["x/a", "y/a"]) for (const name of ["api", "far"]) await resolve(from, `${name}.example.com`);
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "..");
+    assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
+    assert.equal(await marks("y/a", "outside", "80/TCP"), "XX");
+    assert.equal(await marks("y/a", "stranger", "80/TCP"), "..");
+  });
+
+  it("NAME-10: a changed policy counts at once for what pods know, and a name that goes ends the address", async () => {
+    await lab.apply(objects(policy("x", ["api.example.com"])));
+    await resolve("x/a", "api.example.com");
+    await lab.apply(objects(policy("x", ["api.example.com", "www.example.org"])));
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "..", elements());
+    await lab.apply(objects(policy("x", ["www.example.org"])));
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "XX");
+  });
+
+  it("NAME-11: what pods know outlives a killed daemon; without it DNS goes on, and nothing new is learned", async () => {
+    await lab.apply(objects(policy("x", ["api.example.com", "far.example.com"])));
+    await resolve("x/a", "api.example.com");
+    await lab.daemon("node1").process.kill("SIGKILL");
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "..");
+    await resolve("x/a", "far.example.com");
+    assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
+    await lab.restart("node1", () => {});
+    await lab.apply(objects(policy("x", ["api.example.com", "far.example.com"])));
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "..", elements());
+    await resolve("x/a", "far.example.com");
+    assert.equal(await marks("x/a", "stranger", "80/TCP"), "..", elements());
+  });
+
+  it("NAME-04: an answer that leads an outside name to a pod and to the pod itself is reported, and opens nothing", async () => {
+    await lab.apply(objects(policy("x", ["rebound.example.com"])));
+    const length = lab.daemon("node1").process.log().length;
+    assert.deepEqual(ask(lab.place("x/a").namespace, DNS_IPS[0], [{ type: "A", name: "rebound.example.com" }]), [
+      ["127.0.0.1", textsOf(lab.place("y/a"))[0]].toSorted(),
+    ]);
+    await pause(100);
+    assert.match(lab.daemon("node1").process.log().slice(length), /an outside name an address of the inside/);
+    assert.doesNotMatch(elements(), /rebound/);
+  });
+
+  it("NAME-12: the answers of a pod that is not the cluster's DNS count for nothing", async () => {
+    await lab.apply(objects(policy("y", ["api.example.com"])));
+    const pretender = await serve("x/b");
+    const [address] = textsOf(lab.place("x/b"));
+    const answers = ask(lab.place("y/a").namespace, address, [{ type: "A", name: "api.example.com" }]);
+    assert.deepEqual(answers, [[textsOf(lab.place("outside"))[0]]]);
+    await pause(100);
+    assert.equal(await marks("y/a", "outside", "80/TCP"), "XX", elements());
+    await pretender.stop();
+  });
+
+  it("NAME-12: an answer of the cluster's DNS that the pod has not asked for counts for nothing", async () => {
+    await lab.apply(objects(policy("x", ["late.example.com"])));
+    await server.stop();
+    const late = dnsResponse("late.example.com", [["late.example.com", lab.place("stranger").addresses[4]]]);
+    const [to] = textsOf(lab.place("x/a"));
+    const code =
+      `const socket = require("node:dgram").createSocket("udp4"); socket.bind(53, () => ` +
+      `socket.send(Buffer.from("${Buffer.from(late).toString("hex")}", "hex"), 40000, "${to}", () => socket.close()));`;
+    lab.place("kube-system/dns").namespace.exec(process.execPath, ["-e", code]);
+    await pause(100);
+    assert.equal(elements().includes("late.example.com"), false, elements());
+  });
+});

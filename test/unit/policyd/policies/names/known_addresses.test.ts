@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { KnownAddresses } from "../../../../../policyd/policies/names/known_addresses.ts";
+
+const [A, B] = ["10.244.1.7", "10.244.1.8"].map((text) => parseAddress(text));
+assert.ok(A !== undefined && B !== undefined);
+const remote = (number: number): Address => parseAddress(`203.0.113.${number}`);
+
+describe("addresses that pods know by names", () => {
+  it("NAME-07: an address counts for the pod that asked, by patterns of the name, as long as the longest of its names", () => {
+    const known = new KnownAddresses({ perPod: 10, perNode: 10 });
+    known.learn(A, remote(1), "a.example.com", 100);
+    known.learn(A, remote(1), "b.example.com", 300);
+    known.learn(A, remote(1), "b.example.com", 200);
+    assert.equal(known.until(["*.example.com"], A, remote(1)), 300);
+    assert.equal(known.until(["a.example.com"], A, remote(1)), 100);
+    assert.equal(known.until(["example.com"], A, remote(1)), undefined);
+    assert.equal(known.until(["*.example.com"], B, remote(1)), undefined);
+  });
+
+  it("NAME-07: beyond the bounds of a pod its oldest address goes, and beyond those of the node the oldest of all", () => {
+    const known = new KnownAddresses({ perPod: 2, perNode: 3 });
+    const learn = (pod: Address, number: number) =>
+      known.learn(pod, remote(number), "a.example.com", 100).map((gone) => [gone.pod, gone.remote]);
+    assert.deepEqual([learn(A, 1), learn(A, 2), learn(A, 1)], [[], [], []]);
+    assert.deepEqual(learn(A, 3), [[A, remote(2)]]);
+    assert.deepEqual([learn(B, 4), learn(B, 5)], [[], [[A, remote(1)]]]);
+    assert.equal(known.size, 3);
+    assert.equal(known.until(["a.example.com"], A, remote(1)), undefined);
+    assert.deepEqual(known.forget(B).length, 2);
+    assert.equal(known.size, 1);
+  });
+
+  it("NAME-07: of more than 16 names of one address the oldest is forgotten", () => {
+    const known = new KnownAddresses({ perPod: 10, perNode: 10 });
+    for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100);
+    assert.equal(known.until(["n0.example.com"], A, remote(1)), undefined);
+    assert.equal(known.until(["n1.example.com"], A, remote(1)), 100);
+  });
+});
