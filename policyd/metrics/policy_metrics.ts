@@ -1,4 +1,5 @@
 import type { CutsStatus } from "../policies/cuts/cuts.ts";
+import type { NameCounts } from "../policies/names/name_learning.ts";
 import type { DropLogCounts } from "../policies/drop_log/drop_log.ts";
 import type { SetTotals } from "../policies/live/sets/member_sets.ts";
 import type { PolicyNotices } from "../policies/policy_notices.ts";
@@ -17,10 +18,19 @@ export interface PolicyMetricSources {
   readonly dropLog: () => DropLogCounts | undefined;
   /** Likewise. */
   readonly cuts: () => CutsStatus | undefined;
+  /** Likewise. */
+  readonly names: () => NameCounts | undefined;
 }
 
 /** Returns all metrics about policies except those of their rules and drops (`policy_text.ts`). */
-export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMetricSources): readonly Description[] {
+export function ofPolicies({
+  notices,
+  counters,
+  sets,
+  dropLog,
+  cuts,
+  names,
+}: PolicyMetricSources): readonly Description[] {
   const { sums } = counters;
   return [
     {
@@ -113,9 +123,26 @@ export function ofPolicies({ notices, counters, sets, dropLog, cuts }: PolicyMet
       help: "Times live connections could not be checked against changed policies; each was retried.",
       value: () => cuts()?.failures ?? 0,
     },
+    {
+      type: "gauge",
+      name: "drawbridge_policy_named_addresses",
+      help: "Addresses that pods of this node know, or knew, by the domain names of their policies.",
+      value: () => names()?.known ?? 0,
+    },
+    {
+      type: "counter",
+      name: "drawbridge_policy_name_answers_total",
+      help: "DNS answers for domain names of policies by what came of them: used, refused (an address of the inside), dropped (addresses that went for others), overrun (times answers were lost before they were read).",
+      value: { label: "result", of: () => answers(names()) },
+    },
   ];
 }
 
 function logged(counts: DropLogCounts | undefined): Iterable<readonly [string, number]> {
   return (["explained", "repeated", "too many", "not ours"] as const).map((result) => [result, counts?.[result] ?? 0]);
+}
+
+function answers(counts: NameCounts | undefined): Iterable<readonly [string, number]> {
+  const { answers: used = 0, refused = 0, dropped = 0, overruns: overrun = 0 } = counts ?? {};
+  return Object.entries({ used, refused, dropped, overrun });
 }

@@ -22,7 +22,7 @@ import { CLOSED_POLICY } from "./live/closed_policies.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
 import { DnsServers } from "./names/dns_servers.ts";
-import { NameLearning } from "./names/name_learning.ts";
+import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
@@ -64,6 +64,8 @@ export interface OpenedPolicies {
   readonly dropLog: () => DropLogCounts | undefined;
   /** Likewise. */
   readonly cuts: () => CutsStatus | undefined;
+  /** Likewise. */
+  readonly names: () => NameCounts | undefined;
 }
 
 /**
@@ -94,6 +96,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     sets: () => undefined,
     dropLog: () => undefined,
     cuts: () => undefined,
+    names: () => undefined,
   };
 }
 
@@ -162,6 +165,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     sets: () => policies.setTotals(),
     dropLog: () => dropLog.counts(),
     cuts: () => cuts.status(),
+    names: () => names.counts(),
   };
 }
 

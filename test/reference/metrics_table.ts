@@ -37,6 +37,7 @@ const NOBODY: MetricSources = {
     sets: () => unasked(),
     dropLog: () => unasked(),
     cuts: () => unasked(),
+    names: () => unasked(),
   },
   events: () => unasked(),
 };

@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { EndpointSlice, ObjectChange } from "../../../objects/model.ts";
+import type { ClusterObject, EndpointPort, ObjectChange } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { serverElement } from "../compile/name_rules.ts";
@@ -8,7 +8,7 @@ import { DNS_PORT } from "../compile/options.ts";
 /** The Services of the cluster's DNS, as distributions name them; OpenShift has its own. */
 const CLUSTER_DNS: ReadonlySet<string> = new Set(["kube-system/kube-dns", "openshift-dns/dns-default"]);
 
-/** Claims the DNS servers whose answers count: those of the configuration, and the endpoints of the cluster's DNS. */
+/** Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS. */
 export class DnsServers {
   readonly #ruleset: Pick<Ruleset, "claim">;
 
@@ -23,19 +23,29 @@ export class DnsServers {
 
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) {
-      if (change.kind !== "EndpointSlice") continue;
-      const slice = change.type === "set" && change.object.kind === "EndpointSlice" ? change.object : undefined;
-      this.#ruleset.claim(`DNS servers of ${change.key}`, slice === undefined ? [] : elementsOf(slice), "urgent");
+      if (change.kind !== "EndpointSlice" && change.kind !== "Service") continue;
+      const elements = change.type === "set" ? elementsOf(change.object) : [];
+      this.#ruleset.claim(`DNS servers of ${change.kind} ${change.key}`, elements, "urgent");
     }
   }
 }
 
-function elementsOf({ namespace, serviceName, ports, endpoints }: EndpointSlice): readonly DesiredElement[] {
-  if (serviceName === undefined || !CLUSTER_DNS.has(`${namespace}/${serviceName}`)) return [];
+/** NodeLocal DNSCache answers from the Service's own addresses, too. */
+function elementsOf(object: ClusterObject): readonly DesiredElement[] {
+  if (object.kind === "Service") return CLUSTER_DNS.has(object.key) ? elementsAt(object.ports, object.clusterIps) : [];
+  if (object.kind !== "EndpointSlice" || !CLUSTER_DNS.has(`${object.namespace}/${object.serviceName}`)) return [];
+  const addresses = object.endpoints.map(({ address }) => address);
+  return elementsAt(object.ports, addresses);
+}
+
+function elementsAt(
+  ports: readonly Pick<EndpointPort, "name" | "protocol" | "port">[],
+  addresses: readonly Address[],
+): readonly DesiredElement[] {
   return ports.flatMap(({ name, protocol, port }) => {
     // Beside DNS itself they have a port of metrics.
     if (port === undefined || protocol === "SCTP" || !name.startsWith("dns")) return [];
     const transport = protocol === "TCP" ? "tcp" : "udp";
-    return endpoints.map(({ address }) => serverElement(address, transport, port));
+    return addresses.map((address) => serverElement(address, transport, port));
   });
 }

@@ -199,15 +199,18 @@ export class NameLearning implements PolicyFollower {
     const changes: Change[] = [];
     for (const { address: remote, milliseconds } of addresses) {
       for (const own of pod.addresses.filter((one) => familyOf(one) === familyOf(remote))) {
-        const until = now + milliseconds;
-        const isKnown = (this.#known.until([name], own, remote) ?? 0) + SLACK_MILLISECONDS > until;
+        const before = groups.map((group) => this.#known.until(group.names, own, remote) ?? Number.NEGATIVE_INFINITY);
         this.#containers.set(own, pod.container);
-        const gone = this.#known.learn(own, remote, name, until);
+        const gone = this.#known.learn(own, remote, name, now + milliseconds);
         if (gone.length > 0) this.#drop(pod, gone.length);
         changes.push(...this.#removals(gone));
-        if (isKnown) continue;
-        const element = knownElement(own, remote, { container: pod.container, name }, milliseconds);
-        for (const group of groups) changes.push(...replacement(nameSets(group)[familyOf(own)], element));
+        for (const [i, group] of groups.entries()) {
+          // Another of its names may count longer.
+          const until = this.#known.until(group.names, own, remote) ?? now;
+          if (until <= (before[i] ?? until) + SLACK_MILLISECONDS) continue;
+          const element = knownElement(own, remote, { container: pod.container, name }, until - now);
+          changes.push(...replacement(nameSets(group)[familyOf(own)], element));
+        }
       }
     }
     if (addresses.length > 0) this.#counts.answers++;

@@ -44,6 +44,7 @@ describe("policyd/metrics", () => {
       counters: { sums: new PolicySums(), lastCommit: 19 },
       sets: () => ({ sets: 25, members: 26, elements: 40, closed: 41 }),
       dropLog: () => ({ explained: 20, repeated: 21, "too many": 22, "not ours": 23, overruns: 24 }),
+      names: () => ({ known: 41, answers: 42, refused: 43, dropped: 44, overruns: 45 }),
       cuts: () => ({
         cut: 25,
         restored: 26,
@@ -130,6 +131,11 @@ describe("policyd/metrics", () => {
       'drawbridge_policy_numbered_connections{state="settled"} 27',
       'drawbridge_policy_numbered_connections{state="reset"} 28',
       "drawbridge_policy_cut_failures_total 30",
+      "drawbridge_policy_named_addresses 41",
+      'drawbridge_policy_name_answers_total{result="used"} 42',
+      'drawbridge_policy_name_answers_total{result="refused"} 43',
+      'drawbridge_policy_name_answers_total{result="dropped"} 44',
+      'drawbridge_policy_name_answers_total{result="overrun"} 45',
       "# TYPE drawbridge_sync_commits_total counter",
       "# TYPE drawbridge_synced gauge",
     ];

@@ -2,13 +2,17 @@ import assert from "node:assert/strict";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { loggerOf } from "../../../../../policyd/log/logger.ts";
-import { knownElement, nameSets } from "../../../../../policyd/policies/compile/name_rules.ts";
+import { ANSWER_PREFIX, knownElement, nameSets } from "../../../../../policyd/policies/compile/name_rules.ts";
 import { nameGroup } from "../../../../../policyd/policies/compile/peer_groups.ts";
 import type { NamedPod } from "../../../../../policyd/policies/live/policy_view.ts";
 import { NameLearning, type NameLearningParts } from "../../../../../policyd/policies/names/name_learning.ts";
+import { FakeKernelNotifications } from "../../../../support/daemon/fake_notifications.ts";
+import { dnsResponse } from "../../../../support/policy/dns_response.ts";
+import { loggedMessage, packetBetween, ports } from "../../../../support/policy/logged_packet.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 
 const POD = parseAddress("10.244.1.7");
+const SERVER = parseAddress("10.244.2.5");
 const REMOTE = parseAddress("203.0.113.7");
 const GROUP = nameGroup(["*.example.com"]);
 const OTHER = nameGroup(["*.example.org"]);
@@ -31,6 +35,7 @@ describe("addresses of names over a restart of the daemon", () => {
   /** Starts a daemon that finds an address which a pod knows by a name. */
   async function started(pods: () => readonly NamedPod[]) {
     const commits: (readonly Change[])[] = [];
+    const clock = new FakeClock();
     const set = nameSets(GROUP)[4];
     const found = knownElement(POD, REMOTE, { container: CONTAINER, name: "api.example.com" }, 60_000);
     const kernel: Pick<NameLearningParts["kernel"], "elements"> = {
@@ -42,11 +47,11 @@ describe("addresses of names over a restart of the daemon", () => {
       isOfCluster: () => false,
       kernel: { ...kernel, sets: () => [{ name: "known4" }, { name: set.name }] as never },
       ruleset: { commitBeside: (changes) => void (changes.length > 0 && commits.push(changes)) },
-      clock: new FakeClock(),
+      clock,
       logger: loggerOf("error", () => assert.fail("nothing fails")),
     });
     await learning.prepare();
-    return { learning, commits };
+    return { learning, commits, clock };
   }
 
   it("NAME-11: a connection that a pod began by a name is allowed after a restart, and the kernel's own times stay", async () => {
@@ -73,5 +78,32 @@ describe("addresses of names over a restart of the daemon", () => {
     learning.rulesInForce();
     assert.deepEqual(commits.map(texts), [["add elements 203.0.113.7", "delete elements 203.0.113.7"]]);
     assert.equal(learning.isKnownBy(GROUP.names, POD, REMOTE), false);
+  });
+
+  it("NAME-07: an address counts as long as the longest of its names, and is written only when that is later", async () => {
+    const { learning, commits } = await started(() => [pod()]);
+    const events = new FakeKernelNotifications();
+    learning.start(events);
+    assert.deepEqual(events.sources, []);
+    learning.rulesInForce();
+    await new Promise(setImmediate);
+    const answer = (name: string, seconds: number, prefix = ANSWER_PREFIX): readonly number[] => {
+      const message = dnsResponse(name, [[name, REMOTE, seconds]]);
+      const udp = Buffer.concat([ports(53, 40_000), message]);
+      udp.writeUInt16BE(udp.length, 4);
+      events.emit("nflog", [loggedMessage(prefix, packetBetween(SERVER, POD, 17, udp))]);
+      const added = commits.splice(0).flat();
+      return added.flatMap((one) =>
+        one.kind === "add elements" ? one.elements.map(({ timeout = 0 }) => timeout) : [],
+      );
+    };
+    assert.deepEqual(answer("a.example.com", 600), [600_000, 600_000]);
+    assert.deepEqual(answer("b.example.com", 60), []);
+    assert.deepEqual(answer("a.example.com", 600), []);
+    assert.deepEqual(answer("b.example.com", 900), [900_000, 900_000]);
+    assert.deepEqual(answer("b.example.org", 900), []);
+    assert.deepEqual(answer("a.example.com", 3000, "another rule"), []);
+    const { answers, known } = learning.counts();
+    assert.deepEqual([answers, known], [4, 1]);
   });
 });
