@@ -61,8 +61,6 @@ const MOST_OF_POD = 4096;
 const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
 const RECEIVE_BUFFER_BYTES = 1024 * 1024;
 const RETRY_MILLISECONDS = 30_000;
-/** A time that is longer by less than this is not written: answers from a cache end at about the same time. */
-const SLACK_MILLISECONDS = 1000;
 
 /**
  * Learns from DNS answers which addresses stand for the domain names of policies, for each pod that asked, and writes
@@ -207,7 +205,7 @@ export class NameLearning implements PolicyFollower {
         for (const [i, group] of groups.entries()) {
           // Another of its names may count longer.
           const until = this.#known.until(group.names, own, remote) ?? now;
-          if (until <= (before[i] ?? until) + SLACK_MILLISECONDS) continue;
+          if (until <= (before[i] ?? until)) continue;
           const element = knownElement(own, remote, { container: pod.container, name }, until - now);
           changes.push(...replacement(nameSets(group)[familyOf(own)], element));
         }
@@ -238,7 +236,7 @@ export class NameLearning implements PolicyFollower {
     return [...groups.values()].flatMap((group) =>
       FAMILIES.flatMap((family): readonly Change[] => {
         const own = entries.filter(({ pod }) => familyOf(pod) === family);
-        const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: SLACK_MILLISECONDS }));
+        const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: 1 }));
         const set = nameSets(group)[family];
         return elements.length === 0 ? [] : [adding(set, elements), deleting(set, elements)];
       }),
