@@ -7,7 +7,7 @@ import { BUNDLE } from "../daemon/policyd.ts";
  * Matches the code of the bundle that computes the version of a table's schema (policyd/ruleset/schema.ts); the bundler
  * may have numbered its variable.
  */
-const VERSION = /update\((text\d*)\)\.digest\("hex"\)\.slice\(0, ?VERSION/g;
+const VERSION = /hash\d*\("sha256", ?(text\d*)\)\.slice\(0, ?VERSION/g;
 
 /**
  * Writes a build of the daemon whose static schema differs: its tables have other versions, so that it finds none of
