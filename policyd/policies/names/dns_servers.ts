@@ -11,6 +11,8 @@ const CLUSTER_DNS: ReadonlySet<string> = new Set(["kube-system/kube-dns", "opens
 /** Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS. */
 export class DnsServers {
   readonly #ruleset: Pick<Ruleset, "claim">;
+  /** The owners of the claims of the cluster's DNS. */
+  readonly #owners = new Set<string>();
 
   /** @param configured addresses of the servers that answer at the usual port */
   constructor(ruleset: Pick<Ruleset, "claim">, configured: readonly Address[]) {
@@ -24,8 +26,12 @@ export class DnsServers {
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) {
       if (change.kind !== "EndpointSlice" && change.kind !== "Service") continue;
+      const owner = `DNS servers of ${change.kind} ${change.key}`;
       const elements = change.type === "set" ? elementsOf(change.object) : [];
-      this.#ruleset.claim(`DNS servers of ${change.kind} ${change.key}`, elements, "urgent");
+      // An urgent claim is written at once, so one that changes nothing would end minSyncPeriod.
+      if (elements.length === 0 && !this.#owners.delete(owner)) continue;
+      if (elements.length > 0) this.#owners.add(owner);
+      this.#ruleset.claim(owner, elements, "urgent");
     }
   }
 }
