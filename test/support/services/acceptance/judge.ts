@@ -143,7 +143,13 @@ export class Judge {
   #untranslatedProblems({ on, from, to }: Extract<Further, { readonly type: "untranslated" }>): readonly string[] {
     const flows = this.#flows(on, from, to);
     if (flows.length === 0) return [`${on} has no flow from ${from} to ${to}`];
-    const translated = flows.filter(({ status }) => (status & TRANSLATED) !== 0);
+    // Another source port is none: the kernel chooses one where another flow of the table happens to have both ends.
+    const translated = flows.filter(
+      ({ original, reply }) =>
+        reply.destination !== original.source ||
+        reply.source !== original.destination ||
+        reply.sourcePort !== original.destinationPort,
+    );
     return translated.map((entry) => `${on} has translated ${tuplesOf(entry)}`);
   }
 
