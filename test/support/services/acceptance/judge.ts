@@ -143,7 +143,7 @@ export class Judge {
   #untranslatedProblems({ on, from, to }: Extract<Further, { readonly type: "untranslated" }>): readonly string[] {
     const flows = this.#flows(on, from, to);
     if (flows.length === 0) return [`${on} has no flow from ${from} to ${to}`];
-    // Another source port is none: the kernel chooses one where another flow of the table happens to have both ends.
+    // Another source port does not count: the kernel chooses one where another flow of the table happens to have both ends.
     const translated = flows.filter(
       ({ original, reply }) =>
         reply.destination !== original.source ||
