@@ -1,7 +1,7 @@
 import { bridgeMac } from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
-import { findOwnProgram, unlessRefused } from "../../kernel/bpf/own_program.ts";
+import { hasOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
@@ -34,7 +34,7 @@ export function ensureNodeBridge(
   });
   ensureForwarding(socket, sysctl, bridge.name);
   const programs = { syscalls: node.syscalls, socket };
-  if (unlessRefused(() => findOwnProgram(programs, CHECKSUM_PROGRAM, bridge.index)) === undefined) {
+  if (!hasOwnProgram(programs, CHECKSUM_PROGRAM, bridge.index)) {
     node.files.makeDirectory(configuration.runDir, 0o700);
     // Of many first calls after a boot, only one reads the kernel's types.
     locked(node.syscalls, configuration.runDir, () =>

@@ -45,6 +45,11 @@ export function findOwnProgram(
   return found?.name === name ? found : undefined;
 }
 
+/** Returns whether a link has our program; false also where the kernel refuses to say, as without classifiers. */
+export function hasOwnProgram(machine: Pick<ProgramMachine, "socket">, own: OwnProgram, link: number): boolean {
+  return unlessRefused(() => findOwnProgram(machine, own, link)) !== undefined;
+}
+
 /**
  * Loads a program and has the kernel call it at a link, which keeps it until it goes.
  *

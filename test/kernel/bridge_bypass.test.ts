@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assembleBpf } from "../../kernel/bpf/instruction.ts";
-import { attachOwnProgram, findOwnProgram, type OwnProgram, removeOwnProgram } from "../../kernel/bpf/own_program.ts";
+import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { findPort, PORT_PROGRAM, putPort } from "../../kernel/bpf/port_table.ts";
 import { type Address, type Family, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
@@ -246,7 +246,7 @@ describe("kernel: packets around a bridge", () => {
 
   it("BYPASS-03: removeOwnProgram removes our table from a bridge, and keeps programs of others", async () => {
     assert.ok(attachOwnProgram(node.programs, OTHER, assembleBpf(TO_THE_NEXT), bridge));
-    const has = (program: OwnProgram): boolean => findOwnProgram(node.programs, program, bridge) !== undefined;
+    const has = (program: OwnProgram): boolean => hasOwnProgram(node.programs, program, bridge);
     put(bridge, first.mac, node.link(second.name).index);
     assert.deepEqual([has(PORT_PROGRAM), has(OTHER)], [true, true]);
     removeOwnProgram(node.programs, PORT_PROGRAM, bridge);

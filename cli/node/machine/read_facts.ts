@@ -2,7 +2,7 @@ import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { findOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
+import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { withRouteSocket } from "../../../kernel/route/socket.ts";
 import { knowsPacketLog } from "../../../kernel/nflog/group.ts";
@@ -96,9 +96,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
       const bridges = new Set(attached.map(({ bridge }) => bridge));
       const present = (seen(links) ?? []).filter(({ name, kind }) => kind === "bridge" && bridges.has(name));
       return withRouteSocket(syscalls, (socket) =>
-        present.flatMap(({ index, name }) =>
-          unlessRefused(() => findOwnProgram({ socket }, CHECKSUM_PROGRAM, index)) === undefined ? [name] : [],
-        ),
+        present.flatMap(({ index, name }) => (hasOwnProgram({ socket }, CHECKSUM_PROGRAM, index) ? [] : [name])),
       );
     }),
     reservations: attempt(() => {

@@ -5,7 +5,7 @@ import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { listOriginals } from "../../../attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { findOwnProgram, unlessRefused } from "../../../kernel/bpf/own_program.ts";
+import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
@@ -55,7 +55,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
           .filter(({ kind }) => kind === "bridge")
           .flatMap((bridge) =>
             [PORT_PROGRAM, CHECKSUM_PROGRAM]
-              .filter((program) => unlessRefused(() => findOwnProgram({ socket }, program, bridge.index)) !== undefined)
+              .filter((program) => hasOwnProgram({ socket }, program, bridge.index))
               .map((program) => ({ program, bridge })),
           ),
       ),

@@ -3,12 +3,7 @@ import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
 import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
 import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
-import {
-  attachOwnProgram,
-  findOwnProgram,
-  type OwnProgram,
-  removeOwnProgram,
-} from "../../../kernel/bpf/own_program.ts";
+import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
@@ -162,7 +157,7 @@ for (const way of OPPOSITE_WAYS) {
     });
 
     const bridge = (): number => on.wired.node.link("cni0").index;
-    const isFiltered = (): boolean => findOwnProgram(on.wired.node.programs, CHECKSUM_PROGRAM, bridge()) !== undefined;
+    const isFiltered = (): boolean => hasOwnProgram(on.wired.node.programs, CHECKSUM_PROGRAM, bridge());
 
     /** Sends a packet of a case; returns its two bytes, their place in the frame, and its token. */
     function send({ packet, place }: Case, { mac, gatewayMac, addresses }: GuardedPod, family: Family) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { findOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { hasOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { acquireDirectoryLock } from "../../../kernel/file_lock.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
@@ -128,7 +128,7 @@ describe("packets around the bridge, br_netfilter off", function () {
       const bridge = node.link("cni0").index;
       removeOwnProgram(node.programs, PORT_PROGRAM, bridge);
       const other = attach(`without-${feature.toLowerCase()}`, nodes.node2, {}, { without: [feature] });
-      assert.equal(findOwnProgram(node.programs, PORT_PROGRAM, bridge), undefined);
+      assert.ok(!hasOwnProgram(node.programs, PORT_PROGRAM, bridge));
       await reach(remote.pod, other);
       await reach(other.pod, remote);
       await reach(first.pod, other);

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { findOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
@@ -87,7 +87,7 @@ describe("smoke", function () {
 
   it("programs: the bridge has its table of ports and its filter of checksums", () => {
     for (const program of [PORT_PROGRAM, CHECKSUM_PROGRAM])
-      assert.ok(findOwnProgram(wired.node.programs, program, wired.node.link(LAB_BRIDGE).index), program.name);
+      assert.ok(hasOwnProgram(wired.node.programs, program, wired.node.link(LAB_BRIDGE).index), program.name);
   });
 
   it("Services: TCP and UDP", () => {
