@@ -8,7 +8,7 @@ import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
-import { newRoute, type RouteSpec } from "../../kernel/route/route.ts";
+import { KERNEL_PROTOCOL, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -31,8 +31,6 @@ export interface StepMachine {
   readonly runDir: string;
 }
 
-/** RTPROT_KERNEL (include/uapi/linux/rtnetlink.h): the subnet's route is as the kernel would have made it. */
-const BY_THE_KERNEL = 2;
 /** IP6_RT_PRIO_ADDRCONF of include/net/ip6_route.h. */
 const IPV6_SUBNET_PRIORITY = 256;
 
@@ -122,7 +120,7 @@ function subnetRoute(address: Cidr, index: number): RouteSpec {
     gateway: undefined,
     outputInterface: index,
     onLink: false,
-    protocol: BY_THE_KERNEL,
+    protocol: KERNEL_PROTOCOL,
     ...(family === 4 ? { source: address.address } : { priority: IPV6_SUBNET_PRIORITY }),
   };
 }

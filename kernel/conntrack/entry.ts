@@ -1,6 +1,7 @@
 import { DrawbridgeError } from "../error.ts";
 import type { Family } from "../ip/address.ts";
-import { familyFromNumber, netfilterHeader } from "../netlink/netfilter_message.ts";
+import { familyFromNumber } from "../netlink/address_family.ts";
+import { netfilterHeader } from "../netlink/netfilter_message.ts";
 import { type AttributeTable, type AttributeValues, be16, be32, be64, nested, u32, u8 } from "../netlink/attribute.ts";
 import { type BodyLayout, decodeBody, type ReceivedMessage } from "../netlink/message.ts";
 import { type ConntrackLabels, labels } from "./labels.ts";

@@ -1,5 +1,5 @@
 import { type Address, addressFromBytes, type Family } from "../ip/address.ts";
-import { familyFromNumber } from "../netlink/netfilter_message.ts";
+import { familyFromNumber } from "../netlink/address_family.ts";
 import { littleEndian } from "../byte_order.ts";
 import { type ConntrackTuple, tupleTable } from "./tuple.ts";
 import { entryLayout } from "./entry.ts";

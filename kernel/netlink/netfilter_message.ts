@@ -28,9 +28,3 @@ export function messageType(subsystem: number, number: number): number {
 export function familyNumber(family: Family | undefined): number {
   return family === undefined ? 0 : addressFamilyNumber(family);
 }
-
-/** Returns the family of a header; undefined for any other than IPv4 and IPv6. */
-export function familyFromNumber(number: number): Family | undefined {
-  if (number === addressFamilyNumber(4)) return 4;
-  return number === addressFamilyNumber(6) ? 6 : undefined;
-}

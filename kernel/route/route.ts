@@ -20,7 +20,7 @@ import {
   request,
 } from "../netlink/message.ts";
 import { decodeStruct, structSize } from "../netlink/struct.ts";
-import { addressFamilyNumber } from "../netlink/address_family.ts";
+import { addressFamilyNumber, familyFromNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWROUTE = 24;
 const RTM_DELROUTE = 25;
@@ -45,6 +45,9 @@ export const MAIN_TABLE = RT_TABLE_MAIN;
 
 /** The routing protocol number that marks our routes (`ip route show proto 107`), so that we never touch others. */
 export const ROUTE_PROTOCOL = 107;
+
+/** RTPROT_KERNEL (include/uapi/linux/rtnetlink.h): the kernel has made the route or rule itself. */
+export const KERNEL_PROTOCOL = 2;
 
 /** RTAX_* (include/uapi/linux/rtnetlink.h). */
 const metrics = { mtu: [2, u32], advmss: [8, u32] } as const satisfies AttributeTable;
@@ -237,7 +240,7 @@ export function parseRouteOrDiscard(message: ReceivedMessage): FoundRoute | unde
   const destination = values.destination;
   const route: Route = {
     table: values.table ?? fields.table,
-    family: fields.family === addressFamilyNumber(4) ? 4 : 6,
+    family: familyFromNumber(fields.family) ?? 6,
     destination:
       destination === undefined ? undefined : { address: destination, prefixLength: fields.destinationLength },
     gateway: values.gateway,

@@ -10,15 +10,14 @@ import {
   request,
 } from "../netlink/message.ts";
 import { decodeStruct } from "../netlink/struct.ts";
-import { addressFamilyNumber } from "../netlink/address_family.ts";
-import { type LookedUp, ROUTE_PROTOCOL } from "./route.ts";
+import { addressFamilyNumber, familyFromNumber } from "../netlink/address_family.ts";
+import { KERNEL_PROTOCOL, type LookedUp, ROUTE_PROTOCOL } from "./route.ts";
 
 const RTM_NEWRULE = 32;
 const RTM_DELRULE = 33;
 const RTM_GETRULE = 34;
 
 const FR_ACT_TO_TBL = 1;
-const RTPROT_KERNEL = 2;
 /** The tables default, main and local, for which the kernel makes rules. */
 const USUAL_TABLES: readonly number[] = [253, 254, 255];
 /** TCP, UDP, ICMP and ICMPv6: the kernel looks up no packets of other protocols (rtm_getroute_parse_ip_proto). */
@@ -93,7 +92,7 @@ export function parseRule(message: ReceivedMessage): RoutingRule | undefined {
   const { inputInterface, priority, protocol } = attributes;
   if (protocol !== ROUTE_PROTOCOL || inputInterface === undefined || header.action !== FR_ACT_TO_TBL) return undefined;
   return {
-    family: header.family === addressFamilyNumber(4) ? 4 : 6,
+    family: familyFromNumber(header.family) ?? 6,
     inputInterface,
     table: attributes.table ?? header.table,
     priority: priority ?? 0,
@@ -104,14 +103,14 @@ export function parseRule(message: ReceivedMessage): RoutingRule | undefined {
 export function parseOtherRule(message: ReceivedMessage): OtherRule | undefined {
   const { header, attributes } = decodeBody(layout, message.body);
   const { protocol, packetProtocol, destinationPorts } = attributes;
-  const isUsual = protocol === RTPROT_KERNEL && USUAL_TABLES.includes(attributes.table ?? header.table);
+  const isUsual = protocol === KERNEL_PROTOCOL && USUAL_TABLES.includes(attributes.table ?? header.table);
   if (protocol === ROUTE_PROTOCOL || isUsual) return undefined;
   const prefix = (of: Address | undefined, prefixLength: number): Cidr | undefined =>
     of === undefined ? undefined : { address: of, prefixLength };
   // struct fib_rule_port_range
   const destinationPort = destinationPorts && decodeStruct({ first: "u16", last: "u16" }, destinationPorts).first;
   return {
-    family: header.family === addressFamilyNumber(4) ? 4 : 6,
+    family: familyFromNumber(header.family) ?? 6,
     source: prefix(attributes.source, header.sourceLength),
     destination: prefix(attributes.destination, header.destinationLength),
     traits: {
