@@ -11,7 +11,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
 import type { ExplainContext } from "./explain/context.ts";
-import { isPublic } from "../../policyd/policies/names/learn.ts";
+import { isPublic } from "../../kernel/ip/public_address.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
 import { namespacesOf, PolicyChange } from "./policy_change.ts";
 import { NO_STAND_INS, type StandIns, standInsFor } from "./stand_ins.ts";

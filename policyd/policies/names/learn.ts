@@ -1,14 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { isInRanges, rangeOf, unitedRanges } from "../../../kernel/ip/ranges.ts";
-import {
-  bothFamilies,
-  LINK_LOCAL,
-  LOOPBACK,
-  MULTICAST,
-  RESERVED_IPV4,
-  UNSPECIFIED,
-} from "../../../kernel/ip/special.ts";
+import { isPublic } from "../../../kernel/ip/public_address.ts";
 import type { DnsAnswer } from "./dns_answer.ts";
 
 /** An address that an answer gives for the name that was asked for. */
@@ -29,19 +20,6 @@ const SHORTEST_SECONDS = 60;
 const LONGEST_SECONDS = 3600;
 /** Resolvers follow fewer aliases. */
 const MOST_ALIASES = 16;
-
-/**
- * Addresses that are never those of a public name: private and shared ones (RFC 1918, RFC 4193, RFC 6598), of this host
- * or link, of groups, and IPv6 addresses that are IPv4 ones (RFC 4291 section 2.5.5).
- */
-const NOT_PUBLIC = unitedRanges(
-  [
-    ...bothFamilies(UNSPECIFIED, LOOPBACK, LINK_LOCAL, MULTICAST),
-    RESERVED_IPV4,
-    ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"].map((text) => parseCidr(text)),
-    ...["fc00::/7", "::/96", "::ffff:0:0/96"].map((text) => parseCidr(text)),
-  ].map(rangeOf),
-);
 
 /**
  * Returns the addresses that an answer gives for the name in its question, also by aliases. Everything else in the
@@ -79,9 +57,4 @@ function namesLeadingOn({ name, records }: DnsAnswer): ReadonlyMap<string, numbe
     found.set(at, seconds);
   }
   return found;
-}
-
-/** Whether a name outside of the cluster may have the address. */
-export function isPublic(address: Address): boolean {
-  return !isInRanges(NOT_PUBLIC, address);
 }
