@@ -1,12 +1,13 @@
 import type { Address } from "../../../kernel/ip/address.ts";
+import { CLUSTER_DNS } from "../../../objects/cluster_dns.ts";
 import type { ClusterObject, EndpointPort, ObjectChange } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { serverElement } from "../compile/name_rules.ts";
 import { DNS_PORT } from "../compile/options.ts";
 
-/** The Services of the cluster's DNS, as distributions name them; OpenShift has its own. */
-const CLUSTER_DNS: ReadonlySet<string> = new Set(["kube-system/kube-dns", "openshift-dns/dns-default"]);
+/** The keys of the Services of the cluster's DNS. */
+const SERVICES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace, service }) => `${namespace}/${service}`));
 
 /** Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS. */
 export class DnsServers {
@@ -38,8 +39,8 @@ export class DnsServers {
 
 /** NodeLocal DNSCache answers from the Service's own addresses, too. */
 function elementsOf(object: ClusterObject): readonly DesiredElement[] {
-  if (object.kind === "Service") return CLUSTER_DNS.has(object.key) ? elementsAt(object.ports, object.clusterIps) : [];
-  if (object.kind !== "EndpointSlice" || !CLUSTER_DNS.has(`${object.namespace}/${object.serviceName}`)) return [];
+  if (object.kind === "Service") return SERVICES.has(object.key) ? elementsAt(object.ports, object.clusterIps) : [];
+  if (object.kind !== "EndpointSlice" || !SERVICES.has(`${object.namespace}/${object.serviceName}`)) return [];
   const addresses = object.endpoints.map(({ address }) => address);
   return elementsAt(object.ports, addresses);
 }
