@@ -14,7 +14,7 @@ export type Host =
   /** With a name for people where the pod is in no file. */
   | { readonly type: "pod"; readonly pod: Pod; readonly name?: string }
   | { readonly type: "node"; readonly name: string }
-  /** With a name for people where the address stands for others; `asked`: the domain name that it was got for. */
+  /** With a name for people where the address stands for others; `asked`: the domain name for which DNS gave it. */
   | { readonly type: "outside"; readonly address: Address; readonly name?: string; readonly asked?: string };
 
 /** The hosts or the Service that a name stands for. */

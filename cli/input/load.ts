@@ -106,13 +106,13 @@ export async function readInput(io: Io, input: InputOptions): Promise<Manifests>
 
 /** Returns a line about a namespace in which nothing is, which may be a typing error; undefined for any other. */
 function absentText(namespace: string | undefined, { manifests }: Manifests): string | undefined {
+  // Commands give `default` where the user has given nothing.
+  if (namespace === undefined || namespace === DEFAULT_NAMESPACE) return undefined;
   const names = new Set(
     manifests.flatMap(({ object }) =>
       "namespace" in object ? object.namespace : object.kind === "Namespace" ? object.name : [],
     ),
   );
-  // Commands give `default` where the user has given nothing.
-  if (namespace === undefined || namespace === DEFAULT_NAMESPACE) return undefined;
   if (names.size === 0 || names.has(namespace)) return undefined;
   const [nearest] = nearestNames(namespace, names);
   return `nothing was read in namespace ${namespace}${nearest === undefined ? "" : `; did you mean ${nearest}?`}`;

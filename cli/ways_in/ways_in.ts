@@ -6,6 +6,7 @@ import { selects } from "../../objects/semantics/policies/selector.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { ServiceObjects } from "../cluster/service_objects.ts";
 import { locationText } from "../input/place.ts";
+import type { Io } from "../io.ts";
 import { type EndpointOf, endpointsOf } from "./backend_pods.ts";
 import type { GivenController } from "./controller_option.ts";
 import {
@@ -120,6 +121,11 @@ export function doubtsOf(unevaluated: readonly UnevaluatedWay[]): readonly strin
     const names = new Set(some.map(({ name, placed: { file, line } }) => `${name} (${locationText(file, line)})`));
     return `no way in is judged by ${shortList([...names], MOST_NAMED)}: ${why}`;
   });
+}
+
+/** Prints why some ways are not evaluated. @param label comes before each: `old: ` */
+export function tellUnjudged({ err }: Pick<Io, "err">, doubts: readonly string[], label = ""): void {
+  for (const doubt of doubts) err.write(`${label}${printable(doubt)}\n`);
 }
 
 /** Finds the classes and Gateways that Ingresses and routes lead through. */

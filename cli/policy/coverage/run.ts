@@ -9,7 +9,6 @@ import { loadManifests } from "../../input/load.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
 import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
-import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import { counted } from "../../output/text.ts";
 import { cellText } from "../matrix/cell.ts";
@@ -19,6 +18,7 @@ import { wayInRows } from "../matrix/way_in_end.ts";
 import { withNewPods } from "../question_ends.ts";
 import { COVERAGE_FORMATS } from "./command.ts";
 import { type Coverage, coverageOf } from "./coverage.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -41,7 +41,7 @@ export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
   const objects = manifests.map(({ object }) => object);
   const given = givenControllers(ingressController, runningOf(objects));
   const { ends: waysIn, doubts } = wayInRows(manifests, wayObjects, policyOptions, given);
-  for (const doubt of doubts) io.err.write(`${printable(doubt)}\n`);
+  tellUnjudged(io, doubts);
   const { index, young } = withNewPods(objects, policyOptions);
   const isShown = shownBy(input);
   const isCovered = (pod: Pod): boolean => !pod.hostNetwork && isShown(pod.namespace, pod.labels);

@@ -2,7 +2,6 @@ import { exitCodeBeside } from "../domain_names.ts";
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import type { Pod } from "../../../objects/model.ts";
-import { printable } from "../../../objects/printable.ts";
 import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
@@ -21,6 +20,7 @@ import { wayInRows } from "../matrix/way_in_end.ts";
 import { withNewPods } from "../question_ends.ts";
 import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, ...controllerEntries, pods: v.string() });
 
@@ -33,7 +33,7 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
   const running = runningOf(objects);
   const given = givenControllers(ingressController, running);
   const { ends: waysIn, doubts } = wayInRows(manifests, wayObjects, policyOptions, given);
-  for (const doubt of doubts) io.err.write(`${printable(doubt)}\n`);
+  tellUnjudged(io, doubts);
   const name = endNameOf(text, await namespaceFor(io, input, input.cluster));
   const isChosen = chosenPods(running, name, { text, option: "policy describe" });
   const { index, young } = withNewPods(objects, policyOptions);

@@ -11,7 +11,6 @@ import type { Io } from "../../io.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
-import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
@@ -24,6 +23,7 @@ import { diffReport } from "./diff_report.ts";
 import { wayChanges } from "./ways/change.ts";
 import { givenOnSides, waySideOf } from "./ways/side.ts";
 import { locator } from "./witness.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   old: v.string(),
@@ -82,8 +82,8 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
     io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
-  for (const doubt of ways.before.doubts) io.err.write(`old: ${printable(doubt)}\n`);
-  for (const doubt of ways.after.doubts) io.err.write(`new: ${printable(doubt)}\n`);
+  tellUnjudged(io, ways.before.doubts, "old: ");
+  tellUnjudged(io, ways.after.doubts, "new: ");
   const tell = (isMerged: boolean): DiffReport => diffReport(compared.sides, locations, diff, isMerged);
   const report = tell(true);
   if (output === "html") {

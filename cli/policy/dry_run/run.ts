@@ -41,6 +41,7 @@ import { isolationEffects, policyEffects } from "./effect.ts";
 import { objectName } from "./object_name.ts";
 import { type DryRun, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
 import { warningsOf } from "./warnings.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   filename: v.optional(v.array(v.string()), []),
@@ -102,7 +103,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     before: waySideOf({ ...both, wayObjects: ways.before, manifests: applied.before, index: sides.before }),
     after: waySideOf({ ...both, wayObjects: ways.after, manifests: withoutOldSlices(applied), index: sides.after }),
   };
-  for (const doubt of waySides.after.doubts) io.err.write(`${printable(doubt)}\n`);
+  tellUnjudged(io, waySides.after.doubts);
   const locations = { before: locator(applied.before), after: locator(applied.after) };
   const whole = {
     ...diffPolicies(compared.sides, "workload", compared.standIns.names),
@@ -126,12 +127,9 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   if (live !== undefined && !live.hasPods) {
     throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
-  const code =
-    live === undefined
-      ? exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io)
-      : live.cuts.length === 0
-        ? ExitCode.YES
-        : ExitCode.NO;
+  const ofLive = live?.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
+  const isDifferent = whole.changes.length + whole.ways.length > 0;
+  const code = live === undefined ? exitCodeOf(compared, isDifferent, io) : ofLive;
   return exitCodeBeside(io, [sides.before, sides.after], code);
 }
 

@@ -13,10 +13,10 @@ import { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import { trafficTo } from "./port_name.ts";
 import { explainWaysIn } from "./ways_in.ts";
-import { printable } from "../../../objects/printable.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { endsOfQuestion, standInsForEnds } from "../question_ends.ts";
 import { explanationText } from "./print.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -55,7 +55,7 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   io.out.write(text);
   // Connections within the cluster take no way in.
   const isFromOutside = ends.from.hosts.every(({ type }) => type === "outside");
-  for (const doubt of isFromOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
+  if (isFromOutside) tellUnjudged(io, context.waysIn.doubts);
   if (explanation.allowed) return ExitCode.YES;
   return explanation.names !== undefined ? ExitCode.ERROR : ExitCode.NO;
 }

@@ -15,11 +15,11 @@ import { IgnoreComments } from "./ignore_comments.ts";
 import { lintIn } from "./lint.ts";
 import { lintContext } from "./context.ts";
 import { frozenLabels } from "../../../objects/name.ts";
-import { printable } from "../../../objects/printable.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
 import { RULES } from "./rules.ts";
 import { lintSarif } from "./sarif.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const ids = v.optional(v.array(v.string()), []);
 
@@ -67,7 +67,7 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
     for (const text of emptiness(manifests.manifests)) io.err.write(`${text}\n`);
   }
   const context = lintContext(manifests, settings, ingressController);
-  for (const doubt of context.waysIn.doubts) io.err.write(`${printable(doubt)}\n`);
+  tellUnjudged(io, context.waysIn.doubts);
   const isShown = shownBy(input);
   const findings = lintIn(context, rules, comments.all).filter(({ place: { object, source } }) =>
     isShown(/^\S+ ([^/]+)\//.exec(object)?.[1], frozenLabels(textsAt(source, "metadata", "labels"))),

@@ -30,7 +30,8 @@ import { type NewPods, newPodsFor } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixJson } from "./print.ts";
-import { printable, shortList } from "../../../objects/printable.ts";
+import { shortList } from "../../../objects/printable.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -104,7 +105,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     const first = from === undefined && to !== undefined ? "to" : "from";
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
-  for (const doubt of found.doubts) io.err.write(`${printable(doubt)}\n`);
+  tellUnjudged(io, found.doubts);
   if (!young.isComplete) io.err.write("omitted: new pods, of which the policies tell too many kinds apart\n");
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);

@@ -17,6 +17,7 @@ import { TEST_FORMATS } from "./command.ts";
 import { readExpectations } from "./expectation.ts";
 import { evaluateAll, type TestResult } from "./evaluate_expectations.ts";
 import { testJson, testJunit, testTap, testText } from "./print.ts";
+import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const MOST_NAMED = 5;
 
@@ -56,7 +57,7 @@ function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResul
   const isAboutOutside = results.some(({ expectation }) =>
     ["address", "outside"].includes(parseEndName(expectation.from)?.type ?? ""),
   );
-  for (const doubt of isAboutOutside ? context.waysIn.doubts : []) io.err.write(`${printable(doubt)}\n`);
+  if (isAboutOutside) tellUnjudged(io, context.waysIn.doubts);
   for (const { expectation, waysIn } of results) {
     if (waysIn.length === 0) continue;
     const text = `${expectation.name}: connections from outside come in through ${shortList(waysIn, MOST_NAMED)} all the same`;
