@@ -5,7 +5,7 @@ import { matchesDomain } from "../../../objects/domain_name.ts";
 export interface KnownAddress {
   readonly pod: Address;
   readonly remote: Address;
-  /** When each name, as the pod asked for it, stops to count, by the clock. */
+  /** The time until which each name counts, as the pod asked for it, by the clock. */
   readonly names: ReadonlyMap<string, number>;
 }
 
@@ -27,8 +27,8 @@ const MOST_NAMES = 16;
  */
 export class KnownAddresses {
   readonly #bounds: Bounds;
-  /** By pod and remote address, in the order in which they were learned last. */
-  readonly #all = new Map<string, Entry>();
+  /** In the order in which they were learned last. */
+  readonly #all = new Set<Entry>();
   readonly #byPod = new Map<Address, Map<Address, Entry>>();
 
   constructor(bounds: Bounds) {
@@ -50,14 +50,14 @@ export class KnownAddresses {
     if (entry.names.size > MOST_NAMES && oldest !== undefined) entry.names.delete(oldest);
     const own = this.#byPod.get(pod) ?? new Map<Address, Entry>();
     this.#byPod.set(pod, own.set(remote, entry));
-    this.#all.set(keyOf(entry), entry);
+    this.#all.add(entry);
     const [first] = own.size > this.#bounds.perPod ? own.values() : this.#all.values();
     if (first === undefined || (own.size <= this.#bounds.perPod && this.#all.size <= this.#bounds.perNode)) return [];
     this.#delete(first);
     return [first];
   }
 
-  /** Returns when an address stops to count for a pod by some of these names; undefined where it never did. */
+  /** Returns until when an address counts for a pod by some of these names; undefined if it never did. */
   until(patterns: readonly string[], pod: Address, remote: Address): number | undefined {
     const entry = this.#byPod.get(pod)?.get(remote);
     return entry && untilOf(patterns, entry)?.until;
@@ -69,14 +69,14 @@ export class KnownAddresses {
 
   /** @returns what a pod knew */
   forget(pod: Address): readonly KnownAddress[] {
-    const entries = this.of(pod);
+    const entries = [...(this.#byPod.get(pod)?.values() ?? [])];
     for (const entry of entries) this.#delete(entry);
     return entries;
   }
 
-  #delete(entry: KnownAddress): void {
+  #delete(entry: Entry): void {
     const { pod, remote } = entry;
-    this.#all.delete(keyOf(entry));
+    this.#all.delete(entry);
     const own = this.#byPod.get(pod);
     own?.delete(remote);
     if (own?.size === 0) this.#byPod.delete(pod);
@@ -95,8 +95,4 @@ export function untilOf(
       (a, b) => (a !== undefined && a.until > b.until ? a : b),
       undefined,
     );
-}
-
-function keyOf({ pod, remote }: KnownAddress): string {
-  return `${typeof pod} ${pod} ${remote}`;
 }
