@@ -25,7 +25,7 @@ import type { RetainedStore } from "./retained/retained_files.ts";
 
 /** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
-/** The same where everything else took longer since the last slice, such as very large objects that are read. */
+/** The same if other work has taken longer since the last slice, such as reading very large objects. */
 const LONGEST_SLICE_MILLISECONDS = 50;
 
 export interface PolicyEnforcementParts {

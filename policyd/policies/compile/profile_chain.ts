@@ -212,7 +212,7 @@ class ProfilePrinter {
   }
 }
 
-/** Returns the rules, each with only its peers by names, and with only its other peers: sets of names are not joined. */
+/** Returns the rules with only their peers that are names, and with only the others: sets of names are not joined. */
 function partition(rules: readonly ProfileRule[]): readonly [readonly ProfileRule[], readonly ProfileRule[]] {
   const having = (isNamed: boolean): readonly ProfileRule[] =>
     rules.flatMap((one) => {

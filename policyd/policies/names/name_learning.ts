@@ -57,7 +57,7 @@ export interface NameCounts {
 }
 
 const MOST_OF_POD = 4096;
-/** An answer is not to wait for others. */
+/** An answer must not wait for others. */
 const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
 const RECEIVE_BUFFER_BYTES = 1024 * 1024;
 const RETRY_MILLISECONDS = 30_000;

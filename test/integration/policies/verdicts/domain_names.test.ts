@@ -172,7 +172,7 @@ describe("egress to domain names", function () {
     assert.equal(await marks("y/a", "stranger", "80/TCP"), "..");
   });
 
-  it("NAME-10: a changed policy counts at once for what pods know, and a name that goes ends the address", async () => {
+  it("NAME-10: a changed policy applies at once to addresses that pods know, and a name that it has no more allows none", async () => {
     await lab.apply(objects(policy("x", ["api.example.com"])));
     await resolve("x/a", "api.example.com");
     await lab.apply(objects(policy("x", ["api.example.com", "www.example.org"])));

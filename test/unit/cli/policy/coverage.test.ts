@@ -53,7 +53,7 @@ describe("policy coverage and policy describe", () => {
     );
   });
 
-  it("COVER-01: policy coverage and policy describe know ways in by an Ingress, and name those that are not judged", async () => {
+  it("COVER-01: policy coverage and policy describe list connections that come in by an Ingress, and name the ways in that are not judged", async () => {
     const files = fixtureFiles("ways_in");
     const ask = async (...args: readonly string[]) => runCli(["policy", ...args, "-f", "ways_in/before.yaml"], files);
     assert.match((await ask("coverage")).out, /^shop\/cart +8080\/TCP +outside through IngressClass nginx$/m);

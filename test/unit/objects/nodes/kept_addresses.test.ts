@@ -110,17 +110,27 @@ describe("objects/nodes: passing reports", () => {
 
   const old = since(node("old", [V4, V6], CIDRS), 0);
   for (const [what, before, steps, of] of [
-    ["a dead Node with its addresses", [old, B], [{ ...B, addresses: [] }, { ...old }], [[V4, V6], []]],
-    ["a dead Node that is Ready again", [old, B], [{ ...old, notReadySince: undefined }], [[V4, V6], []]],
-    ["a family that returns otherwise", [B], [b(V4), b(V4, "2001:db8::9")], [[V4, "2001:db8::9"]]],
     [
-      "a swap of addresses",
+      "it names none, and a dead Node names the same ones",
+      [old, B],
+      [{ ...B, addresses: [] }, { ...old }],
+      [[V4, V6], []],
+    ],
+    [
+      "a dead Node that names the same ones is Ready again",
+      [old, B],
+      [{ ...old, notReadySince: undefined }],
+      [[V4, V6], []],
+    ],
+    ["it names no IPv6 address, and then another one", [B], [b(V4), b(V4, "2001:db8::9")], [[V4, "2001:db8::9"]]],
+    [
+      "it and another Node have swapped theirs",
       [b(V4), node("old", ["192.0.2.9"], [])],
       [b("192.0.2.9"), node("old", [V4], [])],
       [["192.0.2.9"], [V4]],
     ],
   ] as const) {
-    it(`D14: a Node has the right addresses after ${what}`, () => {
+    it(`D14: a Node has the right addresses when ${what}`, () => {
       const { set, addressesOf } = world(...before);
       for (const step of steps) set(step as Node);
       assert.deepEqual(["b", "old"].slice(0, of.length).map(addressesOf), of);

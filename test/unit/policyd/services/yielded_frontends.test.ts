@@ -30,7 +30,7 @@ function service(externalIPs: readonly string[]): Service {
 }
 
 describe("policyd/services/yielded_frontends", () => {
-  it("CLAIM-06: a port is somebody's only at the addresses, and of the protocol, at which its socket receives", () => {
+  it("CLAIM-06: a socket holds a port only at the addresses at which it receives, and only for its protocol", () => {
     const rows: readonly (readonly [NodeSocket, has4: boolean, has6: boolean])[] = [
       [socket(undefined), true, true],
       [socket("IPv4"), true, false],

@@ -86,7 +86,7 @@ describe("cli/policy/diff/unnamed_ends", () => {
 });
 
 describe("cli/policy/diff: pairs of classes", () => {
-  it("pairs that pass a test come by source and then by destination, whatever the number of classes is", () => {
+  it("pairsThat yields the pairs that pass a test in the order of their sources, and of their destinations for each source", () => {
     for (const count of [0, 1, 63, 64, 65, 130]) {
       const all = Array.from({ length: count }, (_, i) => i);
       const test = (from: number, to: number): boolean => (from * 7 + to * 3) % 5 === 0;

@@ -30,7 +30,7 @@ describe("policyd/policies/live/work_queue", () => {
     assert.equal(queue.take("usual"), 10);
   });
 
-  it("SHARE-10: groups take turns, so the first item of a group comes after one of each other group", () => {
+  it("SHARE-10: a work queue takes one item of each group in turn, so no group waits for all items of another", () => {
     const queue = new WorkQueue<string>((item) => item.slice(0, 1));
     for (const item of ["a1", "a2", "a3", "a4", "b1"]) queue.add(item);
     assert.equal(queue.take("usual"), "a1");

@@ -32,7 +32,7 @@ function texts(packets: AnswerPackets, ...all: readonly Uint8Array[]): readonly 
 const framed = (text: string): readonly number[] => [0, text.length, ...Buffer.from(text)];
 
 describe("DNS messages in packets", () => {
-  it("NAME-06: a datagram is one message, and none where its length is more than its bytes", () => {
+  it("NAME-06: a UDP datagram is one DNS message, and none if it has fewer bytes than its header says", () => {
     const udp = (length: number) => ip(17, [0, 53, 0x9c, 0x40, 0, length, 0, 0, ...Buffer.from("answer")]);
     assert.deepEqual(texts(new AnswerPackets(), udp(14)), ["answer"]);
     assert.deepEqual(texts(new AnswerPackets(), udp(15)), []);

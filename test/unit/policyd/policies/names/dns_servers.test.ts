@@ -20,7 +20,7 @@ function slice(service: string): ReturnType<typeof objectOf<"EndpointSlice">> {
 }
 
 describe("the DNS servers whose answers count", () => {
-  it("NAME-12: they are the cluster's DNS at its ports for DNS, by its Service and endpoints, and those of the configuration", () => {
+  it("NAME-12: answers count from the cluster's DNS, by its Service and its endpoints, and from the servers of the configuration", () => {
     const claims = new Map<string, readonly string[]>();
     const ruleset = {
       claim: (owner: string, elements: readonly { readonly element: { readonly key: readonly unknown[] } }[]): void => {
