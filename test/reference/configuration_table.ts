@@ -1,19 +1,28 @@
 import * as v from "valibot";
 import { flagOf } from "../../policyd/configuration/command_line.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
-import { DESCRIPTIONS, type FieldDescription } from "../../policyd/configuration/descriptions.ts";
 import { entries, membersOf } from "../../policyd/configuration/schema.ts";
 import { tableOf } from "./table.ts";
 
 export const CONFIGURATION_COLUMNS = ["field", "flag", "default", "meaning"] as const;
 
-/** Returns the table of the configuration's fields in the schema's order: flags, defaults and meanings. */
-export function configurationTable(): string {
-  const descriptions: Readonly<Record<string, FieldDescription>> = DESCRIPTIONS;
+/**
+ * Returns the table of the configuration's fields in the schema's order. Flags and defaults come from the sources; the
+ * meanings, and what holds where a field without a default is absent, are those of the document.
+ */
+export function configurationTable(document: string): string {
+  const described = new Map(
+    [...document.matchAll(/^\| `([^`]+)` \|.*?\| (none[^|]*|[^|]*) \| (.*) \|$/gm)].map(
+      ([, field = "", initial = "", meaning = ""]) => [
+        field,
+        { absent: initial, meaning: meaning.replaceAll("\\|", "|") },
+      ],
+    ),
+  );
   const rows = [...defaults()].map(([field, initial]) => {
-    const { meaning, absent } = descriptions[field] ?? { meaning: "" };
+    const { absent, meaning } = described.get(field) ?? { absent: "", meaning: "" };
     const flag = flagOf(field);
-    const none = absent === undefined ? "none" : `none, ${absent}`;
+    const none = absent.startsWith("none") ? absent : "none";
     return [`\`${field}\``, flag === undefined ? "" : `\`${flag}\``, initial === "" ? none : `\`${initial}\``, meaning];
   });
   return tableOf(CONFIGURATION_COLUMNS, rows);

@@ -12,7 +12,7 @@ export interface Reference {
 }
 
 export const REFERENCES: readonly Reference[] = [
-  { path: "docs/configuration.md", write: (text) => withTable(text, CONFIGURATION_COLUMNS, configurationTable()) },
+  { path: "docs/configuration.md", write: (text) => withTable(text, CONFIGURATION_COLUMNS, configurationTable(text)) },
   { path: "docs/lint.md", write: lintDocument },
   { path: "docs/metrics.md", write: (text) => withTable(text, METRIC_COLUMNS, metricsTable()) },
   { path: "docs/troubleshooting.md", write: troubleshootingDocument },
