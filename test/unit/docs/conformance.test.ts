@@ -23,6 +23,18 @@ function suiteOf([suite = ""]: readonly string[]): string {
 }
 
 describe("docs/conformance.md", () => {
+  for (const family of ["4", "6"]) {
+    it(`CNP-11: on a cluster with IPv${family} first each test of the ClusterNetworkPolicy API's own suite has passed by its name`, () => {
+      const { passed, skipped, failed } = expectationOf(`network-policy-api-${family}`);
+      assert.deepEqual([passed.length, skipped, failed], [112, {}, {}]);
+      const report = readFileSync(new URL(`../../cluster/reports/network-policy-api-${family}.yaml`, import.meta.url));
+      const results = [...report.toString().matchAll(/(?:result|Failed|Skipped): (\S+)/g)].map(([, found]) => found);
+      assert.deepEqual(results, ["success", "0", "0", "success", "0", "0"]);
+      // Each of the API's 30 tests has its subtests.
+      assert.equal(new Set(passed.map((title) => title.split("/")[0])).size, 30);
+    });
+  }
+
   it("has a row for each suite of Kubernetes whose results are recorded", () => {
     const recorded = KUBERNETES_SUITES.filter((suite) => existsSync(expectationFile(suite)));
     assert.ok(recorded.length > 0);

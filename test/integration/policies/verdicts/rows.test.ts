@@ -10,6 +10,7 @@ import { service } from "../../../support/policy/lab/service.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy } from "../../../support/policy/manifest.ts";
 import { A, B, egressOfA, ingressOfA, ingressOfX, inNamespace, named } from "../../../support/policy/upstream_words.ts";
 import { BLOCK_ROWS } from "../../../support/policy/rows/block_rows.ts";
+import { CLUSTER_POLICY_ROWS } from "../../../support/policy/rows/cluster_policy_rows.ts";
 import { PORT_ROWS } from "../../../support/policy/rows/port_rows.ts";
 import { assertRow } from "../../../support/policy/rows/row.ts";
 import { SELECTION_ROWS } from "../../../support/policy/rows/selection_rows.ts";
@@ -43,7 +44,13 @@ describe("policies among nine pods, with packets", function () {
   });
   after(() => lab?.close());
 
-  for (const [number, row] of [...SELECTION_ROWS, ...PORT_ROWS, ...BLOCK_ROWS, ...UPSTREAM_ROWS].entries()) {
+  for (const [number, row] of [
+    ...SELECTION_ROWS,
+    ...PORT_ROWS,
+    ...BLOCK_ROWS,
+    ...CLUSTER_POLICY_ROWS,
+    ...UPSTREAM_ROWS,
+  ].entries()) {
     it(row.title, () => assertRow(lab, row, number));
   }
 

@@ -40,6 +40,9 @@ export const NAMED_PORTS: readonly object[] = PORTS.flatMap((containerPort) =>
   })),
 );
 
+/** A label that every kubelet gives its Node. */
+const NODE_LABELS = { "kubernetes.io/os": "linux" };
+
 /** Changes of Pod objects, by their keys. */
 export type PodChanges = Readonly<Record<string, PodFields>>;
 
@@ -68,7 +71,7 @@ export function listenAll(shooter: Shooter, { namespace, addresses }: Place, por
  */
 export function ninePods(lab: PolicyLab, labels: LabelChanges = {}, changes: PodChanges = {}): readonly object[] {
   return [
-    ...lab.nodeManifests(),
+    ...lab.nodeManifests({ node1: NODE_LABELS, node2: NODE_LABELS }),
     ...NAMESPACES.map((name) => namespaceManifest(name, { ns: name, ...labels[name] })),
     ...NINE_PODS.map(({ key, node }) =>
       podManifest(lab.place(key), node, {
