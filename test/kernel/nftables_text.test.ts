@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import * as fc from "fast-check";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
-import type { Element, SetDefinition, Table, TableFamily } from "../../kernel/nftables/model/object.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import {
   accept,
@@ -18,14 +17,9 @@ import {
 } from "../../kernel/nftables/model/statement.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { contents } from "../support/nftables/arbitrary.ts";
 import { assertElements, assertSame } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
-import { hasLongForm, roundsFor } from "../support/long_form.ts";
 import { requireKernel } from "../support/privilege.ts";
-
-/** The short form uses the same tables each time; the long one generates others. */
-const RUNS = { numRuns: roundsFor("random tables", 10, 300), ...(hasLongForm("new random tables") ? {} : { seed: 1 }) };
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
 
@@ -143,14 +137,4 @@ describe("kernel/nftables: our text and nft's listing", () => {
       [2],
     );
   });
-
-  for (const family of ["inet", "ip", "ip6", "bridge"] as const satisfies readonly TableFamily[]) {
-    it(`random tables of the family ${family} list as our text, which loads again, and read back`, function () {
-      this.timeout(600_000);
-      fc.assert(
-        fc.property(contents(family), (content) => assertSame(nft, written, other, content)),
-        RUNS,
-      );
-    });
-  }
 });

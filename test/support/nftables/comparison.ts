@@ -4,8 +4,13 @@ import type { Element, Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { formatChanges, formatTable } from "../../../kernel/nftables/text/text.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import type { Content } from "./arbitrary.ts";
 import { normalListing } from "./listing.ts";
+
+/** A table with the elements of its sets. */
+interface Content {
+  readonly table: Table;
+  readonly elements: ReadonlyMap<string, readonly Element[]>;
+}
 
 /** Returns nft's listing in normal form. */
 export function listing(namespace: LabNamespace): string {
