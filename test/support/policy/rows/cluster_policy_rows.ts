@@ -34,7 +34,7 @@ const at = (traffic: Traffic): object => {
   return { [protocol]: { destinationPort: { number: Number(number) } } };
 };
 
-/** What a policy has otherwise than most. */
+/** The fields in which a policy differs from most others. */
 interface PolicyChanges {
   readonly priority?: number;
   readonly name?: string;
