@@ -2,13 +2,14 @@ import path from "node:path";
 import process from "node:process";
 import { COMPLETE } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
-import { completeOlderNode } from "./node_20.ts";
 import { processIo } from "./process_io.ts";
 import { runCommandLine } from "./program.ts";
 
 /** Runs the command line of this process, and sets its exit code. */
 export async function start(): Promise<void> {
-  completeOlderNode();
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  // A current Node does not load the modules that an older one needs completed.
+  if (major < 22 || (major === 22 && minor < 15)) (await import("./node_20.ts")).completeOlderNode();
   const io = processIo();
   // kubectl runs a plugin by the name kubectl-drawbridge. Messages then name the program as the user called it.
   const program = path.basename(process.argv[1] ?? "");

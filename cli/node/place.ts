@@ -2,8 +2,6 @@ import type { Command } from "commander";
 import * as v from "valibot";
 import { FORMER_SERVER_DIRECTORY } from "../../cni/executables.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
-import { CONFIGURATION_FILE } from "../../policyd/configuration/schema.ts";
-import { DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
 
 /** The places of everything of ours on a node. */
 export interface NodePlace {
@@ -63,14 +61,4 @@ export function placeOf(
     flowDirectory: configuration.flowLedgerDirectory,
     networkNamespace: options.networkNamespace,
   };
-}
-
-/** Returns the path of our network configuration. */
-export function configurationPath({ configurationDirectory }: NodePlace): string {
-  return `${configurationDirectory}/${CONFIGURATION_FILE}`;
-}
-
-/** Returns the path of the list for deleting pods only. */
-export function detachPath({ configurationDirectory }: NodePlace): string {
-  return `${configurationDirectory}/${DETACH_FILE}`;
 }

@@ -17,7 +17,8 @@ import { CONFIGURATION_NAME } from "../../../policyd/configuration/schema.ts";
 import { namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
 import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
-import { configurationPath, type NodePlace } from "../place.ts";
+import { configurationPath } from "../own_lists.ts";
+import type { NodePlace } from "../place.ts";
 import { askVersion } from "./plugin_version.ts";
 import { isSameContent } from "./program_words.ts";
 

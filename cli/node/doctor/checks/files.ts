@@ -4,7 +4,7 @@ import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
 import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
 import { VERSION } from "../../../../policyd/version.ts";
-import { configurationPath } from "../../place.ts";
+import { configurationPath } from "../../own_lists.ts";
 import { seen, listed, type Remark } from "../../../../policyd/problems/check.ts";
 import type { Check } from "../facts.ts";
 
