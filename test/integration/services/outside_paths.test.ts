@@ -146,6 +146,11 @@ for (const encapsulation of SIZES.encapsulation) {
         const to = { address: on.nodes[1].podAddresses[family], port: BULK_PORT };
         await expectBulk(behindNode, to);
       });
+
+      it(`ENDS-08: a pod learns by IPv${family} the MTU of a path behind a node that leads its client by a node port`, async () => {
+        const to = { address: on.nodes[0].addresses[family], port: 30_000 + place("there", "Cluster") };
+        await expectBulk(behindNode, to);
+      });
     }
 
     /** Returns a new machine behind a router or a node. */
