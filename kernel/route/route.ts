@@ -83,6 +83,7 @@ const layout = {
     via: [18, bytes],
     protocol: [27, u8],
     destinationPort: [29, be16],
+    nextHopObject: [30, u32],
   },
 } as const satisfies BodyLayout;
 
@@ -99,7 +100,10 @@ export interface Route {
   readonly source: Address | undefined;
   /** The links of its next hops where it has several. */
   readonly nextHopLinks?: readonly number[] | undefined;
-  /** Whether it has several next hops, or one of the other family. */
+  /**
+   * Whether it has several next hops, one of the other family, or a next hop object that the kernel does not spell out
+   * (`net.ipv4.nexthop_compat_mode=0`).
+   */
   readonly hasOtherNextHop: boolean;
   /** 0 is the family's default (IPv6 reports 1024). */
   readonly priority: number;
@@ -246,7 +250,10 @@ export function parseRouteOrDiscard(message: ReceivedMessage): FoundRoute | unde
     gateway: values.gateway,
     outputInterface: values.outputInterface,
     source: values.source,
-    hasOtherNextHop: values.multipath !== undefined || values.via !== undefined,
+    hasOtherNextHop:
+      values.multipath !== undefined ||
+      values.via !== undefined ||
+      (values.nextHopObject !== undefined && values.outputInterface === undefined),
     priority: values.priority ?? 0,
     protocol: fields.protocol,
     onLink: (fields.flags & RTNH_F_ONLINK) !== 0,

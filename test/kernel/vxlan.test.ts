@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type EthtoolSocket, openEthtoolSocket } from "../../kernel/ethtool/family.ts";
 import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
 import { parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
-import { parseCidr } from "../../kernel/ip/cidr.ts";
+import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import {
   deleteForwardingEntry,
@@ -153,6 +153,17 @@ describe("kernel/route vxlan", () => {
         .map((one) => [one?.hasOtherNextHop, one?.gateway, one?.nextHopLinks]),
       [[true, undefined, [index, index]]],
     );
+  });
+
+  it("a route whose next hop object the kernel does not spell out does not lead to a link itself", () => {
+    node.writeSysctl("net/ipv4/nexthop_compat_mode", "0");
+    node.exec("ip", ["nexthop", "add", "id", "5", "via", "10.8.0.1", "dev", "vx4", "onlink"]);
+    node.exec("ip", ["route", "add", "10.10.0.0/16", "nhid", "5"]);
+    const routes = node.route.dump(dumpRoutes(4)).map(parseRouteOfAnyTable);
+    const found = routes.find(
+      (one) => one?.destination !== undefined && formatCidr(one.destination) === "10.10.0.0/16",
+    );
+    assert.deepEqual([found?.hasOtherNextHop, found?.gateway, found?.outputInterface], [true, undefined, undefined]);
   });
 
   it("a list has the neighbours of one link", () => {
