@@ -5,8 +5,8 @@ import { Budget, type BudgetBounds } from "../lib/budget.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
 import { listOf, type OneOrMore, putList } from "../lib/one_or_more.ts";
 
-/** The labels of one endpoint's connection count. */
-export interface EndpointLabels {
+/** One line of the metric: an endpoint's labels and count. */
+export interface EndpointSeries {
   readonly namespace: string;
   readonly service: string;
   /** The port's name; empty where it has none. */
@@ -14,11 +14,6 @@ export interface EndpointLabels {
   readonly protocol: string;
   /** Address and port: `10.0.0.1:80`, `[fd00::1]:80`. */
   readonly endpoint: string;
-}
-
-/** One line of the metric. */
-export interface EndpointSeries {
-  readonly labels: EndpointLabels;
   /** Connections since this daemon knows the endpoint, plus those that the kernel had counted before. */
   readonly connections: number;
 }
@@ -30,7 +25,7 @@ export interface CountedPort {
   readonly port: Pick<ServicePort, "name" | "protocol">;
   /** The identities (`identityOf`) under which the kernel counts the port's connections. */
   readonly identities: readonly number[];
-  /** Each once, as in {@link EndpointLabels}. */
+  /** Each once, as in {@link EndpointSeries}. */
   readonly endpoints: readonly string[];
 }
 
@@ -38,7 +33,7 @@ export interface CountedPort {
 export interface CountedEndpoint {
   /** The number under which the kernel counts it. */
   readonly number: number;
-  /** As in {@link EndpointLabels}. */
+  /** As in {@link EndpointSeries}. */
   readonly endpoint: string;
   readonly packets: number;
 }
@@ -129,8 +124,8 @@ export class EndpointConnections {
         const { namespace, name: service } = port.service;
         const { name, protocol } = port.port;
         for (const endpoint of port.endpoints) {
-          const labels = { namespace, service, port: name, protocol, endpoint };
-          yield { labels, connections: sums?.get(endpoint) ?? 0 };
+          const connections = sums?.get(endpoint) ?? 0;
+          yield { namespace, service, port: name, protocol, endpoint, connections };
         }
       }
     }

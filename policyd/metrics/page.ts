@@ -1,10 +1,9 @@
 import { setImmediate as eventsAreReported } from "node:timers/promises";
 import type { Registry } from "prom-client";
 import type { Clock } from "../lib/clock.ts";
-import { endpointText } from "./endpoint_text.ts";
+import { counterText, ENDPOINT_CONNECTIONS, POLICY_DROPS, POLICY_RULES } from "./counter_text.ts";
 import type { NodeCounters } from "./node_counters.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
-import { policyText } from "./policy_text.ts";
 
 /** Half of Prometheus' default timeout. A scrape that would wait longer gets the known values; the read continues. */
 const LONGEST_READING = 5000;
@@ -37,7 +36,12 @@ export async function* metricsPage(parts: PageParts): AsyncGenerator<string, voi
     void Promise.all([counters.refresh(), policyCounters.refresh()]).then(end, end);
   });
   yield await registry.metrics();
-  const texts = [policyText(policyCounters.sums), ...(hasEndpoints ? [endpointText(counters.series())] : [])];
+  const { sums } = policyCounters;
+  const texts = [
+    counterText(POLICY_DROPS, sums.drops(), "packets"),
+    counterText(POLICY_RULES, sums.rules(), "packets"),
+    ...(hasEndpoints ? [counterText(ENDPOINT_CONNECTIONS, counters.series(), "connections")] : []),
+  ];
   for (const text of texts) {
     for (const piece of text) {
       yield piece;

@@ -22,7 +22,7 @@ export interface PolicyMetricSources {
   readonly names: () => NameCounts | undefined;
 }
 
-/** Returns all metrics about policies except those of their rules and drops (`policy_text.ts`). */
+/** Returns all metrics about policies except those of their rules and drops (`counter_text.ts`). */
 export function ofPolicies({
   notices,
   counters,

@@ -1,9 +1,8 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import { ENDPOINT_CONNECTIONS } from "../../policyd/metrics/endpoint_text.ts";
+import { ENDPOINT_CONNECTIONS, POLICY_DROPS, POLICY_RULES } from "../../policyd/metrics/counter_text.ts";
 import { firstSyncGauge } from "../../policyd/metrics/first_sync.ts";
 import { addMetrics, type MetricSources, SyncDuration } from "../../policyd/metrics/metrics.ts";
 import { PolicySums } from "../../policyd/metrics/policy_sums.ts";
-import { POLICY_DROPS, POLICY_RULES } from "../../policyd/metrics/policy_text.ts";
 import { tableOf } from "./table.ts";
 
 export const METRIC_COLUMNS = ["metric", "type", "labels", "what it tells"] as const;

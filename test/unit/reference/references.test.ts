@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { endpointText } from "../../../policyd/metrics/endpoint_text.ts";
 import { configurationTable } from "../../reference/configuration_table.ts";
 import { exportedMetrics } from "../../reference/metrics_table.ts";
 import { REFERENCES } from "../../reference/references.ts";
@@ -45,17 +44,6 @@ describe("generated references", () => {
         assert.ok(!["le", "quantile", "job", "instance"].includes(label), `${name}: ${label} is Prometheus' own`);
       }
     }
-  });
-
-  it("METRIC-09: an endpoint's line has the documented labels", () => {
-    const labels = { namespace: "n", service: "s", port: "p", protocol: "tcp", endpoint: "e" };
-    const text = [...endpointText([{ labels, connections: 1 }])].join("");
-    const [, line = ""] = /^drawbridge_service_endpoint_connections_total\{(.*)\} 1$/m.exec(text) ?? [];
-    const reported = exportedMetrics().find(({ name }) => name === "drawbridge_service_endpoint_connections_total");
-    assert.deepEqual(
-      [...line.matchAll(/(\w+)=/g)].map(([, label]) => label),
-      reported?.labels,
-    );
   });
 
   it("withTable replaces a table and keeps the text around it", () => {

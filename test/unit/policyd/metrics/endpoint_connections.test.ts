@@ -17,10 +17,7 @@ function port(endpoints: readonly string[], service = "web", identities: readonl
 
 function totals(connections: EndpointConnections): Readonly<Record<string, number>> {
   return Object.fromEntries(
-    [...connections.series()].map(({ labels: { service, endpoint }, connections: count }) => [
-      `${service} ${endpoint}`,
-      count,
-    ]),
+    [...connections.series()].map(({ service, endpoint, connections: count }) => [`${service} ${endpoint}`, count]),
   );
 }
 
@@ -115,7 +112,7 @@ describe("policyd/metrics/endpoint_connections", () => {
       bounded.claim(owner, () => [port(endpoints, owner)]);
     }
     bounded.settle();
-    const served = (): string => [...new Set([...bounded.series()].map(({ labels }) => labels.service))].join();
+    const served = (): string => [...new Set([...bounded.series()].map(({ service }) => service))].join();
     assert.equal(served(), "a/big,a/last,b/web");
     bounded.claim("a/big", () => []);
     bounded.claim("a/more", () => [port(["e0", "e1"], "a/more")]);

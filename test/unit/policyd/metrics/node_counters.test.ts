@@ -93,7 +93,7 @@ function setUp(hasEndpoints = true) {
   };
   const totals = async (): Promise<Readonly<Record<string, number>>> => {
     await node.refresh(ruleset.isReconciled);
-    return Object.fromEntries([...node.series()].map(({ labels, connections }) => [labels.endpoint, connections]));
+    return Object.fromEntries([...node.series()].map(({ endpoint, connections }) => [endpoint, connections]));
   };
   const later = (milliseconds: number): void => {
     now += milliseconds;

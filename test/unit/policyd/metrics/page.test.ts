@@ -19,7 +19,7 @@ describe("policyd/metrics/page", () => {
     return {
       refresh,
       *series() {
-        yield { labels, connections: connections() } satisfies EndpointSeries;
+        yield { ...labels, connections: connections() } satisfies EndpointSeries;
       },
     };
   }

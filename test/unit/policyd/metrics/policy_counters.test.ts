@@ -10,7 +10,7 @@ import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 import { PolicyCounters } from "../../../../policyd/metrics/policy_counters.ts";
 import { type MergedRules, mergedRules } from "../../../../policyd/metrics/merged_rules.ts";
 import { meaningOf } from "../../../../policyd/metrics/policy_rule.ts";
-import { policyText } from "../../../../policyd/metrics/policy_text.ts";
+import { counterText, POLICY_RULES } from "../../../../policyd/metrics/counter_text.ts";
 import { compileProfile } from "../../../../policyd/policies/compile/compile_profile.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import type { Direction } from "../../../../policyd/policies/compile/profile.ts";
@@ -48,7 +48,7 @@ function setUp() {
   const lines = async (merged = NOTHING_MERGED): Promise<readonly string[]> => {
     now++;
     await counters.refresh(merged);
-    return [...policyText(counters.sums)]
+    return [...counterText(POLICY_RULES, counters.sums.rules(), "packets")]
       .join("")
       .split("\n")
       .filter((line) => line !== "" && !line.startsWith("#"));
