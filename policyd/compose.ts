@@ -161,7 +161,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const commit: Nftables["commit"] = (changes) => unheard.around(changes, () => counted.commit(changes));
   const ruleset = new Ruleset({ kernel: { ...counted, commit }, clock, logger, tables, minSyncPeriod, syncPeriod });
   ruleset.committed.subscribe(() => metrics.counters.rulesInForce());
-  ruleset.committed.subscribe(() => metrics.firstSync.rulesInForce());
+  ruleset.committed.subscribe(() => metrics.syncTimes.rulesInForce());
   const machine = { syscalls, files, kernel, clock, logger, originals, clusterEvents, attachments, judge, ruleset };
 
   // These program the kernel.
@@ -259,7 +259,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     judge,
     protection.index,
     ended,
-    metrics.firstSync,
+    metrics.syncTimes,
     policies.notices,
     protection.component,
     policies.flowLedger,
@@ -321,7 +321,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     refusedHostPorts: () => protection.hostPorts.count,
     policies,
     policyReading,
-    events: clusterEvents,
   });
   let stopAging: Cancel = () => {};
   const age = (): void => {

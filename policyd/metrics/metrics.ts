@@ -1,5 +1,5 @@
 import process from "node:process";
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import type { PolicydStatus } from "../../attachment/policyd_messages.ts";
 import type { FailureSeconds } from "../attachments/failures.ts";
 import type { RulesetStatus } from "../ruleset/ruleset.ts";
@@ -32,36 +32,6 @@ export interface MetricSources {
   readonly policies: PolicyMetricSources;
   /** Event counts by outcome; undefined without an API server. */
   readonly events: () => EventCounts | undefined;
-}
-
-/** From single elements to whole tables; a healthy node never takes longer than the last one. */
-const SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-
-/** The time that batches took. */
-export class SyncDuration {
-  readonly registry = new Registry();
-  readonly #seconds: Histogram;
-  readonly #last: Gauge;
-
-  constructor() {
-    const registers = [this.registry];
-    this.#seconds = new Histogram({
-      name: "drawbridge_sync_duration_seconds",
-      help: "Time the kernel took for one batch of changes to our tables.",
-      buckets: SECONDS,
-      registers,
-    });
-    this.#last = new Gauge({
-      name: "drawbridge_sync_last_timestamp_seconds",
-      help: "When the last batch took effect, in seconds since the epoch; 0 for none.",
-      registers,
-    });
-  }
-
-  observe(seconds: number): void {
-    this.#seconds.observe(seconds);
-    this.#last.setToCurrentTime();
-  }
 }
 
 /** A number with its labels. */

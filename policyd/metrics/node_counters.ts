@@ -53,7 +53,7 @@ export class NodeCounters implements CommitObserver {
 
   constructor(parts: NodeCountersParts) {
     this.#parts = parts;
-    this.#reading = new PacedReading(parts.now);
+    this.#reading = new PacedReading(parts);
     const dropping = parts.tables.flatMap((table) =>
       table.chains.flatMap(({ name: chain, rules }) =>
         rules.flatMap(({ comment, statements }) =>
@@ -117,8 +117,10 @@ export class NodeCounters implements CommitObserver {
 
   async #read(isReconciled: boolean): Promise<void> {
     if (isReconciled) this.#connections.settle();
-    for (const [id, chain] of this.#chains) this.#attempt(() => this.#drops.observe(id, this.#rules(chain)));
-    for (const counting of this.#sets.values()) await this.#attemptLater(() => this.#readSet(counting));
+    for (const [id, chain] of this.#chains) {
+      await this.#reading.attempt(() => this.#drops.observe(id, this.#rules(chain)));
+    }
+    for (const counting of this.#sets.values()) await this.#reading.attempt(() => this.#readSet(counting));
   }
 
   async #readSet({ table, set }: CountingSet): Promise<void> {
@@ -135,28 +137,6 @@ export class NodeCounters implements CommitObserver {
   /** Reads all rules without a pause, since the chain might be rewritten between two parts. */
   #rules({ table, chain }: CountingChain): readonly CountedRule[] {
     return [...this.#parts.counters.rules(table, chain)].flat();
-  }
-
-  #attempt(action: () => void): void {
-    try {
-      action();
-    } catch (error) {
-      this.#unread(error);
-    }
-  }
-
-  async #attemptLater(action: () => Promise<void>): Promise<void> {
-    try {
-      await action();
-    } catch (error) {
-      this.#unread(error);
-    }
-  }
-
-  /** Logs an error, even one from a bug: reporting must not keep rules from being changed. */
-  #unread(error: unknown): void {
-    const words = error instanceof Error ? error.message : String(error);
-    this.#parts.logger.warn("counters are not read", { error: words });
   }
 }
 

@@ -7,9 +7,8 @@ import type { Daemon } from "../daemon.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Events } from "../events/open.ts";
 import type { Logger } from "../log/logger.ts";
-import { FirstSync } from "./first_sync.ts";
 import { MetricsServer } from "./http_server.ts";
-import { addMetrics, type MetricSources, SyncDuration } from "./metrics.ts";
+import { addMetrics, type MetricSources } from "./metrics.ts";
 import { ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
 import { NodeCounters } from "./node_counters.ts";
@@ -17,14 +16,14 @@ import { metricsPage, type PageParts } from "./page.ts";
 import { PolicyCounters } from "./policy_counters.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ServiceMetrics } from "./service_metrics.ts";
+import { SyncTimes } from "./sync_times.ts";
 
 /** The parts of a node that measure where things happen. */
 export interface NodeMetrics {
   readonly counters: NodeCounters;
   readonly policyCounters: PolicyCounters;
   readonly services: ServiceMetrics;
-  readonly syncDuration: SyncDuration;
-  readonly firstSync: FirstSync;
+  readonly syncTimes: SyncTimes;
 }
 
 /** Opens the metrics of the node's tables in the network namespace of this thread; nothing is read yet. */
@@ -37,13 +36,13 @@ export function openNodeMetrics(
   },
 ): NodeMetrics {
   const { tables, syscalls, logger } = machine;
-  const syncDuration = new SyncDuration();
+  const syncTimes = new SyncTimes({ logger, now: () => performance.now() });
   const counters = new NodeCounters({
     tables,
     counters: nftablesCounters(syscalls),
     logger,
     hasEndpoints: endpointMetrics && metricsAddress !== undefined,
-    onCommit: (seconds) => syncDuration.observe(seconds),
+    onCommit: (seconds) => syncTimes.committed(seconds),
     now: () => performance.now(),
   });
   const policyCounters = new PolicyCounters({
@@ -54,8 +53,7 @@ export function openNodeMetrics(
     now: () => performance.now(),
     time: () => Date.now(),
   });
-  const firstSync = new FirstSync({ registry: syncDuration.registry, logger, now: () => performance.now() });
-  return { counters, policyCounters, services: new ServiceMetrics(counters), syncDuration, firstSync };
+  return { counters, policyCounters, services: new ServiceMetrics(counters), syncTimes };
 }
 
 /**
@@ -65,52 +63,36 @@ export function openNodeMetrics(
  */
 export function serveMetrics(
   { metricsAddress: listen, endpointMetrics }: Configuration,
-  { counters, policyCounters, services, syncDuration }: NodeMetrics,
+  { counters, policyCounters, services, syncTimes }: NodeMetrics,
   daemon: Pick<Daemon, "status" | "objectProblems" | "staleness" | "restored">,
-  parts: {
+  parts: Pick<
+    MetricSources,
+    "attachmentFailures" | "nodeRepairs" | "staleFlows" | "flowLedger" | "refusedHostPorts"
+  > & {
     readonly ruleset: Pick<Ruleset, "status" | "isReconciled">;
-    readonly attachmentFailures: MetricSources["attachmentFailures"];
-    readonly nodeRepairs: MetricSources["nodeRepairs"];
-    readonly staleFlows: MetricSources["staleFlows"];
-    readonly flowLedger: MetricSources["flowLedger"];
-    readonly refusedHostPorts: MetricSources["refusedHostPorts"];
     readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly policyReading: PageParts["policyCounters"];
-    readonly events: Pick<Events, "counts">;
+    readonly clusterEvents: Pick<Events, "counts">;
     readonly logger: Logger;
     readonly clock: Clock;
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const {
-    ruleset,
-    attachmentFailures,
-    nodeRepairs,
-    staleFlows,
-    flowLedger,
-    refusedHostPorts,
-    policies,
-    policyReading,
-  } = parts;
-  const { events, logger, clock } = parts;
-  const { registry } = syncDuration;
+  const { ruleset, policies, policyReading, clusterEvents, logger, clock } = parts;
+  const { registry } = syncTimes;
   // The status lists all problems, so it is read only once for each request.
   let status = daemon.status();
   addMetrics(registry, {
+    ...parts,
     daemon: () => status,
     objectProblems: () => daemon.objectProblems(),
     staleness: () => daemon.staleness(),
     restored: () => daemon.restored(),
-    attachmentFailures,
-    nodeRepairs,
     ruleset: () => ruleset.status(),
     services: () => services.totals(),
-    refusedHostPorts,
     drops: () => counters.drops(),
-    staleFlows,
-    flowLedger,
     policies: { ...policies, counters: policyCounters },
-    events: () => events.counts(),
+    events: () => clusterEvents.counts(),
   });
   const server = new MetricsServer({
     listen,

@@ -49,7 +49,7 @@ export class PolicyCounters implements CommitObserver {
 
   constructor(parts: PolicyCountersParts) {
     this.#parts = parts;
-    this.#reading = new PacedReading(parts.now);
+    this.#reading = new PacedReading(parts);
   }
 
   before(changes: readonly Change[]): void {
@@ -59,12 +59,14 @@ export class PolicyCounters implements CommitObserver {
       if (left <= 0) return;
       // An empty chain costs a request, too.
       left--;
-      this.#attempt(() => {
+      try {
         for (const rules of counters.rules(table, chain)) {
           left -= rules.length;
           for (const rule of rules) this.sums.observe(rule);
         }
-      });
+      } catch (error) {
+        this.#reading.failed(error);
+      }
     }
   }
 
@@ -97,7 +99,7 @@ export class PolicyCounters implements CommitObserver {
       for (const profile of merged.of(this.sums.mergedProfiles())) await this.#readElements(profile);
       if (this.#deleted.size === 0) this.sums.prune();
     } catch (error) {
-      this.#unread(error);
+      this.#reading.failed(error);
     } finally {
       this.#isListing = false;
       this.#deleted.clear();
@@ -138,18 +140,5 @@ export class PolicyCounters implements CommitObserver {
 
   #isOurs(table: TableReference): boolean {
     return tableKey(table) === tableKey(this.#parts.table);
-  }
-
-  #attempt(action: () => void): void {
-    try {
-      action();
-    } catch (error) {
-      this.#unread(error);
-    }
-  }
-
-  /** Logs an error, even one from a bug: reporting must not keep rules from being changed. */
-  #unread(error: unknown): void {
-    this.#parts.logger.warn("counters are not read", { error: error instanceof Error ? error.message : String(error) });
   }
 }

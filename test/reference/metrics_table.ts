@@ -1,8 +1,8 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { ENDPOINT_CONNECTIONS, POLICY_DROPS, POLICY_RULES } from "../../policyd/metrics/counter_text.ts";
-import { firstSyncGauge } from "../../policyd/metrics/first_sync.ts";
-import { addMetrics, type MetricSources, SyncDuration } from "../../policyd/metrics/metrics.ts";
+import { addMetrics, type MetricSources } from "../../policyd/metrics/metrics.ts";
 import { PolicySums } from "../../policyd/metrics/policy_sums.ts";
+import { SyncTimes } from "../../policyd/metrics/sync_times.ts";
 import { tableOf } from "./table.ts";
 
 export const METRIC_COLUMNS = ["metric", "type", "labels", "what it tells"] as const;
@@ -49,8 +49,7 @@ function unasked(): never {
 export function exportedMetrics(): readonly ExportedMetric[] {
   const registry = new Registry();
   addMetrics(registry, NOBODY);
-  const { registry: own } = new SyncDuration();
-  firstSyncGauge(own);
+  const { registry: own } = new SyncTimes({ logger: { info: () => {} }, now: () => 0 });
   const registered = [...own.getMetricsAsArray(), ...registry.getMetricsAsArray()];
   const metrics = [
     ...registered.map((metric) => ({ ...metric, type: typeOf(metric), labels: labelsOf(metric) })),

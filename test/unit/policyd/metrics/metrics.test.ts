@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Registry } from "prom-client";
-import { addMetrics, type MetricSources, SyncDuration } from "../../../../policyd/metrics/metrics.ts";
+import { addMetrics, type MetricSources } from "../../../../policyd/metrics/metrics.ts";
 import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 
 describe("policyd/metrics", () => {
@@ -56,19 +56,6 @@ describe("policyd/metrics", () => {
       }),
     },
   };
-
-  it("SYNC-06: the duration of each batch is in a histogram of seconds", async () => {
-    const duration = new SyncDuration();
-    duration.observe(0.0002);
-    duration.observe(0.3);
-    const text = await duration.registry.metrics();
-    assert.match(text, /^# TYPE drawbridge_sync_duration_seconds histogram$/m);
-    assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.0001"\} 0$/m);
-    assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.00025"\} 1$/m);
-    assert.match(text, /^drawbridge_sync_duration_seconds_bucket\{le="0\.5"\} 2$/m);
-    assert.match(text, /^drawbridge_sync_duration_seconds_count 2$/m);
-    assert.match(text, /^drawbridge_sync_last_timestamp_seconds 1\d{9}/m);
-  });
 
   it("drawbridge_synced is 0 until the policies are worked out and the kernel has all rules", async () => {
     const printed = async (isReconciled: boolean, isWorkedOut: boolean): Promise<string> => {
