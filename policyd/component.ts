@@ -36,18 +36,8 @@ export interface PodGate extends Lifecycle {
   awaits?(attachment: AttachmentRecord): string | undefined;
 }
 
-/** A part of the daemon. */
-export type Component = Lifecycle | ObjectConsumer | PodGate;
-
-/** Returns the components that follow objects, in order. */
-export function objectConsumers(components: readonly Component[]): readonly ObjectConsumer[] {
-  return components.filter((component): component is ObjectConsumer => "apply" in component);
-}
-
-/** Returns the components that attachments wait for, in order. */
-export function podGates(components: readonly Component[]): readonly PodGate[] {
-  return components.filter((component): component is PodGate => "register" in component || "unregister" in component);
-}
+/** A part of the daemon, with the methods that it needs. */
+export type Component = Partial<ObjectConsumer> & PodGate;
 
 /** A condition for health; `missing` returns why it does not hold, undefined where it does. */
 export interface Condition {

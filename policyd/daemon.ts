@@ -5,7 +5,7 @@ import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./lib/clock.ts";
 import { type Kind, KINDS, type ObjectChange } from "../objects/model.ts";
 import { namespaceOf } from "../objects/namespace_of.ts";
-import { type Component, type ObjectConsumer, objectConsumers, type PodGate, podGates } from "./component.ts";
+import type { Component } from "./component.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "../objects/printable.ts";
@@ -43,16 +43,12 @@ export interface DaemonParts {
 /** The daemon: it passes objects from a source and attachments from the socket on to the components. */
 export class Daemon implements ObjectSink, RequestHandlers {
   readonly #parts: DaemonParts;
-  readonly #consumers: readonly ObjectConsumer[];
-  readonly #gates: readonly PodGate[];
   readonly #objectProblems = new Map<string, number>([...KINDS, "other"].map((kind) => [kind, 0]));
   readonly #startedAt: number;
   #isSynced = false;
 
   constructor(parts: DaemonParts) {
     this.#parts = parts;
-    this.#consumers = objectConsumers(parts.components);
-    this.#gates = podGates(parts.components);
     this.#startedAt = parts.clock.now();
   }
 
@@ -68,7 +64,7 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   changed(changes: readonly ObjectChange[]): void {
-    for (const consumer of this.#consumers) consumer.apply(changes);
+    for (const component of this.#parts.components) component.apply?.(changes);
     for (const { type, kind, key } of changes) this.#parts.logger.debug("object changed", { change: type, kind, key });
   }
 
@@ -98,11 +94,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
 
   /** Registers an attachment. After `wait` this fails, but the attachment stays desired until it is unregistered. */
   async register(attachment: AttachmentRecord, wait?: number): Promise<void> {
-    const { attachments } = this.#parts;
+    const { attachments, components } = this.#parts;
     const earlier = attachments.get(attachment);
     attachments.add(attachment);
     try {
-      const registered = Promise.all(this.#gates.map(async (gate) => gate.register?.(attachment)));
+      const registered = Promise.all(components.map(async (component) => component.register?.(attachment)));
       await (wait === undefined ? registered : this.#inTime(registered, attachment, wait));
     } catch (error) {
       // A temporary failure leaves the attachment desired until it is unregistered; a permanent one withdraws it.
@@ -118,11 +114,11 @@ export class Daemon implements ObjectSink, RequestHandlers {
 
   /** @throws DrawbridgeError ERR_UNAVAILABLE shortly before the caller gives up, with the reason for the delay */
   async #inTime(registered: Promise<unknown>, attachment: AttachmentRecord, wait: number): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock, components } = this.#parts;
     let cancel: Cancel = () => {};
     const late = new Promise<never>((_, reject) => {
       cancel = clock.after(wait - Math.min(LONGEST_MARGIN, wait / 4), () => {
-        const reasons = this.#gates.flatMap((gate) => gate.awaits?.(attachment) ?? []);
+        const reasons = components.flatMap((component) => component.awaits?.(attachment) ?? []);
         const reason = reasons.length === 0 ? "the kernel has not taken its rules yet" : reasons.join("; ");
         reject(new DrawbridgeError("ERR_UNAVAILABLE", `the pod is not in force within ${wait} ms: ${reason}`));
       });
@@ -135,9 +131,9 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   async unregister(attachment: AttachmentName): Promise<boolean> {
-    const { attachments, logger } = this.#parts;
+    const { attachments, components, logger } = this.#parts;
     const known = attachments.get(attachment);
-    await Promise.all(this.#gates.map(async (gate) => gate.unregister?.(attachment)));
+    await Promise.all(components.map(async (component) => component.unregister?.(attachment)));
     if (known === undefined) return false;
     // An attachment that has registered under the same names meanwhile stays.
     if (attachments.get(attachment) === known) attachments.remove(attachment);

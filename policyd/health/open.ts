@@ -11,7 +11,6 @@ import { isProxyHealthy } from "../services/health_check/proxy_health.ts";
 import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
 import { HealthServers, healthPlaces } from "./health_servers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
-import { NodeEligibility } from "./node_eligibility.ts";
 
 export interface HealthMachine {
   readonly ruleset: Pick<Ruleset, "status" | "committed">;
@@ -44,7 +43,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   let isStopping = false;
   let servers: HealthServers | undefined;
   let ready: readonly Condition[] | undefined;
-  const eligibility = new NodeEligibility(nodeName, () => servers?.problems() ?? []);
+  let isEligible = true;
   ruleset.committed.subscribe(() => {
     lastUpdated = clock.time();
   });
@@ -54,10 +53,20 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
     { name: "running", missing: () => (isStopping ? "it is stopping" : undefined) },
     { name: "rules", missing: () => (isHealthy() ? undefined : rulesMissing(ruleset.status().lastError)) },
   ];
-  const node = (): HealthAnswer =>
-    healthzAnswer({ isHealthy: isHealthy(), isEligible: eligibility.isEligible, lastUpdated }, clock.time());
+  const node = (): HealthAnswer => healthzAnswer({ isHealthy: isHealthy(), isEligible, lastUpdated }, clock.time());
   return {
-    component: eligibility,
+    component: {
+      // As kube-proxy does (ProxyHealthServer.SyncNode): the node gets no new connections if its Node object is deleted, is
+      // being deleted, or is about to be by the cluster autoscaler. It is eligible until the object says otherwise, also
+      // where it is unschedulable.
+      apply: (changes) => {
+        for (const change of changes) {
+          if (change.kind !== "Node" || change.key !== nodeName) continue;
+          isEligible = change.type === "set" && change.object.kind === "Node" && !change.object.isLeaving;
+        }
+      },
+      problems: () => servers?.problems() ?? [],
+    },
     serve: (conditions, problems) => {
       const all = [...own, ...conditions];
       ready = all;

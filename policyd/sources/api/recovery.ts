@@ -1,24 +1,11 @@
-import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { ApiConnection } from "./connection/connection.ts";
+import type { Cancel } from "../../lib/clock.ts";
 import { probe } from "./probe.ts";
+import type { Reflector, ReflectorParts } from "./reflector.ts";
 import { NAMESPACES } from "./resources.ts";
 import { LIST_SPREAD, retryAfterMilliseconds } from "./reflector_decision.ts";
 
 /** A reader of the server, which may be out of date while the server is unavailable. */
-export interface Follower {
-  /** The clock's time from which it may retry if the server is healthy; undefined while it is up to date. */
-  readonly earliest: number | undefined;
-  /** Ends its wait: requests a watch at once, and a list, which costs the server more, after `milliseconds`. */
-  hurry(milliseconds: number): void;
-  /** Requests a watch once more if its request is from before the given time and has no answer. */
-  repeat(before: number): void;
-}
-
-export interface RecoveryParts {
-  readonly connection: ApiConnection;
-  readonly clock: Clock;
-  readonly random: () => number;
-}
+type Follower = Pick<Reflector, "earliest" | "hurry" | "repeat">;
 
 /** Milliseconds between two probes, give or take a tenth: 5,000 nodes send 5,000 a second to an unhealthy server. */
 const PERIOD = 1000;
@@ -38,7 +25,7 @@ const LONG_PERIOD = 5000;
  * the server's health, and only the followers' own back-off counts.
  */
 export class Recovery {
-  readonly #parts: RecoveryParts;
+  readonly #parts: ReflectorParts;
   readonly #followers: readonly Follower[];
   /** Cancels the next check; undefined while no follower is known to be out of date. */
   #next: Cancel | undefined;
@@ -49,7 +36,7 @@ export class Recovery {
   /** The clock's time until which the server wants no request. */
   #earliest = 0;
 
-  constructor(parts: RecoveryParts, followers: readonly Follower[]) {
+  constructor(parts: ReflectorParts, followers: readonly Follower[]) {
     this.#parts = parts;
     this.#followers = followers;
   }

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import { DirectorySource } from "../../../../../policyd/sources/directory/directory_source.ts";
-import { MemoryDirectory } from "../../../../../policyd/sources/directory/memory_directory.ts";
+import { MemoryDirectory } from "../../../../support/daemon/memory_directory.ts";
 import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
 import { manifest } from "../../../objects/gate/objects.ts";
 

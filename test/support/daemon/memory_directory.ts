@@ -1,6 +1,11 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { type DirectoryEvent, type FileState, isObjectFile, type WatchedDirectory } from "./watched_directory.ts";
+import type { Clock } from "../../../policyd/lib/clock.ts";
+import {
+  type DirectoryEvent,
+  type FileState,
+  isObjectFile,
+  type WatchedDirectory,
+} from "../../../policyd/sources/directory/watched_directory.ts";
 
 interface MemoryFile {
   readonly text: string;
