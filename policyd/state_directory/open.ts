@@ -11,9 +11,8 @@ import type { Logger } from "../log/logger.ts";
 import type { EnforcedMark } from "../policies/closing/enforced_mark.ts";
 import { isLocked } from "../socket/listener.ts";
 import type { ServedSocket } from "../socket/server.ts";
-import { ReservationRepair } from "./reservation_repair.ts";
 import { KeptTree } from "./directory_repair.ts";
-import { RecordRepair } from "./record_repair.ts";
+import { PodFiles } from "./pod_files.ts";
 import { StateKeeper } from "./state_keeper.ts";
 
 /**
@@ -46,14 +45,12 @@ export function openStateKeeper(
 ): StateKeeper {
   const { syscalls, files, clock, logger, attachments, hasLink, socket, isMarked, mark, onReservations, end } = machine;
   const seen = (path: string): FileSight | undefined => sightOf(syscalls, path);
-  const parts = { files, sightOf: seen, attachments, hasLink };
-  const records = new RecordRepair({ ...parts, stateDirectory });
   const lock = { acquire: (path: string) => acquireFileLock(syscalls, path) };
   const storeOf = (network: string, directory: string): AddressStore =>
     new AddressStore({ directory, network, fileSystem: files, lock });
-  const reservations = new ReservationRepair({ ...parts, storeOf });
+  const pods = new PodFiles({ stateDirectory, files, sightOf: seen, attachments, hasLink, storeOf });
   const restoreReservations = (): number => {
-    const restored = reservations.look();
+    const restored = pods.restoreReservations();
     if (restored > 0) onReservations(restored);
     return restored;
   };
@@ -72,7 +69,7 @@ export function openStateKeeper(
     logger,
     kept: [
       { name: "the socket", look: restoreSocket },
-      { name: "records of pods", look: () => records.look() },
+      { name: "records of pods", look: () => pods.restoreRecords() },
       { name: "reservations of pods' addresses", look: restoreReservations },
       { name: "files of the state directory", look: () => trees.reduce((sum, tree) => sum + tree.look(), 0) },
       { name: "the mark of enforced policies", look: () => (isMarked() ? restoreMark(mark) : 0) },
