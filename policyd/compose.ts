@@ -304,8 +304,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const onReservations = (count: number): void => nodeState.report.restored("reservation", count);
   const { isMarked } = policies;
   const keeping = { ...machine, ...presence, socket, isMarked, mark, onReservations, end };
-  const keeper = openStateKeeper(configuration, keeping);
-  keeper.start();
+  const stopKeeping = openStateKeeper(configuration, keeping);
   if (configuration.objectsDirectory === undefined) servers.start();
   daemon.start();
   installation?.start();
@@ -335,7 +334,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     stop: async () => {
       stopTrimming();
       stopAging();
-      keeper.stop();
+      stopKeeping();
       health.stopping();
       servers.stop();
       clusterEvents.stop();

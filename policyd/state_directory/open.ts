@@ -5,7 +5,7 @@ import { type FileSight, sightOf } from "../../kernel/file.ts";
 import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { AttachmentPresence } from "../attachments/attachment_exists.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Logger } from "../log/logger.ts";
 import type { EnforcedMark } from "../policies/closing/enforced_mark.ts";
@@ -13,7 +13,7 @@ import { isLocked } from "../socket/listener.ts";
 import type { ServedSocket } from "../socket/server.ts";
 import { KeptTree } from "./directory_repair.ts";
 import { PodFiles } from "./pod_files.ts";
-import { StateKeeper } from "./state_keeper.ts";
+import { keepState } from "./state_keeper.ts";
 
 /**
  * Directories below the state directory whose files are restored: original settings of the kernel, policies of ended
@@ -38,11 +38,11 @@ export interface StateKeeperMachine extends Pick<AttachmentPresence, "hasLink"> 
   readonly end: () => never;
 }
 
-/** Opens the keeper of the daemon's files and socket; nothing is checked before it is started. */
+/** Keeps the daemon's files and socket from now on. @returns a function that ends this */
 export function openStateKeeper(
   { socketPath, stateDirectory }: Pick<Configuration, "socketPath" | "stateDirectory">,
   machine: StateKeeperMachine,
-): StateKeeper {
+): Cancel {
   const { syscalls, files, clock, logger, attachments, hasLink, socket, isMarked, mark, onReservations, end } = machine;
   const seen = (path: string): FileSight | undefined => sightOf(syscalls, path);
   const lock = { acquire: (path: string) => acquireFileLock(syscalls, path) };
@@ -64,7 +64,7 @@ export function openStateKeeper(
       return end();
     }
   };
-  return new StateKeeper({
+  return keepState({
     clock,
     logger,
     kept: [

@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { isExhaustion } from "../../kernel/syscall/exhaustion.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Cancel, Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import type { Logger } from "../log/logger.ts";
 
@@ -24,44 +24,30 @@ export interface StateKeeperParts {
 /**
  * Restores the daemon's files and socket for the plugin, the next daemon and the administrator: a person, or a clean-up
  * of temporary files, may remove `/run/drawbridge` while the daemon runs.
+ *
+ * @returns a function that ends this
  */
-export class StateKeeper {
-  readonly #parts: StateKeeperParts;
+export function keepState({ clock, logger, kept }: StateKeeperParts): Cancel {
   /** Why a part cannot be restored, by its name; a lasting reason is logged once. */
-  readonly #reasons = new Map<string, string>();
-  readonly #loop: ControlLoop;
-
-  constructor(parts: StateKeeperParts) {
-    this.#parts = parts;
-    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look() });
-  }
-
-  start(): void {
-    this.#loop.within(PERIOD);
-  }
-
-  stop(): void {
-    void this.#loop.stop();
-  }
-
-  async #look(): Promise<number> {
-    for (const part of this.#parts.kept) if (!this.#loop.isStopped) await this.#lookAt(part);
-    return PERIOD;
-  }
-
-  async #lookAt({ name, look }: KeptPart): Promise<void> {
-    const { logger } = this.#parts;
+  const reasons = new Map<string, string>();
+  const lookAt = async ({ name, look }: KeptPart): Promise<void> => {
     try {
       const restored = await look();
-      this.#reasons.delete(name);
+      reasons.delete(name);
       if (restored > 0)
         logger.warn("another program has removed files of policyd; they are there again", { what: name, restored });
     } catch (error) {
       if (!(error instanceof DrawbridgeError || isExhaustion(error))) throw error;
       const reason = error.message;
-      if (this.#reasons.get(name) !== reason)
-        logger.error("files of policyd cannot be put back", { what: name, reason });
-      this.#reasons.set(name, reason);
+      if (reasons.get(name) !== reason) logger.error("files of policyd cannot be put back", { what: name, reason });
+      reasons.set(name, reason);
     }
-  }
+  };
+  const pass = async (): Promise<number> => {
+    for (const part of kept) if (!loop.isStopped) await lookAt(part);
+    return PERIOD;
+  };
+  const loop = new ControlLoop({ clock, pass });
+  loop.within(PERIOD);
+  return () => void loop.stop();
 }
