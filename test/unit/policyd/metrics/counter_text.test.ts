@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { counterText } from "../../../../policyd/metrics/counter_text.ts";
 
-const HEAD = "# HELP name_total What it counts.\n# TYPE name_total counter\n";
-const counter = { name: "name_total", help: "What it counts.", labels: ["port", "rule"] } as const;
+const HEAD = "# HELP name_total Packets that were counted.\n# TYPE name_total counter\n";
+const counter = { name: "name_total", help: "Packets that were counted.", labels: ["port", "rule"] } as const;
 
 describe("policyd/metrics/counter_text", () => {
   it("the text has one head and a line for each series, in pieces of 500 lines", () => {
