@@ -30,7 +30,7 @@ export function npmPackage({ name, version, integrity }) {
   if (existsSync(directory)) return directory;
   say(`fetching ${name} ${version} from npm`);
   makeWhole(directory, (unfinished) => {
-    const npm = npmCommand(process.env, { running: process.execPath, chosen: process.execPath }, existsSync);
+    const npm = npmCommand(process.execPath);
     const args = [...npm.args, "pack", "--ignore-scripts", "--silent", `${name}@${version}`];
     const file = outputOf(npm.command, args, `npm could not fetch ${name} ${version}`, { cwd: unfinished }).trim();
     const archive = path.join(unfinished, file);

@@ -27,7 +27,8 @@ const HELD_NODE = "dist/.setup/node";
  */
 export function ensurePackages(project) {
   const stamp = path.join(project, STAMP);
-  const wanted = stampOf(readFileSync(path.join(project, "package-lock.json")), process.arch);
+  const lockFile = readFileSync(path.join(project, "package-lock.json"));
+  const wanted = `${createHash("sha256").update(lockFile).digest("hex")} ${process.arch}\n`;
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return findToolchain(project);
 
   rmSync(stamp, { force: true });
@@ -74,7 +75,7 @@ function install(project) {
  * @param {readonly string[]} options
  */
 function npmCi(project, node, options) {
-  const npm = npmCommand(process.env, { running: process.execPath, chosen: node }, existsSync);
+  const npm = npmCommand(node);
   const args = [...npm.args, "ci", "--ignore-scripts", "--include=optional", "--loglevel=error", ...FEW_RETRIES];
   const PATH = [path.dirname(node), process.env["PATH"]].join(path.delimiter);
   const result = spawnSync(npm.command, [...args, ...options], {
@@ -98,29 +99,17 @@ function npmCi(project, node, options) {
 }
 
 /**
- * Returns the content of the stamp for a node_modules with exactly this lock file's packages for this architecture.
- *
- * @param {Uint8Array} lockFile
- * @param {string} architecture
- * @returns {string}
- */
-export function stampOf(lockFile, architecture) {
-  return `${createHash("sha256").update(lockFile).digest("hex")} ${architecture}\n`;
-}
-
-/**
  * Returns the command that starts the npm which started us, or else the one that belongs to the running Node.
  *
- * @param {Readonly<Record<string, string | undefined>>} env npm gives its own path to the scripts it runs
- * @param {{ running: string, chosen: string }} node paths of the running Node and of the one that npm shall use
- * @param {(file: string) => boolean} exists
- * @returns {{ command: string, args: readonly string[] }} `chosen` must be first in PATH, where npm's launcher looks
+ * @param {string} node the Node that npm shall use; it must be first in PATH, where npm's launcher looks
+ * @returns {{ command: string, args: readonly string[] }}
  */
-export function npmCommand(env, node, exists) {
-  const script = env["npm_execpath"];
-  if (script !== undefined && path.basename(script) === "npm-cli.js") return { command: node.chosen, args: [script] };
-  const beside = path.join(path.dirname(node.running), "npm");
-  return { command: exists(beside) ? beside : "npm", args: [] };
+export function npmCommand(node) {
+  // npm gives its own path to the scripts it runs.
+  const script = process.env["npm_execpath"];
+  if (script !== undefined && path.basename(script) === "npm-cli.js") return { command: node, args: [script] };
+  const beside = path.join(path.dirname(process.execPath), "npm");
+  return { command: existsSync(beside) ? beside : "npm", args: [] };
 }
 
 /** @param {string} program */

@@ -29,45 +29,23 @@ export function isAtLeast(version, oldest) {
 }
 
 /**
- * Returns the path in node_modules of the Node for a machine.
- *
- * @param {string} platform as `process.platform`
- * @param {string} architecture as `process.arch`
- * @returns {string} relative to the project
- * @throws {SetupFailure} when the machine is not supported
- */
-export function packagedNode(platform, architecture) {
-  if (platform !== "linux" || (architecture !== "x64" && architecture !== "arm64")) {
-    throw new SetupFailure(
-      `this machine is ${platform} on ${architecture}; Drawbridge runs on Linux on x64 and arm64 only. ` +
-        "On another machine use a Linux virtual machine.",
-    );
-  }
-  return `node_modules/node-linux-${architecture}/bin/node`;
-}
-
-/**
- * Returns the Node to run the project with: the running one if it is new enough, otherwise the packaged one.
- *
- * @param {{ version: string, path: string }} running
- * @param {string} packaged
- * @returns {string}
- */
-export function chooseNode(running, packaged) {
-  return isAtLeast(running.version, OLDEST_NODE) ? running.path : packaged;
-}
-
-/**
- * Returns the toolchain of this machine, after making it executable.
+ * Returns the toolchain of this machine, after making it executable: the running Node if it is new enough, otherwise
+ * the packaged one.
  *
  * @param {string} project absolute path of the project
  * @returns {Toolchain}
  * @throws {SetupFailure} when the machine is not supported or node_modules lacks a part
  */
 export function findToolchain(project) {
-  const packaged = packagedNode(process.platform, process.arch);
-  const running = { version: process.versions.node, path: process.execPath };
-  const node = chooseNode(running, path.join(project, packaged));
+  const { platform, arch } = process;
+  if (platform !== "linux" || (arch !== "x64" && arch !== "arm64")) {
+    throw new SetupFailure(
+      `this machine is ${platform} on ${arch}; Drawbridge runs on Linux on x64 and arm64 only. ` +
+        "On another machine use a Linux virtual machine.",
+    );
+  }
+  const packaged = path.join(project, `node_modules/node-linux-${arch}/bin/node`);
+  const node = isAtLeast(process.versions.node, OLDEST_NODE) ? process.execPath : packaged;
   if (!existsSync(node)) {
     throw new SetupFailure(
       `${path.relative(project, node)} is missing. npm leaves an optional package out without a word when its ` +

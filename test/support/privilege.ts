@@ -3,14 +3,6 @@ import process from "node:process";
 import Mocha from "mocha";
 import { titleWithReason } from "../run/result.ts";
 
-/** The privilege that the kernel gives this process. */
-export interface Privilege {
-  /** Effective user ID. */
-  readonly uid: number;
-  /** Effective capabilities, bit n for capability n (linux/capability.h). */
-  readonly capabilities: bigint;
-}
-
 /** The capabilities for links, addresses and routes, and for namespaces and mounts (linux/capability.h). */
 const NEEDED_CAPABILITIES = [
   { name: "CAP_NET_ADMIN", bit: 12n },
@@ -77,30 +69,16 @@ export function skip(context: Mocha.Context, reason: string): never {
   return context.skip();
 }
 
-/** Returns why a process of this privilege cannot run kernel tests; undefined when it can. */
-export function kernelRefusal({ uid, capabilities }: Privilege): string | undefined {
+/** Returns why this process cannot run kernel tests; undefined when it can. */
+export function kernelObstacle(): string | undefined {
+  const digits = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0";
+  const capabilities = BigInt(`0x${digits}`);
   const lacking = NEEDED_CAPABILITIES.filter(({ bit }) => ((capabilities >> bit) & 1n) === 0n).map(({ name }) => name);
   if (lacking.length === 0) return undefined;
   const lack = `no ${lacking.join(" and no ")}`;
-  return uid === 0 ? `root, but ${lack}: a container needs --privileged` : `not root (${lack}): run as root`;
-}
-
-/** Returns why this process cannot run kernel tests; undefined when it can. */
-export function kernelObstacle(): string | undefined {
-  return kernelRefusal(currentPrivilege());
-}
-
-/** Returns the effective capabilities in the text of /proc/PID/status; none when the text lacks them. */
-export function effectiveCapabilities(status: string): bigint {
-  const digits = /^CapEff:\s*(?<digits>[0-9a-f]+)$/m.exec(status)?.groups?.["digits"];
-  return digits === undefined ? 0n : BigInt(`0x${digits}`);
-}
-
-function currentPrivilege(): Privilege {
-  return {
-    uid: process.geteuid?.() ?? -1,
-    capabilities: effectiveCapabilities(readFileSync("/proc/self/status", "utf8")),
-  };
+  return process.geteuid?.() === 0
+    ? `root, but ${lack}: a container needs --privileged`
+    : `not root (${lack}): run as root`;
 }
 
 function appendReason(test: { title: string }, reason: string): void {

@@ -110,21 +110,4 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     const { policyName, validationActions } = fieldsOf(binding["spec"]);
     assert.deepEqual([policyName, validationActions], [fieldsOf(policy["metadata"])["name"], ["Deny"]]);
   });
-
-  it("DEPLOY-09: a patch of a missing place is found", () => {
-    const target = { spec: { list: [{ name: "a" }], text: "x" } };
-    const operations = ["/spec/text", "/spec/list/0/name", "/spec/gone", "/spec/list/1/name"].map((path) => ({
-      op: "replace",
-      path,
-    }));
-    const additions = ["/spec/new", "/spec/text", "/gone/new"].map((path) => ({ op: "add", path }));
-    assert.deepEqual(patchProblems(target, [...operations, ...additions]), [
-      "replace /spec/gone",
-      "replace /spec/list/1/name",
-      "add /spec/text",
-      "add /gone/new",
-    ]);
-    const merged = { spec: { list: [{ name: "a" }, { name: "b", $patch: "delete" }] } };
-    assert.deepEqual(mergeProblems(target, merged, ""), [".spec.list[name=b]"]);
-  });
 });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { BENCH_TOOLS, KERNEL_TOOLS, SERVERS, decideTools, installedPackages } from "../../setup/debian.mjs";
-import { TASKS } from "../../setup/tasks.mjs";
+import { KERNEL_TOOLS, SERVERS, decideTools, installedPackages } from "../../setup/debian.mjs";
 
 type Decision = ReturnType<typeof decideTools>;
 
@@ -24,12 +23,6 @@ describe("setup: tools of the machine", () => {
     );
   });
 
-  it("are installed only where missing", () => {
-    const decision = decide(["apt-get", "ip", "bridge"], true);
-    assert.equal(decision.kind, "install");
-    assert.deepEqual(decision.packages, ["nftables"]);
-  });
-
   it("do not stop the setup when missing without root, and the message names them", () => {
     const decision = decide(["apt-get", "ip", "bridge"], false);
     assert.equal(decision.kind, "go-on");
@@ -44,12 +37,5 @@ describe("setup: tools of the machine", () => {
 
   it("do not include a server that would start with the machine, but only what it is linked to", () => {
     assert.deepEqual(installedPackages(SERVERS), ["dnsmasq-base", "libssl3"]);
-  });
-
-  it("are all required only by the benchmark", () => {
-    const tasks = [...TASKS]
-      .filter(([, { tools }]) => BENCH_TOOLS.every((tool) => tools.includes(tool)))
-      .map(([name]) => name);
-    assert.deepEqual(tasks, ["bench"]);
   });
 });

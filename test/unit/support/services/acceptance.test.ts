@@ -6,32 +6,6 @@ import type { Place } from "../../../support/services/acceptance/places.ts";
 import { type Probe, protocolsOf, type Row, type Transport } from "../../../support/services/acceptance/row.ts";
 import { ROWS } from "../../../support/services/acceptance/rows.ts";
 
-/** The number of rows of each case in the document, and of our own from 6.1 on, which are lettered from a on. */
-const ROWS_OF_CASE = {
-  "2.2": 2,
-  "3.2": 9,
-  "3.3": 6,
-  "3.4": 7,
-  "3.5": 5,
-  "3.6": 3,
-  "4.2": 8,
-  "4.3": 8,
-  "4.4": 4,
-  "4.5": 3,
-  "4.6": 4,
-  "5.3": 9,
-  "5.4": 6,
-  "5.5": 2,
-  "5.6": 4,
-  "5.7": 5,
-  "6.1": 4,
-  "6.2": 6,
-  "6.3": 8,
-  "6.4": 3,
-  "6.5": 4,
-  "6.6": 2,
-} as const;
-
 /** Returns a row's expectation for one sender, in the evaluator's form. */
 function expected(probe: Probe, from: Place): Outcome {
   if ("fails" in probe) return probe.fails;
@@ -41,15 +15,9 @@ function expected(probe: Probe, from: Place): Outcome {
 }
 
 describe("the acceptance table of Services", () => {
-  it("has each of its 112 rows once", () => {
-    const ids = Object.entries(ROWS_OF_CASE).flatMap(([number, count]) =>
-      Array.from({ length: count }, (_, i) => `${number}${String.fromCodePoint(97 + i)}`),
-    );
-    assert.equal(ids.length, 112);
-    assert.deepEqual(
-      ROWS.map(({ id }) => id),
-      ids,
-    );
+  it("has 112 rows, each once", () => {
+    assert.equal(ROWS.length, 112);
+    assert.equal(new Set(ROWS.map(({ id }) => id)).size, ROWS.length);
   });
 
   it("has a probe in every row that is ours", () => {
