@@ -82,7 +82,7 @@ describe("traffic between pods", function () {
     assert.equal(new Set(all).size, 8);
   });
 
-  it("POD-10 POD-22: pods of one node reach each other by TCP, UDP, ICMP and SCTP in both families", async () => {
+  it("POD-03 POD-22: pods of one node reach each other by TCP, UDP, ICMP and SCTP in both families", async () => {
     const flows = flowsBetween((from, to) => from !== to && from.on === to.on);
     assert.equal(flows.length, 4 * 2 * 4);
     assertReached(await measure(flows));

@@ -24,7 +24,7 @@ export const nodesReachable: LintRule = {
   id: "nodes-reachable",
   severity: "warning",
   summary:
-    "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LB-21).",
+    "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LINT-24).",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
       const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
@@ -52,7 +52,7 @@ function hasNodePorts({ type, ports }: Service, source: unknown): boolean {
 export const topologyKeys: LintRule = {
   id: "topology-keys",
   severity: "warning",
-  summary: "topologyKeys is gone from the API and ignored (TK-01).",
+  summary: "topologyKeys is gone from the API and ignored (LINT-25).",
   check: ({ services }) =>
     services.flatMap(({ manifest }) => {
       if (at(manifest.source, "spec", "topologyKeys") === undefined) return [];

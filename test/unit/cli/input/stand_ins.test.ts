@@ -67,7 +67,7 @@ describe("stand-in pods of templates", () => {
     );
   });
 
-  it("READ-06: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
+  it("CLI-04: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
     for (const [kind, fields, count] of [
       ["Deployment", "replicas: 1, ", 1],
       ["StatefulSet", "replicas: 1, ", 1],
@@ -85,7 +85,7 @@ describe("stand-in pods of templates", () => {
     }
   });
 
-  it("READ-06: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
+  it("CLI-04: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
     const denied =
       "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: a }\nspec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
     const answers = async (fields: string): Promise<readonly string[]> => {

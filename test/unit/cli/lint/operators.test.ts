@@ -23,7 +23,7 @@ describe("cli/policy/lint: pods that an operator creates from an object of the f
     ["ThanosRuler", "app.kubernetes.io/name: thanos-ruler"],
     ["Prometheus", "app.kubernetes.io/name: prometheus, app.kubernetes.io/part-of: stack"],
   ] as const) {
-    it(`LINT-36: a peer with ${labels} is information where the files have a ${kind}, and a warning without it`, async () => {
+    it(`LINT-34: a peer with ${labels} is information where the files have a ${kind}, and a warning without it`, async () => {
       const lint = async (text: string): Promise<number> =>
         (await runCli(["policy", "lint", "-f", "a.yaml"], memoryFiles({ "a.yaml": text }))).code;
       assert.equal(await lint(resource(kind) + EXPORTER + policy(labels)), 0);

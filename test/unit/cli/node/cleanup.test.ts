@@ -81,7 +81,7 @@ describe("cli/node: cleanup", () => {
   const FOR_PODS = ["/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
   const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
 
-  it("DOCTOR-03 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
+  it("UNINSTALL-02 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
     assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, SERVER, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
@@ -90,7 +90,7 @@ describe("cli/node: cleanup", () => {
     );
   });
 
-  it("DOCTOR-03 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
+  it("UNINSTALL-02 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
     const { removals, kept, pods, notes } = cleanupPlan(inventory(), true);
     assert.deepEqual(texts(removals), [
       REPLACED,
@@ -108,7 +108,7 @@ describe("cli/node: cleanup", () => {
     assert.match(notes.join(), /delete or recreate the pods .*: default\/web-0$/);
   });
 
-  it("DOCTOR-03 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
+  it("UNINSTALL-02 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
     const changes = { links: inventory().links.filter(({ name }) => name !== HOST), lists: DETACHING };
     const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isOurs: true }];
     const { removals, kept, pods, notes } = cleanupPlan(inventory({ ...changes, files }), true);
@@ -166,7 +166,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(later.kept.some(({ what }) => what === DETACH_FILE));
   });
 
-  it("DOCTOR-03: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
+  it("UNINSTALL-02: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
     const name = "dbi0123456789ab";
     const delay = link(7, name, { kind: "ifb", mac: delayDeviceMac(sha256, name) });
     const foreign = link(8, "dbi0123456789ff", { kind: "ifb", mac: OTHER_MAC });
@@ -194,7 +194,7 @@ describe("cli/node: cleanup", () => {
     ["a former server's directory with other files", { server: ["lock", "notes"] }, PLACE.serverDirectory],
   ];
   for (const [name, changes, what] of FOREIGN) {
-    it(`DOCTOR-03: ${name} stays`, () => {
+    it(`UNINSTALL-02: ${name} stays`, () => {
       const { removals, kept } = cleanupPlan(inventory({ records: [], links: [BRIDGE], ...changes }), true);
       assert.ok(
         kept.some((one) => one.what === what),
@@ -212,17 +212,17 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
   });
 
-  it("DOCTOR-03: without the directory of a former release's server there is nothing of it to remove", () => {
+  it("UNINSTALL-02: without the directory of a former release's server there is nothing of it to remove", () => {
     const { removals, kept } = cleanupPlan(inventory({ server: undefined }), true);
     assert.ok(![...texts(removals), ...kept.map(({ what }) => what)].join().includes(PLACE.serverDirectory));
   });
 
-  it("DOCTOR-03: a veth with a name like ours and another MAC address is not touched", () => {
+  it("UNINSTALL-02: a veth with a name like ours and another MAC address is not touched", () => {
     const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);
     assert.ok(!texts(removals).includes(`link ${HOST}`));
   });
 
-  it("DOCTOR-03: a bridge that stays keeps our programs only while pods use it", () => {
+  it("UNINSTALL-02: a bridge that stays keeps our programs only while pods use it", () => {
     const bridge = { ...BRIDGE, mac: OTHER_MAC };
     const changes = {
       links: [bridge, VETH],

@@ -19,7 +19,7 @@ describe("cli/node: recognizing our programs", () => {
     return `${directory}/${name}`;
   }
 
-  it("DOCTOR-03: our plugin and the two files of a former release are recognized by their words anywhere in the file, and other files are not", () => {
+  it("UNINSTALL-02: our plugin and the two files of a former release are recognized by their words anywhere in the file, and other files are not", () => {
     for (const words of ["Drawbridge CNI plugin", "drawbridge-plugin"]) {
       for (const before of [0, 1, MEBIBYTE - 5, MEBIBYTE, 2 * MEBIBYTE - 20, 2 * MEBIBYTE - words.length]) {
         assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}${words}`)), `${words} after ${before}`);

@@ -138,7 +138,7 @@ describe("policyd/routes: Nodes that change", () => {
     );
   });
 
-  it("D2: a pass runs in slices, and a Node that changes meanwhile is followed after it", () => {
+  it("STATE-01: a pass runs in slices, and a Node that changes meanwhile is followed after it", () => {
     const { kernel, clock, objects } = setUp();
     objects.apply([set(OWN), set(NEAR)]);
     const read = kernel.read.bind(kernel);

@@ -157,7 +157,7 @@ describe("policy explain: answers", () => {
     assert.deepEqual([...new Set(seen(local, "node/worker-1"))], [null]);
   });
 
-  it("EXPLAIN-10: many pods that policies do not distinguish are explained by two of them", () => {
+  it("EXPLAIN-03: many pods that policies do not distinguish are explained by two of them", () => {
     const pods = Array.from(
       { length: 500 },
       (_, i) =>
@@ -186,7 +186,7 @@ describe("policy explain: answers", () => {
     );
   });
 
-  it("EXPLAIN-10: packets from a pod to its own node are explained apart from packets to other nodes", () => {
+  it("EXPLAIN-03: packets from a pod to its own node are explained apart from packets to other nodes", () => {
     const pods = Array.from(
       { length: 40 },
       (_, i) =>

@@ -151,7 +151,7 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("MATRIX-05: many pods that are alike share one line", async () => {
+  it("POL-60: many pods that are alike share one line", async () => {
     const pods = Array.from({ length: 300 }, (_, i) => podNamed(`p${i}`));
     const { out } = await onPods([...pods, podNamed("q", { metadata: { name: "q", namespace: "y" } })], "--by", "pod");
     assert.equal(
@@ -168,13 +168,13 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("MATRIX-05: omitted pairs are reported on standard error", async () => {
+  it("POL-60: omitted pairs are reported on standard error", async () => {
     const { err } = await matrix("shop", "--by", "pod");
     assert.match(err, /^not listed: /);
     assert.equal((await matrix("shop", "--by", "pod", "-o", "json")).err, "");
   });
 
-  it("MATRIX-05: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
+  it("POL-60: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
     const host = podNamed("agent", { spec: { nodeName: "n1", hostNetwork: true } });
     const said = /^not known: on which node some pods run; NetworkPolicies do not stop traffic /m;
     assert.match((await onPods([podNamed("a"), host])).err, said);
