@@ -1,7 +1,7 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { nameOf } from "../../../objects/gate/gate.ts";
 import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
-import { failureText } from "../../../objects/semantics/policies/failure_text.ts";
+import { failureText } from "../../../objects/semantics/policies/print.ts";
 import type { Direction, Flow, FlowEnd, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../objects/semantics/policies/verdict.ts";

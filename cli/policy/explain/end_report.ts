@@ -1,5 +1,5 @@
 import type { Direction } from "../../../objects/semantics/policies/flow.ts";
-import { failureText } from "../../../objects/semantics/policies/failure_text.ts";
+import { failureText } from "../../../objects/semantics/policies/print.ts";
 import type {
   ClusterRuleMatch,
   Decision,

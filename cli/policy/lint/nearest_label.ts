@@ -1,5 +1,5 @@
 import type { Labels, LabelSelector } from "../../../objects/model.ts";
-import { requirementText } from "../../../objects/semantics/policies/failure_text.ts";
+import { requirementText } from "../../../objects/semantics/policies/print.ts";
 import { unmet } from "../../../objects/semantics/policies/selector.ts";
 import { nearestNames } from "../../nearest_names.ts";
 

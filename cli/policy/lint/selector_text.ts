@@ -1,7 +1,7 @@
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../../../objects/model.ts";
 import { isEmptySelector } from "../../../policyd/policies/compile/selector.ts";
-import { requirementText } from "../../../objects/semantics/policies/failure_text.ts";
+import { requirementText } from "../../../objects/semantics/policies/print.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import { requirementsOf } from "./coverage.ts";
 import { shortList } from "../../../objects/printable.ts";

@@ -1,10 +1,18 @@
-import { allows, decide, eachQuestion, endOf, profileOf, type Question } from "./decide.ts";
+import {
+  allows,
+  askRules,
+  decide,
+  eachQuestion,
+  endOf,
+  exemptionFromIsolation,
+  profileOf,
+  type Question,
+} from "./decide.ts";
 import type { Direction, Flow, Traffic } from "./flow.ts";
 import { nearestMiss } from "./near_miss.ts";
 import { ANY_NAME, type ResolvedEnd, type ResolvedFlow, resolveFlow } from "./party.ts";
 import type { PolicyIndex } from "./policy_index.ts";
-import { askShadow } from "./shadow_verdict.ts";
-import type { EndVerdict, NameMatch, PolicyVerdict } from "./verdict.ts";
+import type { Decision, EndVerdict, NameMatch, PolicyVerdict, ShadowVerdict } from "./verdict.ts";
 
 /**
  * Computes the verdict of NetworkPolicies and ClusterNetworkPolicies on a new connection, with all reasons. It follows
@@ -79,6 +87,35 @@ function matchByName(question: Question): NameMatch | undefined {
   const rules = [...admin, ...isolating].filter((one) => one.policy.key === policy).flatMap((one) => one.rules.egress);
   const found = rules.find(({ index }) => index === rule)?.peers?.find(({ index }) => index === peer);
   return found?.type === "names" ? { policy, rule, names: found.names } : undefined;
+}
+
+/**
+ * Returns the decision of NetworkPolicies on a flow as if those in shadow were in force beside the others. They add up
+ * (POL-04): for pods that others isolate, policies in shadow could only allow more, so they would drop nothing there.
+ *
+ * @param decision the decision without them
+ * @returns undefined if they would not be evaluated: they do not apply to the end or flow, or the Admin tier decides
+ */
+function askShadow(direction: Direction, question: Question, decision: Decision): ShadowVerdict | undefined {
+  const { flow, traffic } = question;
+  const { isolating, shadow } = profileOf(endOf(flow, direction), direction);
+  if (shadow.length === 0 || !reachesNetworkPolicies(decision)) return undefined;
+  if (exemptionFromIsolation(direction, question) !== undefined) return undefined;
+  const own = shadow.map(({ policy }) => policy);
+  const would = decision.type === "rule" ? decision : askRules([...isolating, ...shadow], direction, question);
+  const wouldDrop = would.type === "isolated" && isolating.length === 0;
+  return Object.freeze({
+    wouldDrop,
+    decision: would,
+    policies: own.map(({ key }) => key),
+    nearest: wouldDrop ? nearestMiss(own, direction, flow, traffic) : undefined,
+  });
+}
+
+/** Returns whether NetworkPolicies were evaluated for the flow, or would have been. */
+function reachesNetworkPolicies(decision: Decision): boolean {
+  if (decision.type === "exempt") return false;
+  return decision.type !== "cluster rule" || decision.rule.tier === "Baseline";
 }
 
 function questionOf(index: PolicyIndex, flow: Flow, resolved: ResolvedFlow): Question {

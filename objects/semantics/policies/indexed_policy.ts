@@ -1,3 +1,5 @@
+import type { Address } from "../../../kernel/ip/address.ts";
+import { type Cidr, lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import type {
   ClusterNetworkPolicy,
   ClusterPolicyPeer,
@@ -9,7 +11,6 @@ import type {
   PolicyRule,
 } from "../../model.ts";
 import { LINK_DESTINATIONS } from "../../nodes/node_addresses.ts";
-import { type PrefixRange, prefixRange } from "./prefix_range.ts";
 import type { Direction } from "./flow.ts";
 import type { Members, PeerSelection } from "./peer_selection.ts";
 
@@ -51,6 +52,13 @@ export type IndexedPeer =
       readonly except: readonly PrefixRange[];
     }
   | { readonly type: "names"; readonly index: number; readonly names: readonly string[] };
+
+/** The addresses of a prefix, in a form that many addresses can be compared with. */
+export interface PrefixRange {
+  readonly cidr: Cidr;
+  readonly first: Address;
+  readonly last: Address;
+}
 
 /** Indexes NetworkPolicies in the order of their keys, which is the order in which reasons are given. */
 export function indexNetworkPolicies(
@@ -120,4 +128,14 @@ function indexPeer(peer: PolicyPeer | ClusterPolicyPeer, selection: PeerSelectio
 
 function byKey(a: { readonly key: string }, b: { readonly key: string }): number {
   return a.key < b.key ? -1 : 1;
+}
+
+/** Returns all addresses of a prefix, including the first and the last. */
+function prefixRange(cidr: Cidr): PrefixRange {
+  return { cidr, first: networkAddress(cidr), last: lastAddress(cidr) };
+}
+
+/** Returns whether the range contains the address; never true across families. */
+export function isWithin({ first, last }: PrefixRange, address: Address): boolean {
+  return typeof first === typeof address && first <= address && address <= last;
 }

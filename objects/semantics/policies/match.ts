@@ -1,9 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { matchesDomain } from "../../domain_name.ts";
 import type { ContainerPort } from "../../model.ts";
-import { type PrefixRange, isWithin } from "./prefix_range.ts";
 import type { Direction, Traffic } from "./flow.ts";
-import type { IndexedPeer, IndexedRule, PortPattern } from "./indexed_policy.ts";
+import { type IndexedPeer, type IndexedRule, isWithin, type PortPattern, type PrefixRange } from "./indexed_policy.ts";
 import { ANY_NAME, eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
 
 const ANY_PORT = Object.freeze({ index: undefined });

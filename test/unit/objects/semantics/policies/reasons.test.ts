@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { describePolicyVerdict } from "../../../../../objects/semantics/policies/print.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../../../../support/policy/manifest.ts";
 import { ask, indexOf } from "../../../../support/policy/question.ts";
 import { threeByThree } from "../../../../support/policy/three_by_three.ts";
@@ -163,37 +162,5 @@ describe("objects/semantics/policies: reasons", () => {
     const verdict = ask(index, ["x/a", DNS], "53/UDP");
     assert.ok(verdict.kind === "allowed");
     assert.deepEqual(verdict.egress.decision, { type: "exempt", because: "node-local DNS" });
-  });
-
-  it("POL-51: a verdict is described in these words", () => {
-    const index = indexOf([
-      ...threeByThree(),
-      networkPolicy(
-        "x",
-        { podSelector: A, ingress: [{ from: [{ namespaceSelector: labelled({ ns: "y" }) }], ports: [{ port: 443 }] }] },
-        "web",
-      ),
-      clusterNetworkPolicy("tenants", {
-        tier: "Admin",
-        priority: 5,
-        subject: { namespaces: {} },
-        egress: [{ name: "ours", action: "Accept", to: [{ namespaces: {} }] }],
-        ingress: [{ action: "Pass", from: [{ namespaces: {} }] }],
-      }),
-    ]);
-    const verdict = ask(index, ["y/b", "x/a"]);
-    assert.deepEqual(describePolicyVerdict({ protocol: "TCP", port: 80 }, verdict), [
-      "TCP 80 from pod y/b (10.244.2.2) to pod x/a (10.244.1.1): denied",
-      'egress of y/b: allowed, Accept of ClusterNetworkPolicy tenants egress[0], to[0] "ours" (Admin tier, priority 5)',
-      "ingress of x/a: denied, no rule allows it",
-      "  passed on by ClusterNetworkPolicy tenants ingress[0], from[0] (Admin tier, priority 5)",
-      "  isolated by x/web",
-      "  nearest: x/web ingress[0], from[0], ports[0], but it is for port 443",
-    ]);
-    assert.deepEqual(describePolicyVerdict({ protocol: "ICMP" }, ask(index, ["192.0.2.1", "node/node-x"], "ICMP")), [
-      "ICMP from 192.0.2.1 outside of the cluster to node node-x (10.240.0.1): allowed",
-      "egress: allowed, policies are for pods with addresses of their own",
-      "ingress: allowed, policies are for pods with addresses of their own",
-    ]);
   });
 });
