@@ -5,8 +5,7 @@ import { reasonOf, retryAfterOf } from "../sources/api/connection/http_connectio
 import { apiRequest } from "../sources/api/connection/http_request.ts";
 import type { Credentials } from "../sources/api/connection/kubeconfig.ts";
 import { wordsOf } from "../sources/api/watch_lines.ts";
-import type { ApiWriter, Write } from "./api_writer.ts";
-import type { Answer, Failure } from "./refusal.ts";
+import type { ApiWriter, Failure, Write, WriteOutcome } from "./api_writer.ts";
 
 /** The daemon's name as a writer. */
 export const REPORTER = "drawbridge-policyd";
@@ -27,7 +26,7 @@ export class HttpApiWriter implements ApiWriter {
     this.#clock = clock;
   }
 
-  async write(write: Write): Promise<Answer | Failure> {
+  async write(write: Write): Promise<WriteOutcome> {
     const late = new AbortController();
     const failed = (reason: string): Failure => ({ type: "failed", reason, retryAfter: undefined });
     const over = new Promise<Failure>((resolve) => {
@@ -47,14 +46,28 @@ export class HttpApiWriter implements ApiWriter {
     this.#stopped.abort();
   }
 
-  async #send({ method, path, body }: Write, signal: AbortSignal): Promise<Answer> {
+  async #send({ method, path, body }: Write, signal: AbortSignal): Promise<WriteOutcome> {
     const credentials = await this.#credentials();
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       apiRequest(credentials, path, REPORTER, signal, method).on("response", resolve).on("error", reject).end(body);
     });
     const words = wordsIn(await textOf(response));
-    return { type: "answered", status: response.statusCode ?? 0, words, retryAfter: retryAfterOf(response) };
+    return outcomeOf(response.statusCode ?? 0, words, retryAfterOf(response));
   }
+}
+
+/**
+ * Returns what an answer means.
+ *
+ * @param words the message of its Status object; empty where there is none
+ */
+function outcomeOf(status: number, words: string, retryAfter: number | undefined): WriteOutcome {
+  if (status >= 200 && status < 300) return { type: "written", status };
+  const reason = words === "" ? `${status}` : `${status} (${words})`;
+  if (status === 403) return { type: "forbidden", status, reason };
+  // Tokens get replaced, servers start, and others write the same object; any other fault of the request is permanent.
+  const isTemporary = [401, 408, 409, 429].includes(status) || status >= 500;
+  return isTemporary ? { type: "failed", status, reason, retryAfter } : { type: "rejected", status, reason };
 }
 
 /** @throws Error for an answer that breaks off or exceeds the timeout */

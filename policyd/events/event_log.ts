@@ -1,4 +1,4 @@
-import { pauseAfter } from "../api_write/pause.ts";
+import { type ApiWriter, pauseAfter, type Write, type WriteOutcome } from "../api_write/api_writer.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { Logger } from "../log/logger.ts";
 import { type ClusterEvent, eventOf } from "./event.ts";
@@ -7,7 +7,6 @@ import type { Notice, NoticeSink } from "./notice.ts";
 import { namespaceOf } from "../../objects/namespace_of.ts";
 import { Recent } from "../lib/recent.ts";
 import { type Rate, RateLimiter } from "../lib/rate_limiter.ts";
-import type { EventWriter, Outcome } from "./writer.ts";
 
 /** The rate for one object, as in client-go's spam filter: a burst, then one in five minutes. The log has them all. */
 export const RATE_OF_OBJECT: Rate = { burst: 25, period: 300_000 };
@@ -37,7 +36,7 @@ export type Fate =
   | "dropped";
 
 export interface EventLogParts {
-  readonly writer: EventWriter;
+  readonly writer: ApiWriter;
   readonly nodeName: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -134,7 +133,7 @@ export class EventLog implements NoticeSink {
       this.#free();
       return;
     }
-    const outcome = await this.#parts.writer.create(event);
+    const outcome = outcomeOf(await this.#parts.writer.write(requestOf(event)));
     if (this.#isStopped) return;
     this.#failures = outcome.type === "failed" ? this.#failures + 1 : 0;
     if (outcome.type === "failed" && attempt < MOST_ATTEMPTS) {
@@ -150,9 +149,11 @@ export class EventLog implements NoticeSink {
   #settle(event: ClusterEvent, outcome: Outcome): void {
     const { logger } = this.#parts;
     switch (outcome.type) {
-      case "created":
+      case "written":
+        this.#counts.created++;
+        return;
       case "known":
-        this.#counts[outcome.type]++;
+        this.#counts.known++;
         return;
       case "forbidden":
         this.#drop(event);
@@ -197,4 +198,19 @@ export class EventLog implements NoticeSink {
 
 function idOf({ namespace, name }: ClusterEvent): string {
   return `${namespace}/${name}`;
+}
+
+function requestOf({ namespace, body }: ClusterEvent): Write {
+  const path = `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/events`;
+  return { method: "POST", path, body };
+}
+
+/** "known": the same Event exists already. "forbidden" applies to the whole namespace of the Event. */
+type Outcome = WriteOutcome | { readonly type: "known" };
+
+function outcomeOf(outcome: WriteOutcome): Outcome {
+  if (outcome.status === 409) return { type: "known" };
+  // Admission also answers 403 for a terminating namespace, which does not concern permissions (NamespaceLifecycle).
+  const isOfRights = outcome.type !== "forbidden" || !/being terminated/.test(outcome.reason);
+  return isOfRights ? outcome : { ...outcome, type: "rejected" };
 }

@@ -1,10 +1,10 @@
+import { HttpApiWriter } from "../api_write/http_api_writer.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Logger } from "../log/logger.ts";
 import { apiCredentials } from "../sources/open.ts";
 import { type EventCounts, EventLog } from "./event_log.ts";
-import { HttpEventWriter } from "./http_writer.ts";
 import type { NoticeSink } from "./notice.ts";
 
 /** Reports notices, and counts their outcomes. */
@@ -26,6 +26,6 @@ export function openEvents(
 ): Events {
   const { objectsDirectory, nodeName } = configuration;
   if (objectsDirectory !== undefined) return { tell: () => {}, counts: () => undefined, stop: () => {} };
-  const writer = new HttpEventWriter(apiCredentials(configuration, syscalls), clock);
+  const writer = new HttpApiWriter(apiCredentials(configuration, syscalls), clock);
   return new EventLog({ writer, nodeName, clock, logger, random: () => Math.random() });
 }

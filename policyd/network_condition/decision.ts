@@ -1,5 +1,4 @@
-import { pauseAfter } from "../api_write/pause.ts";
-import type { Refusal } from "../api_write/refusal.ts";
+import { pauseAfter, type WriteOutcome } from "../api_write/api_writer.ts";
 
 /** The facts by which to decide about the condition. */
 export interface Situation {
@@ -33,8 +32,6 @@ export type Action =
   /** Report that the condition stays and is not ours to clear. */
   | { readonly type: "tell" };
 
-export type Outcome = { readonly type: "written" } | Refusal;
-
 export const NO_ATTEMPTS: Attempts = Object.freeze({ count: 0, written: 0, lastAt: -Infinity, notBefore: -Infinity });
 /** Interval at which the daemon's readiness is checked. */
 export const LOOK_MILLISECONDS = 500;
@@ -57,7 +54,7 @@ export function decide({ now, unavailableSince, isReady, isOurs, attempts }: Sit
 }
 
 /** Returns the attempts after another one. @param random from 0 up to 1 */
-export function attempted(earlier: Attempts, outcome: Outcome, now: number, random: number): Attempts {
+export function attempted(earlier: Attempts, outcome: WriteOutcome, now: number, random: number): Attempts {
   const row = now - earlier.lastAt > FORGOTTEN_MILLISECONDS ? NO_ATTEMPTS : earlier;
   const count = row.count + 1;
   const written = row.written + (outcome.type === "written" ? 1 : 0);
@@ -70,7 +67,7 @@ export function seenAvailable(attempts: Attempts, random: number): Attempts {
   return Object.freeze({ ...attempts, notBefore: Math.min(notBefore, lastAt + again(count, undefined, random)) });
 }
 
-function pause(count: number, outcome: Outcome, random: number): number {
+function pause(count: number, outcome: WriteOutcome, random: number): number {
   if (outcome.type === "written") return Math.max(UNSEEN_MILLISECONDS, again(count, undefined, random));
   return outcome.type === "failed" ? again(count, outcome.retryAfter, random) : rarely(random);
 }

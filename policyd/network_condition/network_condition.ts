@@ -1,19 +1,10 @@
-import type { ApiWriter } from "../api_write/api_writer.ts";
-import { type Answer, type Failure, isTaken, refusalOf } from "../api_write/refusal.ts";
+import type { ApiWriter, WriteOutcome } from "../api_write/api_writer.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../../objects/model.ts";
-import {
-  attempted,
-  type Attempts,
-  decide,
-  MOST_ATTEMPTS,
-  NO_ATTEMPTS,
-  type Outcome,
-  seenAvailable,
-} from "./decision.ts";
+import { attempted, type Attempts, decide, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./decision.ts";
 import { availablePatch } from "./patch.ts";
 
 const LONGEST_REASON = 200;
@@ -110,10 +101,9 @@ export class NetworkCondition implements ObjectConsumer {
   async #patch(): Promise<void> {
     const { writer, clock, nodeName, random } = this.#parts;
     this.#isUnderWay = true;
-    const answer = await writer.write(availablePatch(nodeName, clock.time()));
+    const outcome = await writer.write(availablePatch(nodeName, clock.time()));
     this.#isUnderWay = false;
     if (this.#isStopped) return;
-    const outcome = outcomeOf(answer);
     this.#attempts = attempted(this.#attempts, outcome, clock.now(), random());
     // The watch may have been faster than the answer.
     if (this.#unavailableSince === undefined) this.#attempts = seenAvailable(this.#attempts, random());
@@ -121,7 +111,7 @@ export class NetworkCondition implements ObjectConsumer {
     this.#look();
   }
 
-  #settle(outcome: Outcome): void {
+  #settle(outcome: WriteOutcome): void {
     const { logger, nodeName } = this.#parts;
     if (outcome.type === "written") {
       logger.info("the Node's condition NetworkUnavailable is set to False", { node: nodeName });
@@ -145,9 +135,4 @@ export class NetworkCondition implements ObjectConsumer {
     logger.warn("the Node says that its network is unavailable", { reason: problem });
     events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
   }
-}
-
-function outcomeOf(answer: Answer | Failure): Outcome {
-  if (answer.type === "failed") return answer;
-  return isTaken(answer) ? { type: "written" } : refusalOf(answer);
 }

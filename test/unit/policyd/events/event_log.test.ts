@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
+import type { ApiWriter, Write, WriteOutcome } from "../../../../policyd/api_write/api_writer.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import {
   EventLog,
@@ -10,20 +11,26 @@ import {
   REPORTED_MILLISECONDS,
 } from "../../../../policyd/events/event_log.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
-import type { ClusterEvent } from "../../../../policyd/events/event.ts";
-import type { EventWriter, Outcome } from "../../../../policyd/events/writer.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 
-/** A writer with prepared outcomes; Events beyond these are created. */
-class FakeEventWriter implements EventWriter {
+interface SentEvent {
+  readonly metadata: { readonly namespace: string; readonly name: string };
+  readonly note: string;
+  readonly eventTime: string;
+}
+
+/** A writer with prepared outcomes; Events beyond these are written. */
+class FakeWriter implements ApiWriter {
   /** The Events, in order. */
-  readonly asked: ClusterEvent[] = [];
-  readonly outcomes: Outcome[] = [];
+  readonly asked: SentEvent[] = [];
+  readonly outcomes: WriteOutcome[] = [];
   isStopped = false;
 
-  create(event: ClusterEvent): Promise<Outcome> {
+  write({ method, path, body }: Write): Promise<WriteOutcome> {
+    const event = JSON.parse(body) as SentEvent;
+    assert.equal(`${method} ${path}`, `POST /apis/events.k8s.io/v1/namespaces/${event.metadata.namespace}/events`);
     this.asked.push(event);
-    return Promise.resolve(this.outcomes.shift() ?? { type: "created" });
+    return Promise.resolve(this.outcomes.shift() ?? { type: "written", status: 201 });
   }
 
   stop(): void {
@@ -31,8 +38,8 @@ class FakeEventWriter implements EventWriter {
   }
 }
 
-const AWAY: Outcome = { type: "failed", reason: "connect ECONNREFUSED", retryAfter: undefined };
-const FORBIDDEN: Outcome = { type: "forbidden", reason: "403 (no)" };
+const AWAY: WriteOutcome = { type: "failed", reason: "connect ECONNREFUSED", retryAfter: undefined };
+const FORBIDDEN: WriteOutcome = { type: "forbidden", reason: "403 (no)" };
 
 function notice(note: string, name = "a", namespace = "x"): Notice {
   return { regarding: { kind: "Service", key: `${namespace}/${name}`, uid: "u" }, reason: "ServiceNotServed", note };
@@ -40,7 +47,7 @@ function notice(note: string, name = "a", namespace = "x"): Notice {
 
 class World {
   readonly clock = new FakeClock();
-  readonly writer = new FakeEventWriter();
+  readonly writer = new FakeWriter();
   readonly logger = recordingLogger();
   readonly log: EventLog;
 
@@ -67,7 +74,7 @@ class World {
 
   /** The notes of the Events that were requested. */
   notes(): readonly string[] {
-    return this.writer.asked.map(({ body }) => (JSON.parse(body) as { readonly note: string }).note);
+    return this.writer.asked.map(({ note }) => note);
   }
 }
 
@@ -99,14 +106,13 @@ describe("policyd/events/event_log", () => {
     world.tell(notice("1"), notice("2"));
     await world.settle();
     assert.deepEqual(world.notes(), ["1", "2"]);
-    const time = (index: number): number =>
-      Date.parse((JSON.parse(world.writer.asked[index]?.body ?? "") as { readonly eventTime: string }).eventTime);
+    const time = (index: number): number => Date.parse(world.writer.asked[index]?.eventTime ?? "");
     assert.deepEqual([time(1), time(1) - time(0)], [world.clock.time(), 2 * REPORTED_MILLISECONDS]);
   });
 
   it("EVENT-07: a notice that another node has already written counts as written, without a line in the log", async () => {
     const world = new World();
-    world.writer.outcomes.push({ type: "known" });
+    world.writer.outcomes.push({ ...AWAY, status: 409 });
     world.tell(notice("1"));
     await world.settle();
     world.tell(notice("1"));
@@ -153,11 +159,11 @@ describe("policyd/events/event_log", () => {
     const [first] = world.writer.asked;
     await world.pass(MOST_WAITING * RATE.period + 60_000, RATE.period / 2);
     assert.equal(world.log.counts().created, MOST_WAITING + 1);
-    assert.ok(first?.name.startsWith("s0."));
-    assert.ok(!world.writer.asked.some(({ name }) => name.startsWith("s1.") || name.startsWith("s3.")));
+    assert.ok(first?.metadata.name.startsWith("s0."));
+    assert.ok(!world.writer.asked.some(({ metadata: { name } }) => /^s[13]\./.test(name)));
     world.tell(notice("bad", "s1"));
     await world.pass(RATE.period * RATE.burst);
-    assert.ok(world.writer.asked.at(-1)?.name.startsWith("s1."));
+    assert.ok(world.writer.asked.at(-1)?.metadata.name.startsWith("s1."));
   });
 
   it("SHARE-02: a tenant that writes bad objects in a loop delays only its own Events and displaces no others", async () => {
@@ -165,7 +171,7 @@ describe("policyd/events/event_log", () => {
     const bad = (i: number): Notice => notice("bad", `s${i}`, "hostile");
     /** The number of Events that were written in a namespace. */
     const written = (namespace: string): number =>
-      world.writer.asked.filter((event) => event.namespace === namespace).length;
+      world.writer.asked.filter(({ metadata }) => metadata.namespace === namespace).length;
     for (let i = 0; i < 2 * MOST_WAITING; i++) world.tell(bad(i));
     for (let i = 0; i < 5; i++) world.tell(notice("mine", `mine${i}`));
     world.tell({ ...notice("the node's"), regarding: { kind: "Node", key: "n", uid: "n" } });
@@ -239,14 +245,18 @@ describe("policyd/events/event_log", () => {
 
   it("EVENT-05: an Event that the API server rejects is not retried", async () => {
     const world = new World();
-    world.writer.outcomes.push({ type: "rejected", reason: "422 (note: Invalid value)" });
-    world.tell(notice("1"), notice("2"));
+    const reasons = ["422 (note: Invalid value)", "403 (namespace shop because it is being terminated)"];
+    world.writer.outcomes.push(
+      { type: "rejected", reason: reasons[0] ?? "" },
+      { ...FORBIDDEN, reason: reasons[1] ?? "" },
+    );
+    world.tell(notice("1"), notice("2"), notice("3"));
     await world.settle();
-    assert.deepEqual(world.notes(), ["1", "2"]);
-    assert.equal(world.log.counts().dropped, 1);
+    assert.deepEqual(world.notes(), ["1", "2", "3"]);
+    assert.equal(world.log.counts().dropped, 2);
     assert.deepEqual(
       world.logger.lines.map(({ fields }) => fields["reason"]),
-      ["422 (note: Invalid value)"],
+      reasons,
     );
   });
 

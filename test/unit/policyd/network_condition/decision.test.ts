@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import type { WriteOutcome } from "../../../../policyd/api_write/api_writer.ts";
 import {
   attempted,
   type Attempts,
@@ -7,7 +8,6 @@ import {
   LOOK_MILLISECONDS,
   MOST_ATTEMPTS,
   NO_ATTEMPTS,
-  type Outcome,
   PATIENCE_MILLISECONDS,
   RARE_MILLISECONDS,
   seenAvailable,
@@ -15,11 +15,11 @@ import {
 } from "../../../../policyd/network_condition/decision.ts";
 
 const NOW = 1_000_000;
-const WRITTEN: Outcome = { type: "written" };
-const FAILED: Outcome = { type: "failed", reason: "503", retryAfter: undefined };
-const FORBIDDEN: Outcome = { type: "forbidden", reason: "403" };
+const WRITTEN: WriteOutcome = { type: "written" };
+const FAILED: WriteOutcome = { type: "failed", reason: "503", retryAfter: undefined };
+const FORBIDDEN: WriteOutcome = { type: "forbidden", reason: "403" };
 
-const failures = (count: number): readonly Outcome[] => Array.from({ length: count }, () => FAILED);
+const failures = (count: number): readonly WriteOutcome[] => Array.from({ length: count }, () => FAILED);
 
 const situation = (changes: Partial<Situation> = {}): Situation => ({
   now: NOW,
@@ -31,7 +31,7 @@ const situation = (changes: Partial<Situation> = {}): Situation => ({
 });
 
 /** Milliseconds until the next attempt after a sequence of outcomes. */
-function pauseAfter(outcomes: readonly Outcome[], isSeen = false, random = 0): number {
+function pauseAfter(outcomes: readonly WriteOutcome[], isSeen = false, random = 0): number {
   const attempts = outcomes.reduce<Attempts>((earlier, one) => attempted(earlier, one, NOW, random), NO_ATTEMPTS);
   const action = decide(situation({ attempts: isSeen ? seenAvailable(attempts, random) : attempts }));
   return action.type === "wait" ? action.milliseconds : 0;
@@ -80,7 +80,7 @@ describe("policyd/network_condition/decision", () => {
   });
 
   it("COND-02: for any outcomes and any program that sets it back, a day has few attempts and no long pause", () => {
-    const outcome = fc.constantFrom<Outcome>(WRITTEN, FAILED, FORBIDDEN, {
+    const outcome = fc.constantFrom<WriteOutcome>(WRITTEN, FAILED, FORBIDDEN, {
       ...FAILED,
       type: "failed",
       retryAfter: 3600,

@@ -2,20 +2,18 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import nock from "nock";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { ANSWER_MILLISECONDS } from "../../../../policyd/api_write/http_api_writer.ts";
+import type { Write, WriteOutcome } from "../../../../policyd/api_write/api_writer.ts";
+import { ANSWER_MILLISECONDS, HttpApiWriter } from "../../../../policyd/api_write/http_api_writer.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import type { ClusterEvent } from "../../../../policyd/events/event.ts";
-import { HttpEventWriter } from "../../../../policyd/events/http_writer.ts";
-import type { Outcome } from "../../../../policyd/events/writer.ts";
 
 // nock replaces Node's HTTP client on import; this gives other tests their own client back.
 nock.restore();
 
 const SERVER = "https://cluster.test:6443";
 const PATH = "/apis/events.k8s.io/v1/namespaces/shop/events";
-const EVENT: ClusterEvent = { namespace: "shop", name: "web.1", body: JSON.stringify({ kind: "Event" }) };
+const EVENT: Write = { method: "POST", path: PATH, body: JSON.stringify({ kind: "Event" }) };
 
-describe("policyd/events/http_writer", () => {
+describe("policyd/api_write/http_api_writer", () => {
   let clock: FakeClock;
   let asked = 0;
 
@@ -29,15 +27,15 @@ describe("policyd/events/http_writer", () => {
     nock.restore();
   });
 
-  const writer = (): HttpEventWriter =>
-    new HttpEventWriter(() => {
+  const writer = (): HttpApiWriter =>
+    new HttpApiWriter(() => {
       const Authorization = `Bearer t0ken${++asked}`;
       return Promise.resolve({ server: new URL(SERVER), options: { headers: { Authorization } } });
     }, clock);
 
-  async function answered(status: number, message = "", headers: Record<string, string> = {}): Promise<Outcome> {
+  async function answered(status: number, message = "", headers: Record<string, string> = {}): Promise<WriteOutcome> {
     nock(SERVER).post(PATH).reply(status, { kind: "Status", message }, headers);
-    const outcome = await writer().create(EVENT);
+    const outcome = await writer().write(EVENT);
     assert.equal(clock.pending, 0);
     return outcome;
   }
@@ -47,21 +45,20 @@ describe("policyd/events/http_writer", () => {
     for (const token of ["t0ken1", "t0ken2"]) {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
       nock(SERVER, { reqheaders: headers }).post(PATH, { kind: "Event" }).reply(201, EVENT.body);
-      assert.deepEqual(await one.create(EVENT), { type: "created" });
+      assert.deepEqual(await one.write(EVENT), { type: "written", status: 201 });
     }
   });
 
   it("EVENT-08: each status of an answer has its outcome", async () => {
-    assert.deepEqual(await answered(200), { type: "created" });
-    assert.deepEqual(await answered(409, "already exists"), { type: "known" });
-    assert.deepEqual(await answered(403, "no right"), { type: "forbidden", reason: "403 (no right)" });
-    const leaving = "unable to create new content in namespace shop because it is being terminated";
-    assert.deepEqual(await answered(403, leaving), { type: "rejected", reason: `403 (${leaving})` });
+    assert.deepEqual(await answered(200), { type: "written", status: 200 });
+    const forbidden = { type: "forbidden", status: 403, reason: "403 (no right)" };
+    assert.deepEqual(await answered(403, "no right"), forbidden);
     for (const status of [302, 400, 404, 413, 422])
       assert.equal((await answered(status)).type, "rejected", `${status}`);
-    for (const status of [401, 408, 500, 503]) assert.equal((await answered(status)).type, "failed", `${status}`);
+    for (const status of [401, 408, 409, 500, 503]) assert.equal((await answered(status)).type, "failed", `${status}`);
     assert.deepEqual(await answered(429, "slow down", { "Retry-After": "7" }), {
       type: "failed",
+      status: 429,
       reason: "429 (slow down)",
       retryAfter: 7,
     });
@@ -70,16 +67,16 @@ describe("policyd/events/http_writer", () => {
   it("EVENT-08: a request that cannot be made is a failure whose reason does not contain the token", async () => {
     nock(SERVER).post(PATH).replyWithError("connect ECONNREFUSED 192.0.2.1:6443");
     const reason = "connect ECONNREFUSED 192.0.2.1:6443";
-    assert.deepEqual(await writer().create(EVENT), { type: "failed", reason, retryAfter: undefined });
-    const none = new HttpEventWriter(() => Promise.reject(new DrawbridgeError("ERR_CONFIGURATION", "no token")), clock);
-    assert.deepEqual(await none.create(EVENT), { type: "failed", reason: "no token", retryAfter: undefined });
+    assert.deepEqual(await writer().write(EVENT), { type: "failed", reason, retryAfter: undefined });
+    const none = new HttpApiWriter(() => Promise.reject(new DrawbridgeError("ERR_CONFIGURATION", "no token")), clock);
+    assert.deepEqual(await none.write(EVENT), { type: "failed", reason: "no token", retryAfter: undefined });
   });
 
   it("EVENT-08: a missing answer and missing credentials both end in a timeout", async () => {
     nock(SERVER).post(PATH).delay(3_600_000).reply(201);
-    const never = new HttpEventWriter(() => new Promise(() => {}), clock);
+    const never = new HttpApiWriter(() => new Promise(() => {}), clock);
     for (const one of [writer(), never]) {
-      const outcome = one.create(EVENT);
+      const outcome = one.write(EVENT);
       for (let left = 5; left > 0; left--) await turn();
       clock.pass(ANSWER_MILLISECONDS);
       assert.deepEqual(await outcome, { type: "failed", reason: "no answer in time", retryAfter: undefined });
@@ -90,7 +87,7 @@ describe("policyd/events/http_writer", () => {
   it("EVENT-06: stopping the writer ends the request that is under way", async () => {
     nock(SERVER).post(PATH).delay(3_600_000).reply(201);
     const one = writer();
-    const outcome = one.create(EVENT);
+    const outcome = one.write(EVENT);
     for (let left = 5; left > 0; left--) await turn();
     one.stop();
     assert.equal((await outcome).type, "failed");
