@@ -1,11 +1,47 @@
+/** A queue of distinct items. Its iterator continues: a new one would pass over all places that were taken before. */
+export class DistinctQueue<T> {
+  readonly #items = new Set<T>();
+  #place = this.#items.values();
+
+  /** Adds an item at the end, unless it is queued already. */
+  add(item: T): void {
+    this.#items.add(item);
+  }
+
+  has(item: T): boolean {
+    return this.#items.has(item);
+  }
+
+  delete(item: T): void {
+    this.#items.delete(item);
+  }
+
+  get size(): number {
+    return this.#items.size;
+  }
+
+  /** Removes the first item; undefined when there is none. */
+  take(): T | undefined {
+    if (this.#items.size === 0) return undefined;
+    let next = this.#place.next();
+    if (next.done === true) {
+      this.#place = this.#items.values();
+      next = this.#place.next();
+    }
+    if (next.done === true) return undefined;
+    this.#items.delete(next.value);
+    return next.value;
+  }
+}
+
 /**
- * A queue in which groups take turns: the next item is the first of the group whose turn was longest ago. When the
- * queue is full, the oldest item of the largest group makes room, so no group displaces another's items.
+ * A queue of distinct items in which groups take turns: the next item is the first of the group whose turn was longest
+ * ago. When the queue is full, the oldest item of the largest group makes room, so no group displaces another's items.
  */
 export class FairQueue<T> {
   readonly #most: number;
   /** The items by group, in the order of turns; no group is empty. */
-  readonly #groups = new Map<string, T[]>();
+  readonly #groups = new Map<string, DistinctQueue<T>>();
   #size = 0;
 
   /** @param most the number of items that may wait */
@@ -19,11 +55,23 @@ export class FairQueue<T> {
 
   /** @returns the item that had to make room, if any */
   add(group: string, item: T): T | undefined {
-    const items = this.#groups.get(group);
-    if (items === undefined) this.#groups.set(group, [item]);
-    else items.push(item);
+    if (this.has(group, item)) return undefined;
+    const items = this.#groups.get(group) ?? new DistinctQueue();
+    items.add(item);
+    this.#groups.set(group, items);
     this.#size++;
     return this.#size > this.#most ? this.#shift(this.#largest()) : undefined;
+  }
+
+  has(group: string, item: T): boolean {
+    return this.#groups.get(group)?.has(item) === true;
+  }
+
+  delete(group: string, item: T): void {
+    const items = this.#groups.get(group);
+    if (items?.has(item) !== true) return;
+    items.delete(item);
+    this.#removed(group, items);
   }
 
   /**
@@ -50,10 +98,14 @@ export class FairQueue<T> {
 
   #shift(group: string): T | undefined {
     const items = this.#groups.get(group);
-    const item = items?.shift();
-    if (item !== undefined) this.#size--;
-    if (items?.length === 0) this.#groups.delete(group);
+    const item = items?.take();
+    if (items !== undefined) this.#removed(group, items);
     return item;
+  }
+
+  #removed(group: string, left: DistinctQueue<T>): void {
+    this.#size--;
+    if (left.size === 0) this.#groups.delete(group);
   }
 
   #firstOf(isReady: (group: string) => boolean): string | undefined {
@@ -64,7 +116,7 @@ export class FairQueue<T> {
   #largest(): string {
     let largest = "";
     let most = 0;
-    for (const [group, { length }] of this.#groups) if (length > most) [largest, most] = [group, length];
+    for (const [group, { size }] of this.#groups) if (size > most) [largest, most] = [group, size];
     return largest;
   }
 }
