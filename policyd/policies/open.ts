@@ -18,7 +18,6 @@ import { openConnectionLimit } from "./connection_limit/open.ts";
 import type { CutsStatus } from "./cuts/cuts.ts";
 import { openCuts } from "./cuts/open.ts";
 import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_log.ts";
-import { CLOSED_POLICY } from "./live/closed_policies.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
 import { DnsServers } from "./names/dns_servers.ts";
@@ -26,7 +25,7 @@ import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
-import { OMITTED, PolicyNotices } from "./policy_notices.ts";
+import { PolicyNotices } from "./policy_notices.ts";
 import { retainedFiles } from "./retained/retained_files.ts";
 import { PolicyProgress } from "./status/policy_progress.ts";
 
@@ -114,11 +113,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     collectionPace: v8CollectionPace(),
   });
   const view = policies.view();
-  const restrictions = [
-    { policies: () => policies.omitted(), reason: OMITTED },
-    { policies: () => policies.closedPolicies(), reason: CLOSED_POLICY },
-  ];
-  const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions });
+  const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions: () => policies.restrictions() });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
   const names = new NameLearning({

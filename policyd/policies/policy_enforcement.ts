@@ -102,14 +102,9 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
     return this.#next === undefined;
   }
 
-  /** Returns the keys of the policies that allow some pods nothing for the size of those before them (POL-73). */
-  omitted(): ReadonlyMap<string, unknown> {
-    return this.#live.profiles.omitted;
-  }
-
-  /** Returns the keys of the policies that allow less than they say as their sets would be too large (POL-93). */
-  closedPolicies(): ReadonlySet<string> {
-    return this.#live.profiles.closedPolicies();
+  /** Returns why policies allow less than they say, beside the reasons in each policy itself. */
+  restrictions(): ReadonlyMap<string, ReadonlySet<string>> {
+    return this.#live.profiles.restrictions();
   }
 
   setTotals(): ReturnType<LivePolicies["setTotals"]> {

@@ -4,7 +4,6 @@ import type { ObjectConsumer } from "../component.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import { policyProblems } from "./compile/compile_rules.ts";
-import { MOST_PROFILE_PAIRS } from "./policy_size.ts";
 
 /** The number of NetworkPolicies in each state. */
 export type PolicyStates = Readonly<Record<PolicyState, number>>;
@@ -23,22 +22,12 @@ export interface PolicyNoticesParts {
   readonly logger: Logger;
   readonly events: NoticeSink;
   readonly isEnforced: boolean;
-  /** None when absent. */
-  readonly restrictions?: readonly Restriction[];
+  /**
+   * Returns, by the keys of policies, why they currently allow less than they say although that does not follow from the
+   * policy itself; none when absent.
+   */
+  readonly restrictions?: () => ReadonlyMap<string, ReadonlySet<string>>;
 }
-
-/** A restriction by which policies allow less than they say, and which does not follow from each policy itself. */
-export interface Restriction {
-  /** Returns the keys of the policies that it currently restricts. */
-  readonly policies: () => Pick<ReadonlySet<string>, "has" | "keys" | "size">;
-  /** For administrators. */
-  readonly reason: string;
-}
-
-/** The reason why a policy allows some pods nothing although it is not too large itself. */
-export const OMITTED =
-  `the policies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception and a port, and this one ` +
-  "comes after those: it allows these pods nothing; have fewer or smaller policies select them";
 
 interface Known {
   readonly policy: NetworkPolicy;
@@ -60,15 +49,15 @@ export class PolicyNotices implements ObjectConsumer {
   readonly #parts: PolicyNoticesParts;
   readonly #networkPolicies = new Map<string, Known>();
   readonly #clusterPolicies = new Set<string>();
-  readonly #restrictions: readonly Restriction[];
-  /** The policies that were reported and are still restricted. */
-  readonly #reported = new Map<Restriction, ReadonlySet<string>>();
+  readonly #restrictions: () => ReadonlyMap<string, ReadonlySet<string>>;
+  /** The restrictions that were reported and still last. */
+  #reported: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   #isSynced = false;
   #isInForce = false;
 
   constructor(parts: PolicyNoticesParts) {
     this.#parts = parts;
-    this.#restrictions = parts.restrictions ?? [];
+    this.#restrictions = parts.restrictions ?? (() => new Map());
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -97,7 +86,7 @@ export class PolicyNotices implements ObjectConsumer {
   /** Reports that the kernel has the desired state. */
   rulesInForce(): void {
     const { logger, isEnforced } = this.#parts;
-    for (const restriction of this.#restrictions) this.#tellRestriction(restriction);
+    this.#tellRestrictions();
     if (!isEnforced || !this.#isSynced || this.#isInForce) return;
     this.#isInForce = true;
     const { enforced, restricted, shadow } = this.states();
@@ -115,9 +104,9 @@ export class PolicyNotices implements ObjectConsumer {
 
   states(): PolicyStates {
     const states = { enforced: 0, restricted: 0, shadow: 0, off: 0 };
-    const restricted = this.#restrictions.map(({ policies }) => policies());
+    const restrictions = this.#restrictions();
     for (const [key, { state }] of this.#networkPolicies) {
-      states[state === "enforced" && restricted.some((keys) => keys.has(key)) ? "restricted" : state]++;
+      states[state === "enforced" && restrictions.has(key) ? "restricted" : state]++;
     }
     return states;
   }
@@ -125,12 +114,12 @@ export class PolicyNotices implements ObjectConsumer {
   /** Returns a function that returns the present state of a policy, and why it is not in force as it is written. */
   stateReader(): (kind: Kind, key: string) => PolicyStanding {
     const { isEnforced } = this.#parts;
-    const restrictions = this.#restrictions.map(({ policies, reason }) => ({ keys: policies(), reason }));
+    const restrictions = this.#restrictions();
     return (kind, key) => {
       const known = kind === "NetworkPolicy" ? this.#networkPolicies.get(key) : undefined;
       if (known === undefined) return { state: isEnforced ? "enforced" : "off", problems: [] };
       const { state, problems } = known;
-      const reasons = restrictions.filter(({ keys }) => keys.has(key)).map(({ reason }) => reason);
+      const reasons = [...(restrictions.get(key) ?? [])];
       const isRestricted = state === "enforced" && reasons.length > 0;
       return { state: isRestricted ? "restricted" : state, problems: [...problems, ...reasons] };
     };
@@ -143,15 +132,15 @@ export class PolicyNotices implements ObjectConsumer {
     return this.#parts.isEnforced ? found : ["policies: false: no policy is enforced on this node", ...found];
   }
 
-  #tellRestriction(restriction: Restriction): void {
-    const policies = restriction.policies();
-    const reported = this.#reported.get(restriction);
-    for (const key of policies.keys()) {
+  #tellRestrictions(): void {
+    const restrictions = this.#restrictions();
+    for (const [key, reasons] of restrictions) {
       const known = this.#networkPolicies.get(key);
-      if (known !== undefined && reported?.has(key) !== true) this.#tell(known.policy, restriction.reason);
+      for (const reason of reasons) {
+        if (known !== undefined && this.#reported.get(key)?.has(reason) !== true) this.#tell(known.policy, reason);
+      }
     }
-    if (policies.size > 0) this.#reported.set(restriction, new Set(policies.keys()));
-    else this.#reported.delete(restriction);
+    this.#reported = restrictions;
   }
 
   #tell(policy: NetworkPolicy, reason: string): void {

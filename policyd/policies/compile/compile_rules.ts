@@ -10,13 +10,10 @@ import type {
 } from "../../../objects/model.ts";
 import { LINK_DESTINATIONS } from "../../../objects/nodes/node_addresses.ts";
 import { atOnce, type Slices } from "../../lib/sliced_work.ts";
-import { MOST_PROFILE_PAIRS, sharesOf, tooLargeIn } from "../policy_size.ts";
+import { sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";
 import { nameGroup, nodeGroup, podGroup, rangeGroup } from "./peer_groups.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
-
-/** The most policies that one sentence names. */
-const MOST_NAMED = 5;
 
 const LAST_PORT = 65_535;
 /** The peers per slice: hashes of that many selectors or prefixes take a millisecond, in cold code several. */
@@ -39,7 +36,7 @@ const OMITTED: CompiledRules = Object.freeze({ rules: Object.freeze([]), digest:
 
 /**
  * Returns the rules of NetworkPolicies, which all allow. A policy has none if {@link policyProblems} reports it as too
- * large, or if it and those before it exceed {@link MOST_PROFILE_PAIRS} together (POL-73).
+ * large, or if it and those before it have too many pairs together (POL-73).
  *
  * @param policies in the order in which they may use up the pairs
  * @returns the rules of each, in the same order, and the keys of those that were omitted because of others
@@ -71,19 +68,6 @@ export function* networkPolicyRulesAhead(policies: readonly NetworkPolicy[], dir
 /** Returns the keys of a profile's policies that allow nothing since those before them have too many pairs (POL-73). */
 export function omittedOf({ isolation, shadow }: Profile): readonly string[] {
   return (isolation ?? shadow)?.omitted ?? [];
-}
-
-/** Returns, for administrators, why policies of a profile allow less than they say; undefined if none does. */
-export function omittedProblem(profile: Profile): string | undefined {
-  const { direction } = profile;
-  const omitted = omittedOf(profile);
-  if (omitted.length === 0) return undefined;
-  const others = omitted.length > MOST_NAMED ? ` and ${omitted.length - MOST_NAMED} others` : "";
-  return (
-    `${direction}: the NetworkPolicies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an ` +
-    `exception and a port: ${omitted.slice(0, MOST_NAMED).join(", ")}${others} allow those pods nothing; ` +
-    "have fewer or smaller policies select them"
-  );
 }
 
 /** Returns the rules of a ClusterNetworkPolicy. Rules that could not be read already fail closed. */

@@ -1,6 +1,12 @@
 import type { MemberSet } from "../compile/sets/member_set.ts";
 import type { Profile } from "../compile/profile.ts";
+import { MOST_PROFILE_PAIRS } from "../policy_size.ts";
 import { MOST_SET_ELEMENTS } from "./sets/set_room.ts";
+
+/** The reason why a policy allows some pods nothing although it is not too large itself, for people. */
+export const OMITTED =
+  `the policies of some pods come to more than ${MOST_PROFILE_PAIRS} pairs of a peer or an exception and a port, and this one ` +
+  "comes after those: it allows these pods nothing; have fewer or smaller policies select them";
 
 /** The reason why a NetworkPolicy that uses a closed set is restricted, for people. */
 export const CLOSED_POLICY =

@@ -1,11 +1,11 @@
 import type { MemberSet, ProfileObjects } from "../../compile/sets/member_set.ts";
-import { omittedOf, omittedProblem } from "../../compile/compile_rules.ts";
+import { omittedOf } from "../../compile/compile_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
 import { shortList } from "../../../../objects/printable.ts";
 import type { Slices } from "../../../lib/sliced_work.ts";
-import { CLOSED_POLICY, policiesThatAsk } from "../closed_policies.ts";
+import { CLOSED_POLICY, OMITTED, policiesThatAsk } from "../closed_policies.ts";
 import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";
 import type { PolicyRules } from "../policy_rules.ts";
@@ -52,8 +52,6 @@ export class ActiveProfiles {
   readonly #profiles = new Map<string, OwnProfile>();
   /** The kernel's objects for profiles that are about to be held, by their keys. */
   readonly #prepared = new Map<string, ProfileObjects>();
-  /** The number of profiles in which a policy is omitted. */
-  readonly #omitted = new Map<string, number>();
 
   constructor(parts: ActiveProfilesParts) {
     this.#parts = parts;
@@ -65,31 +63,36 @@ export class ActiveProfiles {
     return this.#profiles.get(key);
   }
 
-  /** Keys of the policies that allow some pods nothing because of the size of the policies before them. */
-  get omitted(): ReadonlyMap<string, number> {
-    return this.#omitted;
-  }
-
-  /** Returns the keys of policies that do not allow all their peers: their sets would be too large (POL-93). */
-  closedPolicies(): ReadonlySet<string> {
-    const policies = new Set<string>();
-    if (isEmpty(this.#parts.memberSets.closed())) return policies;
-    for (const own of this.#profiles.values()) for (const policy of this.#closedPoliciesOf(own)) policies.add(policy);
-    return policies;
+  /**
+   * Returns, by the keys of policies, why they allow some pods less than they say although nothing is wrong with them by
+   * themselves: others have used up the pairs (POL-73), or their sets would be too large (POL-93).
+   */
+  restrictions(): ReadonlyMap<string, ReadonlySet<string>> {
+    const found = new Map<string, Set<string>>();
+    for (const own of this.#profiles.values()) {
+      for (const { reason, policies } of this.#restrictionsOf(own)) {
+        for (const policy of policies) found.set(policy, (found.get(policy) ?? new Set()).add(reason));
+      }
+    }
+    return found;
   }
 
   /** The present problems, for the status. */
   problems(): readonly string[] {
-    return [...this.#profiles.values()]
-      .flatMap((own) => [omittedProblem(own.profile), this.#closedProblem(own)])
-      .filter((one) => one !== undefined);
+    return [...this.#profiles.values()].flatMap((own) =>
+      this.#restrictionsOf(own).map(
+        ({ reason, policies }) =>
+          `NetworkPolicies ${shortList(policies, MOST_NAMED)}: ${own.profile.direction}: ${reason}`,
+      ),
+    );
   }
 
-  /** The problem of a profile whose sets are too large (POL-93). */
-  #closedProblem(own: OwnProfile): string | undefined {
-    const policies = this.#closedPoliciesOf(own);
-    if (policies.length === 0) return undefined;
-    return `NetworkPolicies ${shortList(policies, MOST_NAMED)}: ${own.profile.direction}: ${CLOSED_POLICY}`;
+  #restrictionsOf(own: OwnProfile): readonly { readonly reason: string; readonly policies: readonly string[] }[] {
+    const all = [
+      { reason: OMITTED, policies: omittedOf(own.profile) },
+      { reason: CLOSED_POLICY, policies: this.#closedPoliciesOf(own) },
+    ];
+    return all.filter(({ policies }) => policies.length > 0);
   }
 
   #closedPoliciesOf(own: OwnProfile): readonly string[] {
@@ -145,7 +148,6 @@ export class ActiveProfiles {
     this.#profiles.set(key, own);
     for (const set of objects.fixedSets) this.#fixedSets.hold(set);
     for (const set of objects.memberSets) memberSets.hold(set, own.owner);
-    for (const policy of omittedOf(profile)) this.#omitted.set(policy, (this.#omitted.get(policy) ?? 0) + 1);
     return own;
   }
 
@@ -163,11 +165,6 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
-    for (const policy of omittedOf(profile)) {
-      const left = (this.#omitted.get(policy) ?? 0) - 1;
-      if (left > 0) this.#omitted.set(policy, left);
-      else this.#omitted.delete(policy);
-    }
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const name of own.fixedSets) this.#fixedSets.release(name);
     toSettle(this.#parts.memberSets.release([...own.memberSets.values()], own.owner));
@@ -176,11 +173,6 @@ export class ActiveProfiles {
 
 function namesOf({ memberSets }: OwnProfile): readonly string[] {
   return [...memberSets.keys()];
-}
-
-function isEmpty(all: Iterable<unknown>): boolean {
-  for (const _ of all) return false;
-  return true;
 }
 
 /** Returns the namespace of the NetworkPolicies, which is before the name: they select pods of their own namespace. */

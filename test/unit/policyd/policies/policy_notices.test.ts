@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
-import { CLOSED_POLICY } from "../../../../policyd/policies/live/closed_policies.ts";
-import { OMITTED, PolicyNotices, type Restriction } from "../../../../policyd/policies/policy_notices.ts";
+import { CLOSED_POLICY, OMITTED } from "../../../../policyd/policies/live/closed_policies.ts";
+import { PolicyNotices } from "../../../../policyd/policies/policy_notices.ts";
 import type { ObjectChange } from "../../../../objects/model.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 
@@ -34,10 +34,18 @@ function changesOf(...manifests: readonly object[]): readonly ObjectChange[] {
   }));
 }
 
-function setUp(isEnforced = true, restrictions: readonly Restriction[] = []) {
+/** Returns notices, and the policies that are restricted, with the reasons of each. */
+function setUp(isEnforced = true) {
   const logger = recordingLogger();
   const events = recordingNotices();
-  return { logger, events, notices: new PolicyNotices({ logger, events, isEnforced, restrictions }) };
+  let restricted: Readonly<Record<string, readonly string[]>> = {};
+  const restrictions = () => new Map(Object.entries(restricted).map(([key, reasons]) => [key, new Set(reasons)]));
+  const notices = new PolicyNotices({ logger, events, isEnforced, restrictions });
+  const inForce = (now: typeof restricted): void => {
+    restricted = now;
+    for (let batch = 0; batch < 2; batch++) notices.rulesInForce();
+  };
+  return { logger, events, notices, inForce };
 }
 
 describe("policyd/policies: notices about policies", () => {
@@ -77,59 +85,30 @@ describe("policyd/policies: notices about policies", () => {
     assert.deepEqual(off.events.notices, []);
   });
 
-  it("EVENT-07 POL-73: a policy that is omitted after others gets one Event when that is in force, and another if it recurs", () => {
-    const omitted = new Map<string, number>();
-    const { logger, events, notices } = setUp(true, [{ policies: () => omitted, reason: OMITTED }]);
-    notices.apply(changesOf(policy("a"), policy("c")));
-    notices.rulesInForce();
+  it("EVENT-07 POL-73 POL-93: a restricted policy gets one Event for each reason when that is in force, and another if it recurs", () => {
+    const { logger, events, notices, inForce } = setUp();
+    notices.apply(changesOf(policy("a"), policy("b"), policy("c")));
+    inForce({});
     assert.equal(events.notices.length, 0);
-    const put = (isOmitted: boolean): void => {
-      if (isOmitted) omitted.set("x/c", 1);
-      else omitted.delete("x/c");
-      for (let batch = 0; batch < 2; batch++) notices.rulesInForce();
-    };
-    put(true);
+    inForce({ "x/c": [OMITTED] });
     assert.deepEqual(
       events.notices.map(({ regarding, reason }) => [regarding.key, reason]),
       [["x/c", "PolicyNotInForce"]],
     );
-    assert.match(
-      events.notices[0]?.note ?? "",
-      /^NetworkPolicy x\/c: the policies of some pods come to more than 8192 pairs/,
-    );
+    const [{ note } = assert.fail()] = events.notices;
+    assert.match(note, /^NetworkPolicy x\/c: the policies of some pods come to more than 8192 pairs/);
     assert.equal(logger.lines.length, 1);
-    assert.deepEqual(notices.states(), { enforced: 1, restricted: 1, shadow: 0, off: 0 });
-    put(false);
-    assert.deepEqual(notices.states(), { enforced: 2, restricted: 0, shadow: 0, off: 0 });
+    assert.deepEqual(notices.states(), { enforced: 2, restricted: 1, shadow: 0, off: 0 });
+    inForce({});
+    assert.deepEqual(notices.states(), { enforced: 3, restricted: 0, shadow: 0, off: 0 });
     assert.equal(events.notices.length, 1);
-    put(true);
-    assert.equal(events.notices.length, 2);
-  });
-
-  it("EVENT-07 POL-93: a policy whose sets are too large gets one Event while it is so, beside one that is omitted", () => {
-    const closed = new Set<string>();
-    const { events, notices } = setUp(true, [
-      { policies: () => new Map([["x/a", 1]]), reason: OMITTED },
-      { policies: () => closed, reason: CLOSED_POLICY },
-    ]);
-    notices.apply(changesOf(policy("a"), policy("b"), policy("c")));
-    closed.add("x/b");
-    for (let batch = 0; batch < 2; batch++) notices.rulesInForce();
+    inForce({ "x/b": [CLOSED_POLICY], "x/c": [OMITTED, CLOSED_POLICY] });
+    const recurring = events.notices.slice(1).map((one) => one.note);
     assert.deepEqual(
-      events.notices.map(({ regarding, reason }) => [regarding.key, reason]),
-      [
-        ["x/a", "PolicyNotInForce"],
-        ["x/b", "PolicyNotInForce"],
-      ],
+      [recurring.length, recurring.filter((one) => /: too many pairs of a selected pod's address/.test(one)).length],
+      [3, 2],
     );
-    assert.match(events.notices[1]?.note ?? "", /^NetworkPolicy x\/b: too many pairs of a selected pod's address/);
-    assert.deepEqual(notices.states(), { enforced: 1, restricted: 2, shadow: 0, off: 0 });
-    closed.clear();
-    notices.rulesInForce();
-    assert.equal(notices.states().restricted, 1);
-    closed.add("x/b");
-    notices.rulesInForce();
-    assert.equal(events.notices.length, 3);
+    assert.equal(notices.states().restricted, 2);
   });
 
   it("POL-71: an annotation without effect is reported, and the policy is in force", () => {

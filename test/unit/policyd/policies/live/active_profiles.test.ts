@@ -78,7 +78,7 @@ describe("policyd/policies/live/active_profiles", () => {
     const fits = profileOf(allowing("a", half), allowing("b", half));
     const tooLarge = profileOf(allowing("c", 1), allowing("a", half), allowing("b", half));
     active.hold(fits, () => {});
-    assert.deepEqual([active.omitted.size, active.problems()], [0, []]);
+    assert.deepEqual([active.restrictions().size, active.problems()], [0, []]);
     assert.deepEqual(tooLarge.isolation?.policies, ["x/a", "x/b", "x/c"]);
     assert.deepEqual(tooLarge.isolation.omitted, ["x/c"]);
     assert.deepEqual(new Set(tooLarge.isolation.rules.map(({ origin }) => origin.policy)), new Set(["x/a", "x/b"]));
@@ -88,15 +88,15 @@ describe("policyd/policies/live/active_profiles", () => {
       profileOf(allowing("c", 1), allowing("a", half), allowing("b", half), allowing("d", 0)),
       () => {},
     );
-    assert.deepEqual([...active.omitted.keys()], ["x/c"]);
+    assert.deepEqual([...active.restrictions().keys()], ["x/c"]);
     assert.equal(active.problems().length, 2);
     for (const problem of active.problems()) {
-      assert.match(problem, /^ingress: .* more than 8192 pairs .* x\/c allow those pods nothing/);
+      assert.match(problem, /^NetworkPolicies x\/c: ingress: .* more than 8192 pairs .* allows these pods nothing/);
     }
     active.release(held, () => {});
     active.release(held, () => {});
-    assert.deepEqual([...active.omitted.keys()], ["x/c"]);
+    assert.deepEqual([...active.restrictions().keys()], ["x/c"]);
     active.release(other, () => {});
-    assert.deepEqual([active.omitted.size, active.problems()], [0, []]);
+    assert.deepEqual([active.restrictions().size, active.problems()], [0, []]);
   });
 });

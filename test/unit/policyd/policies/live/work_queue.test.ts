@@ -48,7 +48,7 @@ describe("policyd/policies/live/work_queue", () => {
     assert.equal(queue.size, 4);
     assert.deepEqual(
       Array.from({ length: 5 }, () => take(queue, "usual")),
-      ["b1", "c1", "a2", "a4", undefined],
+      ["b1", "a2", "c1", "a4", undefined],
     );
   });
 });
