@@ -58,7 +58,7 @@ export class DropLog implements PolicyFollower {
   readonly #pace = new FlowLimiter(DROP_LOG_LIMITS);
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
   /** By the namespace of the sender: one that is denied in a loop takes no line from other tenants. */
-  readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.burst);
+  readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.rate.burst);
   readonly #lines: ControlLoop;
   #omittedLine: Cancel | undefined;
 

@@ -4,7 +4,7 @@ import { FlowLimiter } from "../../../../../policyd/policies/drop_log/flow_limit
 
 describe("policyd/policies/drop_log/flow_limiter", () => {
   it("DROP-05: a process that is suspended while it explains a flow pauses for at most a minute", () => {
-    const pace = new FlowLimiter({ perSecond: 5, burst: 2, silence: 60_000, time: 20 });
+    const pace = new FlowLimiter({ rate: { burst: 2, period: 200 }, silence: 60_000, rest: 49 });
     assert.deepEqual([pace.take("a flow", [], 1000), pace.wait(1000)], ["new", 0]);
     pace.explained(1000, 3_601_000);
     assert.ok(pace.wait(3_601_000) <= 61_000, `${pace.wait(3_601_000)}`);
@@ -16,7 +16,7 @@ describe("policyd/policies/drop_log/flow_limiter", () => {
       fc.property(
         fc.array(fc.record({ flow: fc.nat(50), wait: fc.nat(300) }), { minLength: 50, maxLength: 400 }),
         (packets) => {
-          const pace = new FlowLimiter({ perSecond: 5, burst: 10, silence: 2000, time: 20 });
+          const pace = new FlowLimiter({ rate: { burst: 10, period: 200 }, silence: 2000, rest: 49 });
           let [now, reported] = [0, 0];
           const last = new Map<number, number>();
           for (const { flow, wait } of packets) {
