@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
+import { StringDecoder } from "node:string_decoder";
 import { REPORTER } from "../api_write/http_api_writer.ts";
 import { printable } from "../../objects/printable.ts";
 import { RESOURCES } from "../sources/api/resources.ts";
@@ -96,12 +97,6 @@ function microTime(time: number): string {
 function cut(text: string, most: number): string {
   if (Buffer.byteLength(text) <= most) return text;
   const sign = "…";
-  let left = most - Buffer.byteLength(sign);
-  let kept = "";
-  for (const character of text) {
-    left -= Buffer.byteLength(character);
-    if (left < 0) break;
-    kept += character;
-  }
-  return `${kept}${sign}`;
+  const kept = Buffer.from(text).subarray(0, most - Buffer.byteLength(sign));
+  return `${new StringDecoder("utf8").write(kept)}${sign}`;
 }

@@ -1,8 +1,8 @@
-import { type Address, compareAddresses } from "../../kernel/ip/address.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { type AddressRange, withoutRanges } from "../../kernel/ip/ranges.ts";
+import { type AddressRange, rangeOf, unitedRanges, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.ts";
+import { rangeText } from "../../objects/nodes/joined_networks.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer, PodGate } from "../component.ts";
@@ -33,8 +33,8 @@ export interface OwnNetworksParts {
 export class OwnNetworks implements ObjectConsumer, PodGate {
   readonly #parts: OwnNetworksParts;
   readonly #readVerdict: VerdictReader;
-  readonly #networks = new JoinedNetworks();
-  readonly #ranges = new Map<string, AddressRange>();
+  /** Those of the Node object. */
+  #podCidrs: readonly Cidr[] = [];
   /** Addresses of the Pods that run on this node, by their keys. */
   readonly #pods = new Map<string, readonly Address[]>();
   #claimed: ReadonlyMap<string, AddressRange> = new Map();
@@ -42,14 +42,13 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   constructor(parts: OwnNetworksParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
-    this.#networks.set("configuration", parts.podCidrs);
     this.#claim();
   }
 
   apply(changes: readonly ObjectChange[]): void {
     const { judge, nodeName } = this.#parts;
     const hasNewNetworks = this.#readVerdict().has(nodeName);
-    if (hasNewNetworks) this.#networks.set("node", judge.judged.nodes.get(nodeName)?.podCidrs ?? []);
+    if (hasNewNetworks) this.#podCidrs = judge.judged.nodes.get(nodeName)?.podCidrs ?? [];
     const hasNewPods = changes.map((change) => this.#followPod(change)).includes(true);
     if (hasNewNetworks || hasNewPods) this.#claim();
   }
@@ -73,11 +72,9 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   }
 
   #claim(): void {
-    const { ruleset } = this.#parts;
-    const { removed, added } = this.#networks.difference();
-    for (const range of removed) this.#ranges.delete(rangeText(range));
-    for (const range of added) this.#ranges.set(rangeText(range), range);
-    const wanted = withoutRanges(inOrder(this.#ranges.values()), this.#formerPods());
+    const { ruleset, podCidrs } = this.#parts;
+    const networks = unitedRanges([...podCidrs, ...this.#podCidrs].map(rangeOf));
+    const wanted = withoutRanges(networks, this.#formerPods());
     const next = new Map(wanted.map((range) => [rangeText(range), range]));
     for (const text of this.#claimed.keys()) if (!next.has(text)) ruleset.claim(`${OWNER} ${text}`, [], "urgent");
     for (const [text, range] of next) {
@@ -93,8 +90,4 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
     const others = [...this.#pods.values()].flat().filter((address) => !ours.has(address));
     return others.map((address) => ({ first: address, last: address }));
   }
-}
-
-function inOrder(ranges: Iterable<AddressRange>): readonly AddressRange[] {
-  return [...ranges].toSorted((a, b) => compareAddresses(a.first, b.first));
 }

@@ -36,16 +36,6 @@ export const DEFAULT_POLICY_OPTIONS: PolicyOptions = Object.freeze({
 });
 
 /** Returns the configured options of policies; undefined where policies are not enforced. */
-export function policyOptions({
-  policies,
-  bridge,
-  policePodToOwnNode,
-  nodeLocalDNS,
-  policyReset,
-  dropLog,
-  dropLogGroup,
-  answerLogGroup,
-}: Configuration): PolicyOptions | undefined {
-  if (!policies) return undefined;
-  return { bridge, policePodToOwnNode, nodeLocalDNS, policyReset, dropLog, dropLogGroup, answerLogGroup };
+export function policyOptions(configuration: Configuration): PolicyOptions | undefined {
+  return configuration.policies ? configuration : undefined;
 }
