@@ -43,7 +43,7 @@ import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
 import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { sampleOf, tryTable } from "../kernel/nftables/table_check.ts";
 import { writeConntrackSettings } from "./node/conntrack_settings.ts";
-import { refuseUnfitKernel } from "./checks/unfit_kernel.ts";
+import { refuseUnfitKernel } from "./checks/kernel.ts";
 import { configuredTables } from "./node/tables/configured_tables.ts";
 import { openNodeAddressSets } from "./node/node_address_sets.ts";
 import { openTunnelPorts } from "./node/tunnel_ports.ts";

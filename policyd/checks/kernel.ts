@@ -1,5 +1,8 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
 import { type FeatureName, isFeature, missingFeature } from "../../kernel/missing_feature.ts";
 import type { Trial } from "../../kernel/nftables/table_check.ts";
+import { diagnose } from "../problems/diagnose.ts";
+import { remarkText } from "../problems/problem.ts";
 import { type Check, type MachineFacts, type Remark, seen } from "../problems/check.ts";
 
 /** The oldest kernel in which the tests run (docs/kernels.md). */
@@ -67,4 +70,16 @@ function refusedTables(trials: readonly Trial[]): readonly Remark[] {
 
 function lacking(name: FeatureName): Remark {
   return { severity: "error", ...missingFeature(name), why: WHY };
+}
+
+/**
+ * Refuses a kernel that cannot have the daemon's tables, in the doctor's words. Without links of some kind, which a node
+ * may do without, the daemon runs and reports it.
+ *
+ * @throws DrawbridgeError ERR_NETLINK with all that the kernel lacks, and the way out
+ */
+export function refuseUnfitKernel(kernel: Pick<MachineFacts, "release" | "trials">): void {
+  const facts = { ...kernel, linkKinds: { value: [] }, hasPacketLog: true };
+  const { findings } = diagnose(facts, [kernelVersion, kernelFeatures]);
+  if (findings.length > 0) throw new DrawbridgeError("ERR_NETLINK", findings.map(remarkText).join("; "));
 }

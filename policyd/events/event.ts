@@ -4,7 +4,7 @@ import { StringDecoder } from "node:string_decoder";
 import { REPORTER } from "../api_write/http_api_writer.ts";
 import { printable } from "../../objects/printable.ts";
 import { RESOURCES } from "../sources/api/resources.ts";
-import type { Notice, Reason, Regarding } from "./notice.ts";
+import { ACTIONS, type Notice, type Regarding } from "./notice.ts";
 
 /** An Event as sent to the API server. */
 export interface ClusterEvent {
@@ -23,20 +23,6 @@ const NAMESPACE_OF_CLUSTER = "default";
 /** A name has at most 253 characters; the dot and the hash take 21. */
 const LONGEST_OBJECT_NAME = 200;
 const HASH_DIGITS = 20;
-
-/** The action of Drawbridge that led to the notice. */
-const ACTIONS: Readonly<Record<Reason, string>> = {
-  NotUsedAsItIs: "Read",
-  PolicyNotInForce: "Compile",
-  ServiceNotServed: "Serve",
-  HostPortNotServed: "Serve",
-  ExternalIPsServed: "Serve",
-  TooManyConnections: "Limit",
-  InstallationProblem: "Install",
-  AttachmentsFail: "Attach",
-  RoutesProblem: "Route",
-  NodeStateProblem: "Repair",
-};
 
 /**
  * Returns the Event of a notice. Its name is a hash of its content: when every node of a cluster reports the same, and

@@ -22,28 +22,31 @@ export function nodeNamed(name: string): Regarding {
   return { kind: "Node", key: name, uid: "" };
 }
 
-/** The subject of a notice, for people and filters; see docs/events.md. */
-export type Reason =
+/** The subjects of notices, for people and filters (docs/events.md), each with the action of Drawbridge that leads to it. */
+export const ACTIONS = {
   /** An object, or a part of it, is invalid. */
-  | "NotUsedAsItIs"
+  NotUsedAsItIs: "Read",
   /** A policy allows less than its text says. */
-  | "PolicyNotInForce"
+  PolicyNotInForce: "Compile",
   /** Part of a Service is not served. */
-  | "ServiceNotServed"
+  ServiceNotServed: "Serve",
   /** A pod cannot be reached at one of its host ports. */
-  | "HostPortNotServed"
+  HostPortNotServed: "Serve",
   /** A Service takes traffic to any address that its author chooses (CVE-2020-8554). */
-  | "ExternalIPsServed"
+  ExternalIPsServed: "Serve",
   /** A pod has more entries in its node's conntrack table than its limit. */
-  | "TooManyConnections"
+  TooManyConnections: "Limit",
   /** A node cannot attach pods properly: the plugin, its configuration or the node's pod CIDRs are at fault. */
-  | "InstallationProblem"
+  InstallationProblem: "Install",
   /** Pods of a network cannot be attached on a node. */
-  | "AttachmentsFail"
+  AttachmentsFail: "Attach",
   /** A node does not reach other nodes' pods, or Services, properly. */
-  | "RoutesProblem"
+  RoutesProblem: "Route",
   /** Pods of a node lack their network, or an administrator's setting keeps their packets from getting through. */
-  | "NodeStateProblem";
+  NodeStateProblem: "Repair",
+} as const;
+
+export type Reason = keyof typeof ACTIONS;
 
 /** Reports notices. Its method returns immediately and must not throw. */
 export interface NoticeSink {

@@ -9,8 +9,7 @@ import type { NoticeSink } from "../../events/notice.ts";
 import type { Logger } from "../../log/logger.ts";
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../compile/policy_table.ts";
 import { crowdedElement } from "../compile/table_elements.ts";
-import { type CountedPod, fairShare } from "./fair_share.ts";
-import { isBeyond, type OwnAddresses, ownerOf } from "./share.ts";
+import { type CountedPod, fairShare, isBeyond, type OwnAddresses, ownerOf } from "./fair_share.ts";
 
 /** The node's table of connections, as far as limits need it. A failure throws DrawbridgeError. */
 export interface ConnectionTable {

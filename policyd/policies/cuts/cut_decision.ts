@@ -1,6 +1,9 @@
 import { type ConntrackLabels, hasLabel, labelBit } from "../../../kernel/conntrack/labels.ts";
 import type { Masked } from "../../../kernel/conntrack/filter.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
+import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
+import { protocolOf } from "../../../objects/protocol.ts";
+import type { PolicedFlow } from "../compile/profile_verdict.ts";
 import type { FlowVerdict } from "../live/flow_evaluator.ts";
 
 /** The label of a connection that rules had let through and that was cut since. No rule checks it. */
@@ -78,3 +81,16 @@ export const DECISION_LABELS: Readonly<Record<Exclude<CutDecision, "none">, Mask
   restore: { value: allowed, mask: allowed | cut },
   probe: { value: 0n, mask: cut },
 });
+
+/**
+ * Returns a connection as the rules saw its first packet: from its source before masquerading, to the destination that
+ * destination NAT chose, from which its answers come.
+ */
+export function policedFlow({ original, reply }: Pick<ConntrackEntry, "original" | "reply">): PolicedFlow {
+  return {
+    source: original.source,
+    destination: reply.source,
+    protocol: protocolOf(original.protocol),
+    port: reply.sourcePort ?? 0,
+  };
+}

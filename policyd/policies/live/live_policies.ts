@@ -2,13 +2,14 @@ import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
 import { attachmentKey, isPodOf } from "../../attachments/registry.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { ClusterNetworkPolicy, ClusterObject, Kind, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
 import type { ProfilesByDirection } from "../compile/profile.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import { DistinctQueue } from "../../lib/fair_queue.ts";
 import type { Slices } from "../../lib/sliced_work.ts";
 import { ActiveProfiles } from "./sets/active_profiles.ts";
+import { objectOf } from "./changed_object.ts";
 import { type ExpectedPod, ExpectedPods } from "./pods/expected_pods.ts";
 import { type LocalPod, LocalPods, type PolicedAttachment } from "./pods/local_pods.ts";
 import { LocalVerdicts } from "./pods/local_verdicts.ts";
@@ -396,16 +397,4 @@ export class LivePolicies {
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, priority));
     this.#toSwitch.add(local, priority);
   }
-}
-
-/** Returns the object that was set; undefined for one that is gone. */
-function objectOf<K extends Kind>(
-  change: ObjectChange,
-  kind: K,
-): Extract<ClusterObject, { readonly kind: K }> | undefined {
-  return change.type === "set" && isOf(change.object, kind) ? change.object : undefined;
-}
-
-function isOf<K extends Kind>(object: ClusterObject, kind: K): object is Extract<ClusterObject, { readonly kind: K }> {
-  return object.kind === kind;
 }

@@ -1,12 +1,11 @@
 import { readFileSync } from "node:fs";
+import { ACTIONS } from "../../../policyd/events/notice.ts";
 
-const REASONS = "policyd/events/notice.ts";
 const DOCUMENT = "docs/events.md";
 
 /** Returns the reasons of all Events that the daemon can write, sorted. */
 export function eventReasons(): readonly string[] {
-  const [, union = ""] = /export type Reason =([^;]*);/.exec(readFileSync(REASONS, "utf8")) ?? [];
-  return [...union.matchAll(/"(\w+)"/g)].map(([, reason = ""]) => reason).toSorted();
+  return Object.keys(ACTIONS).toSorted();
 }
 
 /** Returns the reasons of the rows in docs/events.md that have an object, a meaning and a way out. */

@@ -11,8 +11,7 @@ import {
   type SelectablePod,
   subjectSelects,
 } from "../../../policyd/policies/compile/peer_groups.ts";
-import { memberKeys } from "../../../policyd/policies/compile/sets/member_elements.ts";
-import type { MemberSet, ProfileObjects } from "../../../policyd/policies/compile/sets/member_set.ts";
+import { memberKeys, type MemberSet, type ProfileObjects } from "../../../policyd/policies/compile/sets/member_set.ts";
 import type { PolicyOptions } from "../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
 import type { NodeGroup, PodGroup, ProfilesByDirection } from "../../../policyd/policies/compile/profile.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { refuseUnfitKernel } from "../../../../policyd/checks/unfit_kernel.ts";
+import { refuseUnfitKernel } from "../../../../policyd/checks/kernel.ts";
 
 const accepted = { operation: "add table inet t", needs: () => ["table inet"], refusal: undefined };
 const refused = { operation: "add table bridge t", needs: () => ["table bridge"], refusal: "operation not supported" };

@@ -6,8 +6,7 @@ import { isSelected } from "../../../../../policyd/policies/compile/selector.ts"
 import { selects } from "../../../../../objects/semantics/policies/selector.ts";
 import type { LabelRequirement } from "../../../../../objects/model.ts";
 import { logPrefix, parseLogPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
-import { memberKeys } from "../../../../../policyd/policies/compile/sets/member_elements.ts";
-import type { MemberSource } from "../../../../../policyd/policies/compile/sets/member_set.ts";
+import { memberKeys, type MemberSource } from "../../../../../policyd/policies/compile/sets/member_set.ts";
 import { numberedPorts } from "../../../../../policyd/policies/compile/numbered_ports.ts";
 import { originComment } from "../../../../../policyd/policies/compile/plain_rules.ts";
 
