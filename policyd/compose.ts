@@ -276,7 +276,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     node,
     // Starts the ruleset, after the others have made their claims.
     startup,
-    policies.progress,
     installation,
     networkCondition,
     failures,
@@ -295,7 +294,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     events: clusterEvents,
     flows: policies.flowLedger,
     nodeAddress: () => routes.nodeAddress,
-    policyReport: policyReporter({ progress: policies.progress, notices: policies.notices, counters: policyReading }),
+    policyReport: policyReporter({ notices: policies.notices, counters: policyReading }),
   });
 
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {

@@ -7,7 +7,7 @@ import { loggerOf } from "../../policyd/log/logger.ts";
 import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { LivePolicies } from "../../policyd/policies/live/live_policies.ts";
-import { PolicyNotices } from "../../policyd/policies/policy_notices.ts";
+import { PolicyNotices } from "../../policyd/policies/status/policy_notices.ts";
 import { NO_RETAINED_FILES } from "../../policyd/policies/retained/retained_files.ts";
 import { wholeTable } from "./whole_table.ts";
 

@@ -2,7 +2,7 @@ import type { CutsStatus } from "../policies/cuts/cuts.ts";
 import type { NameCounts } from "../policies/names/name_learning.ts";
 import type { DropLogCounts } from "../policies/drop_log/drop_log.ts";
 import type { SetTotals } from "../policies/live/sets/member_sets.ts";
-import type { PolicyNotices } from "../policies/policy_notices.ts";
+import type { PolicyNotices } from "../policies/status/policy_notices.ts";
 import type { Description } from "./metrics.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
 

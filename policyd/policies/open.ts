@@ -25,9 +25,8 @@ import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
-import { PolicyNotices } from "./policy_notices.ts";
 import { retainedFiles } from "./retained/retained_files.ts";
-import { PolicyProgress } from "./status/policy_progress.ts";
+import { PolicyNotices } from "./status/policy_notices.ts";
 
 /** The parts of the daemon that {@link openPolicies} needs. */
 export interface PoliciesMachine extends FlowLedgerMachine {
@@ -46,7 +45,6 @@ export interface OpenedPolicies {
   readonly components: readonly Component[];
   readonly follower: AttachmentFollower;
   readonly notices: PolicyNotices;
-  readonly progress: PolicyProgress;
   /** Undefined where flows are not recorded. */
   readonly flowLedger: FlowLedger | undefined;
   /** Empty where no policies are enforced. */
@@ -79,14 +77,13 @@ export function openPolicies(configuration: Configuration, machine: PoliciesMach
 
 /** Returns the parts that stay where no policies are enforced: they say so, and undo what an earlier daemon left. */
 function notEnforced(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
-  const { clock, logger, clusterEvents: events, ruleset, kernel } = machine;
+  const { logger, clusterEvents: events, ruleset, kernel } = machine;
   const notices = new PolicyNotices({ logger, events, isEnforced: false });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   return {
     components: [],
     follower: policiesOff(kernel, logger),
     notices,
-    progress: new PolicyProgress({ clock, isInForce: undefined }),
     flowLedger: openFlowLedger(configuration, () => undefined, machine, ruleset),
     view: EMPTY_VIEW,
     record: () => {},
@@ -113,7 +110,13 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     collectionPace: v8CollectionPace(),
   });
   const view = policies.view();
-  const notices = new PolicyNotices({ logger, events, isEnforced: true, restrictions: () => policies.restrictions() });
+  const notices = new PolicyNotices({
+    logger,
+    events,
+    isEnforced: true,
+    restrictions: () => policies.restrictions(),
+    progress: { clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut },
+  });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
   const names = new NameLearning({
@@ -147,7 +150,6 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     components: [policies, dnsServers, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
     follower: policies,
     notices,
-    progress: new PolicyProgress({ clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut }),
     flowLedger,
     view,
     record: (started) => {

@@ -1,14 +1,10 @@
 import * as v from "valibot";
 import { parseJsonLine } from "../../lib/json_line.ts";
 import { printableUpTo } from "../../../objects/printable.ts";
-import type { PolicyNotices, PolicyState } from "../policy_notices.ts";
-import type { PolicyProgress, Progress } from "./policy_progress.ts";
+import type { PolicyNotices, PolicyStanding } from "./policy_notices.ts";
 
 /** A policy on a node. */
-export interface ReportedPolicy extends Progress {
-  readonly state: PolicyState;
-  /** Why it is not in force as it is written. */
-  readonly problems: readonly string[];
+export interface ReportedPolicy extends PolicyStanding {
   /** Packets that matched its rules, for the rules that the node has. */
   readonly rules: readonly {
     readonly direction: "egress" | "ingress";
@@ -48,8 +44,7 @@ type RulePackets = ReportedPolicy["rules"][number] & { readonly policy: string }
 
 /** The sources of a report. */
 export interface ReportParts {
-  readonly progress: Pick<PolicyProgress, "all">;
-  readonly notices: Pick<PolicyNotices, "stateReader">;
+  readonly notices: Pick<PolicyNotices, "all">;
   readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<RulePackets> } };
 }
 
@@ -62,14 +57,10 @@ export function policyReporter(parts: ReportParts): (after: string | undefined) 
   };
 }
 
-async function reportedPolicies({ progress, notices, counters }: ReportParts): Promise<readonly ReportedPolicy[]> {
+async function reportedPolicies({ notices, counters }: ReportParts): Promise<readonly ReportedPolicy[]> {
   await counters.refresh();
   const packets = packetsByPolicy(counters.sums.rules());
-  const stateOf = notices.stateReader();
-  return progress.all().map((one): ReportedPolicy => {
-    const { state, problems } = stateOf(one.kind, one.key);
-    return { ...one, state, problems, rules: packets.get(one.key) ?? [] };
-  });
+  return notices.all().map((one) => ({ ...one, rules: packets.get(one.key) ?? [] }));
 }
 
 /** Returns the part of a report after a policy. @param after `next` of the part before; undefined for the first */
@@ -111,6 +102,6 @@ export function packetsByPolicy(series: Iterable<RulePackets>): ReadonlyMap<stri
   return found;
 }
 
-function idOf({ kind, key }: Progress): string {
+function idOf({ kind, key }: PolicyStanding): string {
   return `${kind} ${key}`;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../objects/gate/gate.ts";
-import { PolicyNotices } from "../../../../policyd/policies/policy_notices.ts";
+import { PolicyNotices } from "../../../../policyd/policies/status/policy_notices.ts";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { accepted, manifest, refusal } from "./objects.ts";

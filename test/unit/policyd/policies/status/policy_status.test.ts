@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../../objects/model.ts";
-import { PolicyProgress } from "../../../../../policyd/policies/status/policy_progress.ts";
+import { recordingNotices } from "../../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { PolicyNotices } from "../../../../../policyd/policies/status/policy_notices.ts";
 import {
   packetsByPolicy,
   parseReportLine,
@@ -26,11 +28,16 @@ function policy(name: string, generation: number): ClusterObject {
 
 const set = (object: ClusterObject) => ({ type: "set", kind: object.kind, key: object.key, object }) as const;
 
+function noticesWith(progress: ConstructorParameters<typeof PolicyNotices>[0]["progress"]): PolicyNotices {
+  const parts = { logger: recordingLogger(), events: recordingNotices(), isEnforced: progress !== undefined };
+  return new PolicyNotices(progress === undefined ? parts : { ...parts, progress });
+}
+
 describe("policyd/policies/status", () => {
   it("PSTATUS-01: a policy's generation is in force when the kernel has all rules, and the one before until then", () => {
     const clock = new FakeClock();
     let isInForce = false;
-    const progress = new PolicyProgress({ clock, isInForce: () => isInForce });
+    const progress = noticesWith({ clock, isInForce: () => isInForce });
     const now = () => progress.all().map(({ key, generation, inForce, since }) => [key, generation, inForce, since]);
     progress.apply([set(policy("a", 1))]);
     clock.pass(1000);
@@ -65,7 +72,7 @@ describe("policyd/policies/status", () => {
 
   it("PSTATUS-01: a daemon without policies reports none as in force, and runs no timer", () => {
     const clock = new FakeClock();
-    const progress = new PolicyProgress({ clock, isInForce: undefined });
+    const progress = noticesWith(undefined);
     progress.apply([set(policy("a", 1))]);
     progress.synced();
     assert.equal(clock.pending, 0);
@@ -77,7 +84,7 @@ describe("policyd/policies/status", () => {
 
   it("PSTATUS-01: no check is scheduled after the last policy that is not in force yet is deleted", () => {
     const clock = new FakeClock();
-    const progress = new PolicyProgress({ clock, isInForce: () => false });
+    const progress = noticesWith({ clock, isInForce: () => false });
     progress.synced();
     progress.apply([set(policy("a", 1))]);
     progress.apply([{ type: "delete", kind: "NetworkPolicy", key: "shop/a" }]);
@@ -141,12 +148,8 @@ describe("policyd/policies/status", () => {
     ] as const;
     assert.deepEqual(packetsByPolicy(series).get("shop/a")?.length, 2);
     const parts = {
-      progress: { all: () => [reported("shop/a"), reported("shop/b")] },
       notices: {
-        stateReader: () => (_kind: unknown, key: string) =>
-          key === "shop/b"
-            ? ({ state: "restricted", problems: ["too large"] } as const)
-            : ({ state: "enforced", problems: [] } as const),
+        all: () => [reported("shop/a"), reported("shop/b", { state: "restricted", problems: ["too large"] })],
       },
       counters: {
         refresh: async () => void refreshed++,

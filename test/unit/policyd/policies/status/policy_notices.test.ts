@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { recordingNotices } from "../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
-import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
-import { CLOSED_POLICY, OMITTED } from "../../../../policyd/policies/live/closed_policies.ts";
-import { PolicyNotices } from "../../../../policyd/policies/policy_notices.ts";
-import type { ObjectChange } from "../../../../objects/model.ts";
-import { storeOf } from "../../../support/evaluate/store.ts";
+import { recordingNotices } from "../../../../../policyd/events/notice.ts";
+import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
+import { CLOSED_POLICY, OMITTED } from "../../../../../policyd/policies/live/closed_policies.ts";
+import { PolicyNotices } from "../../../../../policyd/policies/status/policy_notices.ts";
+import type { ObjectChange } from "../../../../../objects/model.ts";
+import { storeOf } from "../../../../support/evaluate/store.ts";
 
 function policy(name: string, spec: object = {}, shadow?: string): object {
   const annotations = shadow === undefined ? {} : { "drawbridge.dev/shadow": shadow };
