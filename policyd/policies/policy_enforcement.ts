@@ -13,7 +13,7 @@ import { workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../../objects/model.ts";
 import type { FlowView } from "./compile/profile_verdict.ts";
 import type { PolicyOptions } from "./compile/options.ts";
-import { affectedBy } from "./live/pods/affected_addresses.ts";
+import { effectOf } from "./live/pods/affected_addresses.ts";
 import { type FlowEvaluator, flowEvaluator } from "./live/flow_evaluator.ts";
 import { FlowlessAddresses } from "./live/pods/flowless_addresses.ts";
 import { LivePolicies } from "./live/live_policies.ts";
@@ -198,8 +198,9 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
     for (const key of this.#waiting.keys()) {
       if (this.#live.isClaimed(key)) this.#settleWaiting(key, undefined);
     }
-    const addresses = affectedBy(commit);
-    const flowless = this.#flowless.settle(commit, (key) => this.#live.isClaimed(key));
+    const effect = effectOf(commit);
+    const flowless = this.#flowless.settle(effect, (key) => this.#live.isClaimed(key));
+    const addresses = effect?.affected ?? "all";
     const withFlows =
       addresses === "all" ? addresses : new Set([...addresses].filter((address) => !flowless.has(address)));
     for (const follower of this.#followers) {

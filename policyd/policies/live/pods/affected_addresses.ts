@@ -2,29 +2,19 @@ import { type Address, addressFromValue } from "../../../../kernel/ip/address.ts
 import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../../../ruleset/desired/desired_element.ts";
 import type { Commit } from "../../../ruleset/commit.ts";
-import type { SetDifference } from "../../../ruleset/difference.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../compile/policy_table.ts";
 
 /** The addresses from or to which flows are affected, as policies see them; "all" also when they are not known. */
 export type AffectedAddresses = ReadonlySet<Address> | "all";
 
 /**
- * Returns the addresses of flows whose verdict may change with a commit. The keys of sets and maps of policies that
- * change begin with an address: that of a local pod with a new profile, or of a member that entered or left a group.
+ * The effect of a commit on addresses. The keys of sets and maps of policies that change begin with an address: that of
+ * a local pod with a new profile, or of a member that entered or left a group. Nothing passes from or to an address that
+ * is not known (POL-09).
  */
-export function affectedBy({ isWhole, differences }: Commit): AffectedAddresses {
-  if (isWhole) return "all";
-  const addresses = new Set<Address>();
-  for (const { table, set, deleted, added } of differences) {
-    if (tableKey(table) !== tableKey(POLICY_TABLE)) continue;
-    collect(set, deleted, addresses);
-    collect(set, added, addresses);
-  }
-  return addresses;
-}
-
-/** The effect of a commit on known addresses; nothing passes from or to any other (POL-09). */
-export interface KnownChanges {
+export interface CommitEffect {
+  /** The verdicts of flows from or to them may have changed. */
+  readonly affected: ReadonlySet<Address>;
   /** They became known, or ceased to be known, or both. */
   readonly changed: ReadonlySet<Address>;
   /** They became known, and nothing about them was deleted: one set of rules applies from the first packet. */
@@ -33,8 +23,12 @@ export interface KnownChanges {
   readonly left: ReadonlySet<Address>;
 }
 
-/** Returns the effect of a commit, which may be several transactions: an address may become known and change. */
-export function knownChanges(differences: readonly SetDifference[]): KnownChanges {
+/**
+ * Returns the effect of a commit, which may be several transactions: an address may become known and change. Undefined
+ * if the table was missing: then every address is affected.
+ */
+export function effectOf({ isWhole, differences }: Pick<Commit, "isWhole" | "differences">): CommitEffect | undefined {
+  if (isWhole) return undefined;
   const all = { added: new Set<Address>(), deleted: new Set<Address>() };
   const known = { added: new Set<Address>(), deleted: new Set<Address>() };
   for (const { table, set, deleted, added } of differences) {
@@ -45,6 +39,7 @@ export function knownChanges(differences: readonly SetDifference[]): KnownChange
     }
   }
   return {
+    affected: new Set([...all.deleted, ...all.added]),
     changed: new Set([...known.added, ...known.deleted]),
     entered: new Set([...known.added].filter((address) => !all.deleted.has(address))),
     left: new Set([...known.deleted].filter((address) => !all.added.has(address))),

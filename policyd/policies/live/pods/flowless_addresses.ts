@@ -1,6 +1,5 @@
 import type { Address } from "../../../../kernel/ip/address.ts";
-import type { Commit } from "../../../ruleset/commit.ts";
-import { knownChanges } from "./affected_addresses.ts";
+import type { CommitEffect } from "./affected_addresses.ts";
 
 /**
  * The addresses of pods that come and go without flows whose verdict could change. For these the kernel need not walk
@@ -29,14 +28,15 @@ export class FlowlessAddresses {
   /**
    * Notes that the rules for everything reported so far are in force.
    *
+   * @param effect the commit's
    * @param isClaimed whether an attachment has rules now
    * @returns the addresses without flows that the commit could concern
    */
-  settle({ isWhole, differences }: Commit, isClaimed: (key: string) => boolean): ReadonlySet<Address> {
+  settle(effect: CommitEffect | undefined, isClaimed: (key: string) => boolean): ReadonlySet<Address> {
     const flowless = new Set<Address>();
-    if (isWhole) this.#coming.clear();
+    if (effect === undefined) this.#coming.clear();
     else {
-      const { changed, entered, left } = knownChanges(differences);
+      const { changed, entered, left } = effect;
       for (const [key, addresses] of this.#coming) {
         if (!isClaimed(key) && !addresses.some((address) => changed.has(address))) continue;
         this.#coming.delete(key);

@@ -5,7 +5,7 @@ import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
-import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
+import { type AffectedAddresses, effectOf } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { FlowlessAddresses } from "../../../../../policyd/policies/live/pods/flowless_addresses.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
@@ -104,7 +104,7 @@ describe("policyd/policies: pods without flows", () => {
     };
     const comes = changed("known4", { added: [element] });
     const settled = (differences: readonly SetDifference[], isClaimed: boolean, isWhole = false): number =>
-      flowless.settle({ isWhole, differences }, () => isClaimed).size;
+      flowless.settle(effectOf({ isWhole, differences }), () => isClaimed).size;
     const flowless = new FlowlessAddresses();
     flowless.comes("a", [address]);
     assert.equal(settled([comes], true), 1);
