@@ -2,8 +2,7 @@ import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../../kernel/ip/protocol.ts";
 import { POLICY_SETS } from "../../../policyd/policies/compile/policy_table.ts";
 import type { Direction } from "../../../policyd/policies/compile/profile.ts";
-import { connectionElement } from "../../../policyd/policies/compile/table_elements.ts";
-import { type Connection, FlowTable } from "../nftables/interpreter/flow_table.ts";
+import { FlowTable } from "../nftables/interpreter/flow_table.ts";
 import { type Device, hasPorts, type WalkedPacket } from "../nftables/interpreter/packet.ts";
 import { Ruleset } from "../nftables/interpreter/ruleset.ts";
 import { type Machine, type Outcome, walkThrough } from "../nftables/interpreter/walk.ts";
@@ -22,11 +21,7 @@ export interface PolicedPacket {
   readonly protocol: IpProtocol;
   /** The destination port. */
   readonly port?: number;
-  /** The source port, 40000 by default. */
-  readonly sourcePort?: number;
   readonly state?: "related" | "invalid";
-  readonly icmpType?: string;
-  readonly hopLimit?: number;
   readonly isUntracked?: boolean;
 }
 
@@ -34,7 +29,6 @@ export interface PolicedPacket {
 export class PolicedNode {
   readonly #compiled: CompiledNode;
   #machine: Machine;
-  readonly #connections = new Set<Connection>();
   readonly #local: ReadonlySet<Address>;
   readonly #own: ReadonlySet<Address>;
 
@@ -58,16 +52,6 @@ export class PolicedNode {
   }
 
   /**
-   * Returns this node with a connection in one of the sets of connections. The first connection that is sent has number
-   * 1.
-   */
-  with(set: "cut" | "settled", connection: number): PolicedNode {
-    const { set: name, element } = connectionElement(set, connection);
-    const elements = new Map([...this.#compiled.elements, [name, [element]]]);
-    return new PolicedNode({ ...this.#compiled, elements }, this.#local);
-  }
-
-  /**
    * Returns this node with the verdict of an address in a direction missing, though everything else of its pod is in
    * force.
    */
@@ -79,8 +63,10 @@ export class PolicedNode {
   }
 
   /** Sends a packet through the node, from the side where its source is. */
-  send({ source, destination, protocol, sourcePort = 40_000, port = 0, ...rest }: PolicedPacket): Outcome {
-    const ports = hasPorts(protocol) ? { sourcePort, destinationPort: port } : { sourcePort: 0, destinationPort: 0 };
+  send({ source, destination, protocol, port = 0, ...rest }: PolicedPacket): Outcome {
+    const ports = hasPorts(protocol)
+      ? { sourcePort: 40_000, destinationPort: port }
+      : { sourcePort: 0, destinationPort: 0 };
     const icmpType = rest.state === "related" ? "destination-unreachable" : "echo-request";
     const packet: WalkedPacket = {
       tuple: { protocol, source, destination, ...ports },
@@ -90,25 +76,12 @@ export class PolicedNode {
     };
     const isOwn = this.#own.has(source);
     if (!isOwn) packet.in = this.#deviceOf(source);
-    const outcome = walkThrough(this.#machine, packet, isOwn ? "node" : "outside");
-    if (packet.connection !== undefined) this.#connections.add(packet.connection);
-    return outcome;
-  }
-
-  /** Sends the answer to a packet. */
-  answer({ source, destination, port = 0, sourcePort = 40_000, ...rest }: PolicedPacket): Outcome {
-    return this.send({ ...rest, source: destination, sourcePort: port, destination: source, port: sourcePort });
-  }
-
-  /** Clears the labels of all connections, as the daemon does for denied ones. */
-  cut(): void {
-    for (const { labels } of this.#connections) labels.clear();
+    return walkThrough(this.#machine, packet, isOwn ? "node" : "outside");
   }
 
   /** Deletes all connections and counts. */
   forget(): void {
     this.#machine = { ...this.#machine, flows: new FlowTable() };
-    this.#connections.clear();
     for (const { counted } of this.#machine.ruleset.tables) counted.clear();
   }
 

@@ -206,17 +206,6 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual(world.logger.lines, []);
   });
 
-  it("EVENT-05: pauses are lengthened at random, so that nodes do not retry at the same time", async () => {
-    const world = new World(0.999);
-    world.writer.outcomes.push(AWAY);
-    world.tell(notice("1"));
-    await world.settle();
-    await world.pass(1499);
-    assert.equal(world.writer.asked.length, 1);
-    await world.pass(1);
-    assert.equal(world.writer.asked.length, 2);
-  });
-
   it("EVENT-05: after the last attempt an Event is dropped and logged, and the next one is written after a pause", async () => {
     const world = new World();
     world.writer.outcomes.push(...Array.from({ length: MOST_ATTEMPTS }, () => AWAY));

@@ -139,17 +139,4 @@ describe("policyd/flows ledger", () => {
     ledger.ended(2, 10, 5);
     assert.deepEqual([row?.open, row?.bytes], [0, 10]);
   });
-
-  it("FLOW-04: only changed rows are taken, each once", () => {
-    const ledger = new Ledger(LIMITS);
-    ledger.begun(1, flow(WEB, DB), 1);
-    ledger.begun(2, flow(WEB, DB, 81), 1);
-    assert.equal(ledger.takeChanged().length, 2);
-    assert.deepEqual(ledger.takeChanged(), []);
-    ledger.ended(2, 1, 2);
-    assert.deepEqual(
-      ledger.takeChanged().map(({ port }) => port),
-      [81],
-    );
-  });
 });

@@ -1,14 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  chmodSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
@@ -130,11 +121,5 @@ describe("policyd/flows files", () => {
         text,
       );
     }
-  });
-
-  it("FLOW-04: a directory that cannot be written is an error that names it", function () {
-    writeFileSync(path.join(directory, "flows"), "");
-    chmodSync(path.join(directory, "flows"), 0o600);
-    assert.throws(() => writeChanges(place(), 1, [ROW]), { code: "ERR_STORE", message: /flows/ });
   });
 });

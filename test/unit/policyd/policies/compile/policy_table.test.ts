@@ -4,7 +4,7 @@ import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { PolicyDropReason, policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { compiledYaml, type TextOptions } from "../../../../support/policy/compiled_text.ts";
-import { echoProtocol, PolicedNode, type PolicedPacket } from "../../../../support/policy/policed_node.ts";
+import { PolicedNode, type PolicedPacket } from "../../../../support/policy/policed_node.ts";
 import { SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 
 /** For each family: the node's pod, a pod that the node does not know, the node itself, and an outside address. */
@@ -19,7 +19,6 @@ const PLACES = [
 }));
 
 const ALLOW_ALL = webPolicy("policyTypes: [Ingress, Egress]\ningress: [ {} ]\negress: [ {} ]");
-const DENY_ALL = webPolicy("policyTypes: [Ingress, Egress]");
 
 function nodeWith(policies: string, options: TextOptions = {}): PolicedNode {
   return new PolicedNode(
@@ -61,27 +60,6 @@ describe("policyd/policies/compile: the table", () => {
     );
   });
 
-  it("POL-01 POL-09: a known pod sends and receives, and an unknown address on the bridge passes nothing in either direction", () => {
-    const node = nodeWith("");
-    for (const { web, stranger, node: own, outside } of PLACES) {
-      for (const other of [own, outside]) {
-        assert.equal(fate(node, flow(web, other)), "accept");
-        assert.equal(fate(node, flow(other, web)), "accept");
-        assert.equal(fate(node, flow(stranger, other)), `drop: ${PolicyDropReason.SOURCE}`);
-        assert.equal(fate(node, flow(other, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
-        const further = { ...flow(stranger, other), state: "related" } as const;
-        assert.equal(fate(node, further), `drop: ${PolicyDropReason.SOURCE}`, "a related flow");
-        const error = { ...flow(other, stranger), protocol: echoProtocol(other), state: "related" } as const;
-        assert.equal(fate(node, error), `drop: ${PolicyDropReason.DESTINATION}`);
-        const ofStranger = { ...flow(stranger, other), protocol: echoProtocol(other), state: "related" } as const;
-        assert.equal(fate(node, ofStranger), `drop: ${PolicyDropReason.SOURCE}`, "its error about another's flow");
-      }
-      assert.equal(fate(node, flow(stranger, web)), `drop: ${PolicyDropReason.SOURCE}`);
-      assert.equal(fate(node, flow(web, stranger)), `drop: ${PolicyDropReason.DESTINATION}`);
-      assert.equal(fate(node, { ...flow(stranger, own), isUntracked: true }), `drop: ${PolicyDropReason.SOURCE}`);
-    }
-  });
-
   it("POL-90: a known pod without a verdict passes nothing in that direction, whether a policy selects it or not", () => {
     for (const policies of ["", ALLOW_ALL]) {
       for (const { web, node: own, outside } of PLACES) {
@@ -100,105 +78,6 @@ describe("policyd/policies/compile: the table", () => {
         const without = nodeWith(policies).without("egress", web);
         assert.equal(fate(without, announced), `drop: ${PolicyDropReason.SOURCE}`);
       }
-    }
-  });
-
-  it("POL-08: answers pass with their connection, and of a cut one only after its first end has sent again", () => {
-    const denying = nodeWith(DENY_ALL);
-    for (const { web, node: own, outside } of PLACES) {
-      for (const [from, to] of [
-        [web, own],
-        [own, web],
-        [web, outside],
-        [outside, web],
-      ] as const) {
-        const node = nodeWith(ALLOW_ALL);
-        assert.equal(node.send(flow(from, to)).verdict, "accept");
-        assert.equal(node.answer(flow(from, to)).verdict, "accept");
-        node.cut();
-        assert.equal(node.answer(flow(from, to)).verdict, "drop", "the answer of a cut connection");
-        assert.equal(node.answer(flow(from, to)).verdict, "drop", "a further answer does not restore the connection");
-        assert.equal(node.send(flow(from, to)).verdict, "accept", "evaluated again, and allowed");
-        assert.equal(node.answer(flow(from, to)).verdict, "accept");
-      }
-      assert.equal(denying.send(flow(web, outside)).verdict, "drop");
-      assert.equal(denying.send(flow(outside, web)).verdict, "drop");
-    }
-  });
-
-  it("POL-07: a pod and its node always reach each other, except what the pod sends with policePodToOwnNode", () => {
-    for (const { web, node: own } of PLACES) {
-      for (const policePodToOwnNode of [false, true]) {
-        const node = nodeWith(DENY_ALL, { policePodToOwnNode });
-        assert.equal(node.send(flow(own, web)).verdict, "accept", "probes");
-        assert.equal(node.answer(flow(own, web)).verdict, "accept", "answers to probes");
-        assert.equal(node.send(flow(web, own)).verdict, policePodToOwnNode ? "drop" : "accept");
-      }
-    }
-  });
-
-  it("POL-56: neighbour discovery and multicast reports pass first, ICMP errors pass, link-local sources pass nothing else", () => {
-    const node = nodeWith(DENY_ALL);
-    const [, six] = PLACES;
-    assert.ok(six !== undefined);
-    const [linkLocal, none] = [parseAddress("fe80::1"), parseAddress("::")];
-    const icmp = (source: Address, icmpType: string, hopLimit = 255): PolicedPacket => ({
-      source,
-      destination: six.node,
-      protocol: "icmpv6",
-      icmpType,
-      hopLimit,
-      isUntracked: true,
-    });
-    const fromBridge = new PolicedNode(compiledYaml(SHOP + DENY_ALL), [six.web, linkLocal, none]);
-    for (const source of [linkLocal, six.web, none]) {
-      for (const type of ["nd-router-solicit", "nd-neighbor-solicit", "nd-neighbor-advert"]) {
-        assert.equal(fate(fromBridge, icmp(source, type)), "accept");
-        const routed = fate(fromBridge, icmp(source, type, 254));
-        // To its own node a pod may send anything else, too.
-        assert.ok(routed.startsWith("drop") || source === six.web, routed);
-      }
-      assert.equal(fate(fromBridge, icmp(source, "mld2-listener-report", 1)), "accept");
-    }
-    assert.equal(fate(fromBridge, icmp(linkLocal, "echo-request")), `drop: ${PolicyDropReason.LINK_LOCAL}`);
-    assert.equal(fate(fromBridge, icmp(linkLocal, "nd-router-advert")), `drop: ${PolicyDropReason.LINK_LOCAL}`);
-    for (const { web, node: own, outside } of PLACES) {
-      for (const other of [own, outside]) {
-        const error = { source: other, destination: web, protocol: echoProtocol(web), state: "related" } as const;
-        assert.equal(fate(node, error), "accept");
-        assert.equal(fate(node, { ...error, source: web, destination: other }), "accept");
-      }
-    }
-  });
-
-  it("POL-08: untracked packets are evaluated one by one, and so are untracked answers", () => {
-    const node = nodeWith(webPolicy("policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]"));
-    for (const { web, node: own, outside } of PLACES) {
-      const untracked = { protocol: "tcp", isUntracked: true } as const;
-      assert.equal(node.send({ ...untracked, source: web, destination: outside, port: 80 }).verdict, "accept");
-      assert.equal(node.send({ ...untracked, source: web, destination: outside, port: 81 }).verdict, "drop");
-      assert.equal(node.send({ ...untracked, source: outside, destination: web, port: 81 }).verdict, "accept");
-      assert.equal(node.send({ ...untracked, source: own, destination: web, port: 81 }).verdict, "accept");
-    }
-  });
-
-  it("connections without room for the label pass by their number, and cut TCP connections are reset", () => {
-    for (const { web, outside } of PLACES) {
-      const first = 1;
-      const open = webPolicy("policyTypes: [Egress]\negress: [ {} ]");
-      for (const [node, verdict] of [
-        [nodeWith(open).with("settled", first), "accept"],
-        [nodeWith(open), "drop"],
-      ] as const) {
-        assert.equal(node.send(flow(web, outside)).verdict, "accept");
-        assert.equal(node.answer(flow(web, outside)).verdict, "accept");
-        node.cut();
-        assert.equal(node.answer(flow(web, outside)).verdict, verdict);
-      }
-      const cut = nodeWith(DENY_ALL, { policyReset: true }).with("cut", first);
-      assert.equal(cut.send(flow(web, outside)).verdict, "reject");
-      const datagram = nodeWith(DENY_ALL, { policyReset: true }).with("cut", first);
-      assert.equal(datagram.send({ ...flow(web, outside), protocol: "udp" }).verdict, "drop");
     }
   });
 });

@@ -66,31 +66,6 @@ egress_D:
     );
   });
 
-  it("POL-31: ingress port names are those of the pod itself", () => {
-    const policies = webPolicy(`
-policyTypes: [Ingress]
-ingress:
-  - from: [ { podSelector: { matchLabels: { app: db } } }, { ipBlock: { cidr: 10.9.0.0/16 } }, { ipBlock: { cidr: 0.0.0.0/0 } } ]
-    ports: [ { port: http } ]
-`);
-    assert.equal(
-      compiledText(SHOP + policies),
-      `pods_A_v4: 10.244.2.6
-pods_A_v6: fd00:244:2::6
-named_B_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
-named_B_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
-ingress_C:
-  ip saddr . ip daddr @self4 counter return comment "itself"
-  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
-  ip saddr @pods_A_v4 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  ip6 saddr @pods_A_v6 ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  ip saddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  counter drop comment "isolated by shop/policy"
-`,
-    );
-  });
-
   it("ClusterNetworkPolicies are evaluated in order, and Pass continues after the tier", () => {
     const policies =
       clusterPolicy(
@@ -277,36 +252,6 @@ egress_C:
   ip daddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "peers at a named port"
   ip6 daddr . meta l4proto . th dport @flat_A_v6 counter return comment "peers at ports"
   ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "peers at a named port"
-  counter drop comment "isolated by shop/policy"
-`,
-    );
-  });
-
-  it("POL-31: flattened port names of the pod itself stand beside their peers", () => {
-    const policies = webPolicy(`
-policyTypes: [Ingress]
-ingress:
-  - from: [ { podSelector: { matchLabels: { app: db } } }, { ipBlock: { cidr: 10.9.0.0/16 } } ]
-    ports: [ { port: http } ]
-  - from: [ { ipBlock: { cidr: 10.8.0.0/16 } } ]
-  - ports: [ { port: dns, protocol: UDP } ]
-`);
-    assert.equal(
-      compiledText(SHOP + policies, { flattenAbove: 0 }),
-      `flat_A_v4: 10.244.2.7 . udp . 53
-flat_B_v4: 10.244.2.6
-flat_B_v6: fd00:244:2::6
-named_C_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
-named_C_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
-ingress_D:
-  ip saddr . ip daddr @self4 counter return comment "itself"
-  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
-  ip daddr . meta l4proto . th dport @flat_A_v4 counter return comment "everyone at named ports"
-  ip saddr 10.8.0.0/16 counter return comment "peers at every port"
-  ip saddr @flat_B_v4 ip daddr . meta l4proto . th dport @named_C_v4 counter return comment "peers at a named port"
-  ip saddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_C_v4 counter return comment "peers at a named port"
-  ip6 daddr . meta l4proto . th dport @flat_A_v6 counter return comment "everyone at named ports"
-  ip6 saddr @flat_B_v6 ip6 daddr . meta l4proto . th dport @named_C_v6 counter return comment "peers at a named port"
   counter drop comment "isolated by shop/policy"
 `,
     );

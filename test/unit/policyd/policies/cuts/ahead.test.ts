@@ -88,18 +88,4 @@ describe("policy/cuts: verdicts that are ahead of the rules", () => {
     assert.deepEqual([node.judged("ingress4"), passes()], [denying, false]);
     node.stop();
   });
-
-  it("POL-84: when all rules are in force, the same connections are not checked again and again", async () => {
-    const { node, flows, pass, passes } = await setUp();
-    node.apply({ type: "objects", changes: [set(ALLOWING)] });
-    for (let slice = 0; slice < PEERS / 2; slice++) node.tick();
-    await pass(400);
-    node.settle();
-    await pass(2000);
-    assert.deepEqual([node.component.isSettled, passes()], [true, true]);
-    const { walks } = flows;
-    await pass(10_000);
-    assert.equal(flows.walks, walks);
-    node.stop();
-  });
 });

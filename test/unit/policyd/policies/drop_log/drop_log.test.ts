@@ -63,53 +63,6 @@ async function setUp(objects: readonly object[]) {
   return { events, clock, logger, log, emit };
 }
 
-/** A drop log on a cluster whose policies take this number of milliseconds for each line. */
-async function setUpSlow(milliseconds: number) {
-  const [events, clock, logger] = [new FakeKernelNotifications(), new FakeClock(), recordingLogger()];
-  const view = storeView(storeOf([...threeByThree(), WEB]));
-  const reported = (): number => logger.lines.filter(({ message }) => message === LINE).length;
-  let [used, mostInATurn, nextPort] = [0, 0, 1];
-  const log = new DropLog({
-    group: 107,
-    view: {
-      ...view,
-      policiesFor: (pod) => {
-        used += milliseconds;
-        return view.policiesFor(pod);
-      },
-    },
-    options: { policePodToOwnNode: false, nodeLocalDNS: [] },
-    logger,
-    clock: {
-      now: () => clock.now() + used,
-      time: () => clock.time(),
-      after: (wait, action) =>
-        clock.after(wait, () => {
-          const before = reported();
-          action();
-          mostInATurn = Math.max(mostInATurn, reported() - before);
-        }),
-    },
-  });
-  await log.start(events);
-  /** Packets of separate flows that are read at once. */
-  const flood = (count: number): void =>
-    events.emit(
-      "nflog",
-      Array.from({ length: count }, () =>
-        loggedMessage(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, nextPort++))),
-      ),
-    );
-  const omitted = (): number =>
-    logger.lines.reduce((sum, { fields }) => sum + (typeof fields["packets"] === "number" ? fields["packets"] : 0), 0);
-  /** Asserts the time limit: a burst, a share of each second, and one line more than there was time for. */
-  const assertBounded = (seconds: number): void => {
-    const most = 20 + 20 * (seconds + used / 1000) + milliseconds;
-    assert.ok(used <= most, `${used} ms in ${seconds} s`);
-  };
-  return { flood, reported, omitted, clock, log, assertBounded, mostInATurn: () => mostInATurn };
-}
-
 describe("policyd/policies/drop_log: lines", () => {
   it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
     const { emit, logger } = await setUp([WEB, policy("deny", { podSelector: {} })]);
@@ -309,37 +262,6 @@ describe("policyd/policies/drop_log: limits", () => {
       assert.equal(log.counts()["too many"], 2800 + 1);
     });
   }
-
-  it("DROP-05: each line has a separate turn, and lines take a bounded time per second", async () => {
-    const { flood, reported, clock, log, assertBounded, mostInATurn } = await setUpSlow(14);
-    flood(50);
-    assert.equal(reported(), 0, "no line is written while packets are read");
-    clock.pass(0);
-    assert.equal(reported(), 1, "then the log rests");
-    for (let second = 1; second <= 60; second++) {
-      clock.pass(1000);
-      assertBounded(second);
-    }
-    assert.deepEqual(
-      [reported(), mostInATurn(), log.counts()],
-      [50, 1, { explained: 50, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 }],
-    );
-  });
-
-  it("DROP-05: in a flood a bounded number of flows waits, and the number of the others is logged", async () => {
-    const { flood, reported, clock, assertBounded, omitted } = await setUpSlow(14);
-    for (let second = 1; second <= 30; second++) {
-      flood(100);
-      clock.pass(1000);
-      assertBounded(second);
-    }
-    clock.pass(10_000);
-    const said = omitted();
-    clock.pass(120_000);
-    assert.equal(reported() + said, 3000);
-    assert.ok(reported() <= 100 + 30 * 2 && reported() >= 100, `${reported()}`);
-    assert.equal(omitted(), said);
-  });
 });
 
 describe("policyd/policies/drop_log: the log group", () => {

@@ -11,6 +11,12 @@ describe("policyd/policies/drop_log/flow_limiter", () => {
     assert.equal(pace.wait(3_601_000 + pace.wait(3_601_000)), 0);
   });
 
+  it("DROP-05: after an explanation no other begins for 49 times as long, so that it takes a fiftieth of the time", () => {
+    const pace = new FlowLimiter({ rate: { burst: 100, period: 50 }, silence: 60_000, rest: 49 });
+    pace.explained(1000, 1014);
+    assert.deepEqual([pace.wait(1014), pace.wait(1014 + 14 * 49)], [14 * 49, 0]);
+  });
+
   it("DROP-05: any sequence of flows stays within the limit in the long run", () => {
     fc.assert(
       fc.property(
