@@ -1,10 +1,11 @@
 import process from "node:process";
 import { Command, Option } from "commander";
 import { styleText } from "node:util";
-import { type BreakageName, BREAKAGES } from "./breakage.ts";
+import { type BreakageName, BREAKAGES } from "./harm.ts";
 import { formatResult } from "./print.ts";
 import { streamProgress } from "./progress.ts";
-import { isAsExpected, runDemo } from "./steps.ts";
+import { isAsExpected } from "./result.ts";
+import { runDemo } from "./steps.ts";
 
 interface Options {
   readonly break?: BreakageName;

@@ -4,7 +4,6 @@ import { type Cluster, namespaceObject } from "../lab/cluster/cluster.ts";
 import type { Sandbox } from "../lab/cluster/runtime.ts";
 import type { LabNode, LabPod } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import type { Party } from "./matrix.ts";
 
 /** The port on which every pod answers. */
 export const PORT = 8080;
@@ -119,17 +118,11 @@ export function nodeOf({ cluster }: World, name: NodeName): LabNode {
   return cluster.node(name).namespace;
 }
 
-/** Returns pods and nodes, as the expectation describes them. */
-export function partiesOf(world: World): readonly Party[] {
-  const pods = world.pods.map(({ name, node, addresses }) => {
-    const texts = textsOf(addresses);
-    return { name, node, isPod: true, addresses: texts, localAddresses: texts };
-  });
-  const nodes = NODES.map((name) => {
-    const { uplink, bridge } = nodeAddresses(world, name);
-    return { name, node: name, isPod: false, addresses: textsOf(uplink), localAddresses: textsOf(bridge) };
-  });
-  return [...pods, ...nodes];
+/** Returns a pod. @throws Error when there is none of this name */
+export function podOf({ pods }: World, name: string): DemoPod {
+  const pod = pods.find((one) => one.name === name);
+  if (pod === undefined) throw new Error(`the demo has no ${name}`);
+  return pod;
 }
 
 /** Returns the namespace of a pod, a node or the router by its name. */
@@ -140,15 +133,6 @@ export function namespaceOf(world: World, name: string): LabNamespace {
   const node = NODES.find((candidate) => candidate === name);
   if (node === undefined) throw new Error(`the demo has no ${name}`);
   return nodeOf(world, node);
-}
-
-/** Returns the name of a pod, a node or the router by its namespace. */
-export function nameOf({ pods }: World, namespace: LabNamespace): string {
-  return pods.find((pod) => pod.namespace === namespace)?.name ?? namespace.name;
-}
-
-function textsOf(addresses: Readonly<Record<Family, Address>>): Readonly<Record<Family, string>> {
-  return { 4: formatAddress(addresses[4]), 6: formatAddress(addresses[6]) };
 }
 
 /** Returns the addresses that the pod itself sees on its interface, whatever the plugin reported. */
