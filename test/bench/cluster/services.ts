@@ -2,7 +2,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { buildPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import { compared, type Row } from "../row.ts";
+import { compared, type Halves, onePairInTurn, type Row } from "../row.ts";
 import { sizeText } from "../services/cluster.ts";
 import { median, quantile } from "../statistics.ts";
 import { ControlPlane } from "./control_plane.ts";
@@ -38,22 +38,20 @@ export async function compareServices(lab: Lab, plan: Plan, progress: Progress):
     await changes.removeAdded();
     return found;
   };
-  const pairs: { readonly ours: Measurement; readonly peer: Measurement }[] = [];
+  const pairs: Halves<Measurement>[] = [];
   for (let round = 0; round < plan.rounds; round++) {
-    if (round % 2 === 0) pairs.push({ ours: await measure(ours, round), peer: await measure(peer, round) });
-    else {
-      const first = await measure(peer, round);
-      pairs.push({ ours: await measure(ours, round), peer: first });
-    }
+    pairs.push(
+      await onePairInTurn(
+        round,
+        () => measure(ours, round),
+        () => measure(peer, round),
+      ),
+    );
   }
   return rowsOf(pairs, plan, `kube-proxy ${programs.kubernetes.version}`);
 }
 
-function rowsOf(
-  measured: readonly { readonly ours: Measurement; readonly peer: Measurement }[],
-  plan: Plan,
-  against: string,
-): readonly Row[] {
+function rowsOf(measured: readonly Halves<Measurement>[], plan: Plan, against: string): readonly Row[] {
   const row = (title: string, unit: "ms" | "MB", valueOf: (one: Measurement) => number): Row =>
     compared(
       title,

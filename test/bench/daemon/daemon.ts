@@ -1,4 +1,4 @@
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { found, measured, type Row } from "../row.ts";
 import { quantile } from "../statistics.ts";
 import type { Progress, Subjects } from "../subjects.ts";
@@ -6,11 +6,9 @@ import { flowCost } from "./flow_cost.ts";
 import { idleNode } from "./idle_node.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
-import { memoryReturn } from "./memory_return.ts";
 import type { Plan } from "./plan.ts";
-import { releases } from "./release.ts";
 import { serviceLatency } from "./service_latency.ts";
-import { steadyChanges } from "./steady_changes.ts";
+import { SteadyChanges } from "./steady_changes.ts";
 
 const P50_GOAL = 5;
 const P95_GOAL = 25;
@@ -19,15 +17,13 @@ const MEMORY_GOAL = 150;
 const PEAK_GOAL = 220;
 
 /**
- * Returns the subjects: a cluster with steady changes, the same with changes of Services only, whether memory comes
- * back, an API server that comes back, a node with idle pods, and the ledger of flows.
+ * Returns the subjects: a cluster with steady changes, the same with changes of Services only, a node with idle pods,
+ * and the ledger of flows.
  */
 export function daemonSubjects(plan: Plan): Subjects {
   return {
     cluster: (lab, progress) => measure(lab, plan, progress),
     services: (lab, progress) => serviceLatency(lab, plan, progress),
-    memory: (lab, progress) => memoryReturn(lab, plan, progress),
-    release: (_lab, progress) => releases(createLab, plan, progress),
     idle: (lab, progress) => idleNode(lab, plan.idle, progress),
     flows: (_lab, progress) => flowCost(plan.flows, progress),
   };
@@ -45,8 +41,11 @@ async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readon
   }
   if (current === undefined) throw new RangeError("starts: expected at least one");
   progress(`${plan.seconds} s of changes`);
+  const changes = new SteadyChanges(cluster.server, cluster.commits, plan, "pods");
+  await changes.prepare();
   const sync = { delay: await current.loopDelay(), processor: current.processorSeconds() };
-  const latencies = await steadyChanges(cluster.server, cluster.commits, plan);
+  const perSecond = plan.changesPerSecond;
+  const latencies = await changes.run({ changes: plan.seconds * perSecond, perSecond });
   const steady = { delay: await current.loopDelay(), processor: current.processorSeconds() - sync.processor };
   const memory = current.memory();
   await cluster.stop();

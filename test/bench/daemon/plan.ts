@@ -6,8 +6,6 @@ export interface Plan {
   readonly policies: number;
   /** First syncs, each by a daemon of its own. */
   readonly starts: number;
-  /** Returns of an API server that was away, of each kind and size. */
-  readonly releases: number;
   /** The seconds of steady changes after the last start. */
   readonly seconds: number;
   readonly changesPerSecond: number;
@@ -23,7 +21,6 @@ export const DEFAULT_PLAN: Plan = {
   endpoints: 3,
   policies: 1000,
   starts: 3,
-  releases: 5,
   seconds: 60,
   changesPerSecond: 100,
   idle: { pods: 250, seconds: 120 },
@@ -34,7 +31,6 @@ export const DEFAULT_PLAN: Plan = {
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
   starts: 1,
-  releases: 3,
   seconds: 10,
   idle: { pods: 250, seconds: 20 },
   flows: { rounds: 2, seconds: 8 },

@@ -4,7 +4,7 @@ import { quantile } from "../statistics.ts";
 import type { Progress } from "../subjects.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { Plan } from "./plan.ts";
-import { ServiceChanges } from "./service_changes.ts";
+import { SteadyChanges } from "./steady_changes.ts";
 
 /** Changes so far apart that none waits for the previous one. */
 const QUIET = { changes: 60, perSecond: 4 };
@@ -17,7 +17,7 @@ const P95_GOAL = 25;
  */
 export async function serviceLatency(lab: Lab, plan: Plan, progress: Progress): Promise<readonly Row[]> {
   const cluster = await MeasuredCluster.open(lab, plan, progress);
-  const changes = new ServiceChanges(cluster.server, cluster.commits, plan);
+  const changes = new SteadyChanges(cluster.server, cluster.commits, plan, "Services");
   const load = { changes: plan.seconds * plan.changesPerSecond, perSecond: plan.changesPerSecond };
   const quiet: number[] = [];
   const processor: number[] = [];

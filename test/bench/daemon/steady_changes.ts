@@ -2,98 +2,132 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { ApiServerProcess } from "../../apiserver/process.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { type BenchPod, pertinentPod, podManifest, relabelled } from "../policy/cluster.ts";
-import { benchService, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
+import { benchService, serviceManifest, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
 import type { AddressCommits } from "./address_commits.ts";
 import { asStored } from "./cluster.ts";
 import type { Plan } from "./plan.ts";
 
 const PATIENCE_MILLISECONDS = 60_000;
-/** The first number above every pod and endpoint of the cluster: nothing else has the addresses of these pods. */
+/** The first numbers above everything of the cluster: nothing else has the addresses of these. */
 const FIRST_NEW_POD = 100_000;
+const FIRST_NEW_SERVICE = 50_000;
+const FIRST_NEW_ENDPOINT = 100_000;
 const ROUNDS_UNTIL_RELABELLED = 100;
-const ROUNDS_UNTIL_REMOVED = 200;
-const KINDS = [
+/** A number so large that the daemon has long written an object when it is removed, even on a busy machine. */
+const ROUNDS_UNTIL_REMOVED = 300;
+
+/** The kinds of changes of pods and of Services, each made in turn. */
+const POD_KINDS = [
   "a pod added elsewhere",
   "an endpoint replaced",
   "a pod relabelled elsewhere",
   "a pod removed elsewhere",
-];
+] as const;
+const SERVICE_KINDS = ["a Service added with its EndpointSlice", "an endpoint replaced", "a Service removed"] as const;
 
-interface ClusterChange {
-  readonly object: RawObject;
+type Kind = (typeof POD_KINDS)[number] | (typeof SERVICE_KINDS)[number];
+
+/** The number of changes, and their rate. */
+export interface Load {
+  readonly changes: number;
+  readonly perSecond: number;
+}
+
+interface Change {
+  readonly objects: readonly RawObject[];
   /** The address whose element in the kernel shows that the change is in force. */
   readonly address: string;
 }
 
-/**
- * Changes the cluster at a steady rate.
- *
- * @returns milliseconds from the message to the API server's process until the kernel's notification of the batch, by
- * kind
- * @throws Error when one is not committed
- */
-export async function steadyChanges(
-  server: ApiServerProcess,
-  commits: AddressCommits,
-  plan: Plan,
-): Promise<ReadonlyMap<string, readonly number[]>> {
-  await makeEarlierPods(server, commits);
-  const latencies = new Map<string, number[]>(KINDS.map((kind) => [kind, []]));
-  const start = performance.now();
-  for (let number = 0; number < plan.seconds * plan.changesPerSecond; number++) {
-    const due = start + (1000 * number) / plan.changesPerSecond;
-    if (due > performance.now()) await wait(due - performance.now());
-    const kind = KINDS[number % KINDS.length] ?? "";
-    const { object, address } = changeOf(kind, number, plan);
-    const reported = performance.now();
-    commits.await(address, (at) => latencies.get(kind)?.push(at - reported));
-    void server.apply(object);
-  }
-  await untilCommitted(commits);
-  return latencies;
-}
+/** Changes the cluster at a steady rate: pods elsewhere and endpoints, or Services only. Each change has addresses of its own. */
+export class SteadyChanges {
+  readonly #server: ApiServerProcess;
+  readonly #commits: AddressCommits;
+  readonly #plan: Plan;
+  readonly #kinds: readonly Kind[];
+  readonly #made = new Map<Kind, number>();
 
-/** Makes the pods that the first rounds relabel and remove. */
-async function makeEarlierPods(server: ApiServerProcess, commits: AddressCommits): Promise<void> {
-  for (let before = 1; before <= ROUNDS_UNTIL_REMOVED; before++) {
-    const pod = pertinentPod(FIRST_NEW_POD - before);
-    const { object, address } = podChange(before > ROUNDS_UNTIL_RELABELLED ? relabelled(pod) : pod);
-    commits.await(address, () => {});
-    await server.apply(object);
+  constructor(server: ApiServerProcess, commits: AddressCommits, plan: Plan, of: "pods" | "Services") {
+    this.#server = server;
+    this.#commits = commits;
+    this.#plan = plan;
+    this.#kinds = of === "pods" ? POD_KINDS : SERVICE_KINDS;
   }
-  await untilCommitted(commits);
-}
 
-/** Waits until all awaited changes are committed. @throws Error when they are not */
-export async function untilCommitted(commits: AddressCommits): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MILLISECONDS;
-  while (commits.missing.length > 0 && commits.lost.length === 0 && performance.now() < deadline) await wait(10);
-  if (commits.missing.length > 0 || commits.lost.length > 0) {
-    throw new Error(`not committed: ${commits.missing.slice(0, 5).join(", ")}; ${commits.lost.join(", ")}`);
-  }
-}
-
-/**
- * Returns a change: a pod is added, later relabelled and later removed, rounds apart, so that no change waits for the
- * previous one.
- */
-function changeOf(kind: string, number: number, plan: Plan): ClusterChange {
-  const round = Math.floor(number / KINDS.length);
-  const pod = (delay: number): BenchPod => pertinentPod(FIRST_NEW_POD + round - delay);
-  switch (kind) {
-    case "an endpoint replaced": {
-      const service = withFirstReplaced(benchService((number * 7919) % plan.services, plan.endpoints), number);
-      return { object: asStored(sliceManifest(service)), address: service.endpoints[0] ?? "" };
+  /** Adds the objects that the first rounds change and remove, and waits until they are in force. */
+  async prepare(): Promise<void> {
+    const [added = "a pod added elsewhere"] = this.#kinds;
+    const removed = this.#made.get(this.#kinds.at(-1) ?? added) ?? 0;
+    while ((this.#made.get(added) ?? 0) - removed < ROUNDS_UNTIL_REMOVED) {
+      const { objects, address } = this.#next(added);
+      this.#commits.await(address, () => {});
+      await this.#server.apply(...objects);
     }
-    case "a pod relabelled elsewhere":
-      return podChange(relabelled(pod(ROUNDS_UNTIL_RELABELLED)));
-    case "a pod removed elsewhere":
-      return podChange(relabelled(pod(ROUNDS_UNTIL_REMOVED)), { isGone: true });
-    default:
-      return podChange(pod(0));
+    await this.#untilCommitted();
+  }
+
+  /**
+   * Makes changes of all kinds in turn.
+   *
+   * @returns milliseconds from the message to the API server's process until the kernel's notification of the batch, by
+   * kind
+   * @throws Error when one is not committed
+   */
+  async run({ changes, perSecond }: Load): Promise<ReadonlyMap<string, readonly number[]>> {
+    const latencies = new Map<string, number[]>(this.#kinds.map((kind) => [kind, []]));
+    const start = performance.now();
+    for (let number = 0; number < changes; number++) {
+      const due = start + (1000 * number) / perSecond;
+      if (due > performance.now()) await wait(due - performance.now());
+      const kind = this.#kinds[number % this.#kinds.length] ?? "an endpoint replaced";
+      const { objects, address } = this.#next(kind);
+      const reported = performance.now();
+      this.#commits.await(address, (at) => latencies.get(kind)?.push(at - reported));
+      void this.#server.apply(...objects);
+    }
+    await this.#untilCommitted();
+    return latencies;
+  }
+
+  /** Waits until all awaited changes are committed. @throws Error when they are not */
+  async #untilCommitted(): Promise<void> {
+    const { missing, lost } = this.#commits;
+    const deadline = performance.now() + PATIENCE_MILLISECONDS;
+    while (this.#commits.missing.length > 0 && lost.length === 0 && performance.now() < deadline) await wait(10);
+    if (this.#commits.missing.length > 0 || lost.length > 0) {
+      throw new Error(`not committed: ${missing.slice(0, 5).join(", ")}; ${lost.join(", ")}`);
+    }
+  }
+
+  /** Returns the next change of a kind; a pod that is relabelled or removed was added rounds before. */
+  #next(kind: Kind): Change {
+    const { services, endpoints } = this.#plan;
+    const number = this.#made.get(kind) ?? 0;
+    this.#made.set(kind, number + 1);
+    switch (kind) {
+      case "a pod added elsewhere":
+        return podChange(pertinentPod(FIRST_NEW_POD + number));
+      case "a pod relabelled elsewhere":
+        return podChange(relabelled(pertinentPod(FIRST_NEW_POD + ROUNDS_UNTIL_RELABELLED + number)));
+      case "a pod removed elsewhere":
+        return podChange(relabelled(pertinentPod(FIRST_NEW_POD + number)), { isGone: true });
+      case "an endpoint replaced": {
+        const of = benchService((number * 7919) % services, endpoints);
+        const service = withFirstReplaced(of, FIRST_NEW_ENDPOINT + number);
+        return { objects: [asStored(sliceManifest(service))], address: service.endpoints[0] ?? "" };
+      }
+      default: {
+        const service = benchService(FIRST_NEW_SERVICE + number, endpoints);
+        const objects = [serviceManifest(service), sliceManifest(service)].map(asStored);
+        if (kind === "a Service removed") {
+          return { objects: objects.map((object) => ({ ...object, isGone: true })), address: service.address };
+        }
+        return { objects, address: service.endpoints[0] ?? "" };
+      }
+    }
   }
 }
 
-function podChange(pod: BenchPod, further: RawObject = {}): ClusterChange {
-  return { object: { ...asStored(podManifest(pod)), ...further }, address: pod.address4 };
+function podChange(pod: BenchPod, further: RawObject = {}): Change {
+  return { objects: [{ ...asStored(podManifest(pod)), ...further }], address: pod.address4 };
 }

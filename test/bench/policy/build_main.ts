@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
@@ -11,7 +12,6 @@ import {
   localPolicy,
   policyManifest,
 } from "./cluster.ts";
-import { LoopMonitor } from "./loop_monitor.ts";
 import { Ours } from "./ours.ts";
 
 const MEGABYTE = 1e6;
@@ -26,15 +26,16 @@ async function measure({ size, isBurst, ...order }: BuildOrder): Promise<BuildMe
     .map(attachmentOf);
   globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
   const before = process.memoryUsage().rss;
-  const monitor = new LoopMonitor();
+  const turns = monitorEventLoopDelay({ resolution: 1 });
+  turns.enable();
   using ours = new Ours({ calls: nodeSyscalls(), inside: (action) => action() });
   await wait(50);
   if (isBurst) await ours.load(base, attachments);
-  monitor.reset();
+  turns.reset();
   const taken = isBurst ? await ours.change(policies) : await ours.load([...base, ...policies], attachments);
-  const turns = monitor.stop();
+  turns.disable();
   const { rss } = process.memoryUsage();
-  return { ...taken, ...turns, megabytes: (rss - before) / MEGABYTE };
+  return { ...taken, longestTurn: turns.max / 1e6, megabytes: (rss - before) / MEGABYTE };
 }
 
 process.stdout.write(JSON.stringify(await measure(parseOrder(process.argv[2] ?? ""))));

@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import process from "node:process";
 import { setTimeout as wait } from "node:timers/promises";
 import { FAMILIES } from "../../../kernel/ip/address.ts";
@@ -9,7 +10,6 @@ import { ALL, cutsWorld, NOTHING } from "../../support/policy/cuts/cuts_world.ts
 import { PolicedNode, type PolicedPod } from "../../support/policy/cuts/policed_node.ts";
 import { readScenario } from "../../support/services/scenario.ts";
 import { CONNECTIONS, type CutsMeasurement, OF_CLIENT } from "./cuts.ts";
-import { LoopMonitor } from "./loop_monitor.ts";
 
 const FIRST_PORT = 20_000;
 const PATIENCE_MILLISECONDS = 30_000;
@@ -27,8 +27,10 @@ async function measure(lab: Lab, rounds: number): Promise<CutsMeasurement> {
     cutsWorld(pods, [nodes.node1], { egress: client, ingress: ALL }) + bystanderPolicy(bystander);
   const [open, halfOpen, closed] = [text(ALL, ALL), text(NOTHING, ALL), text(NOTHING, NOTHING)];
   const worlds = { open: readScenario(open), halfOpen: readScenario(halfOpen), closed: readScenario(closed) };
-  // The monitor also keeps the process alive, which the daemon's timers do not.
-  const monitor = new LoopMonitor();
+  // The daemon's timers do not keep the process alive.
+  const alive = setInterval(() => {}, 1000);
+  const turns = monitorEventLoopDelay({ resolution: 1 });
+  turns.enable();
   await node.start(open, {});
   beginFlows(nodes, pods.client, OF_CLIENT);
   beginFlows(nodes, pods.bystander, CONNECTIONS - OF_CLIENT);
@@ -36,15 +38,16 @@ async function measure(lab: Lab, rounds: number): Promise<CutsMeasurement> {
   const all: number[] = [];
   const back: number[] = [];
   await untilQuiet(node);
-  monitor.reset();
+  turns.reset();
   for (let round = 0; round < rounds; round++) {
     some.push(await timed(node, worlds.halfOpen, "cut", OF_CLIENT));
     await timed(node, worlds.open, "restored", OF_CLIENT);
     all.push(await timed(node, worlds.closed, "cut", CONNECTIONS));
     back.push(await timed(node, worlds.open, "restored", CONNECTIONS));
   }
-  const { longestTurn, longestProcessor } = monitor.stop();
-  return { some, all, back, longestTurn, longestProcessor };
+  turns.disable();
+  clearInterval(alive);
+  return { some, all, back, longestTurn: turns.max / 1e6 };
 }
 
 /** Begins half of the flows in each family, of one datagram each. */

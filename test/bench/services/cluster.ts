@@ -1,6 +1,6 @@
 import { familyOf, type Ipv4Address, parseAddress } from "../../../kernel/ip/address.ts";
-import { judge } from "../../../objects/gate/gate.ts";
-import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
+import { changeTo } from "../policy/cluster.ts";
 
 /** The networks of the benchmark's Services and pods. */
 export const SERVICE_CIDR = "10.96.0.0/12";
@@ -94,13 +94,6 @@ export function sliceChange(service: BenchService): ObjectChange {
 /** Returns the changes for Services and their endpoints. */
 export function changesOf(services: readonly BenchService[]): readonly ObjectChange[] {
   return services.flatMap((service) => [serviceChange(service), sliceChange(service)]);
-}
-
-function changeTo(value: unknown): ObjectChange {
-  const verdict = judge(value);
-  if (verdict.type !== "accepted") throw new Error(`the gate refuses ${JSON.stringify(value)}`);
-  const object: ClusterObject = verdict.object;
-  return { type: "set", kind: object.kind, key: object.key, object };
 }
 
 function ipv4(text: string): Ipv4Address {
