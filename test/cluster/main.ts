@@ -112,7 +112,7 @@ const program = new Command("npm run test:cluster --")
     `only these: ${[...SUITES, ...OVERLAY_SUITES].map(({ name }) => name).join(", ")}; overlays is several of them`,
   )
   .option("--quick", "a short choice of tests on one cluster, 6 minutes once everything is built")
-  .option("--resume", "omits the suites that an interrupted run has completed, and the tests that passed in it")
+  .option("--resume", "omits the suites that an interrupted run has completed")
   .option("--record", "writes the results as the expectation of later runs")
   .action(async (options: { suite?: readonly string[]; quick?: true; resume?: true; record?: true }) => {
     removeWhenInterrupted();

@@ -4,12 +4,12 @@ import { ADMINISTRATOR } from "../cluster.ts";
 import { enterLogged } from "../node/processes.ts";
 import { ProgramError, run } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
-import { describeProgress, readEndedTests } from "./progress.ts";
 import { readResults, type TestResult } from "./result.ts";
-import { keepPassed, passedBefore } from "./resume.ts";
 import type { GinkgoSuite } from "./suites.ts";
 
 const MINUTE = 60_000;
+/** Matches Ginkgo's line for a test that ended, in the output of a run. */
+const ENDED = /^(?:•|S) (?:\[[A-Z]+!?\] )?\[[0-9.]+ seconds\]$/gm;
 
 /** A choice of upstream's tests, as a suite has it. */
 export type Choice = Pick<GinkgoSuite, "name" | "focus" | "elsewhere" | "omitted" | "processes">;
@@ -18,10 +18,8 @@ export type Choice = Pick<GinkgoSuite, "name" | "focus" | "elsewhere" | "omitted
 export interface RunPlace {
   /** The directory of Kubernetes' programs. */
   readonly programs: string;
-  /** The directory for NAME.log, the tests' whole output, NAME.report.json, Ginkgo's report, and NAME.passed.json. */
+  /** The directory for NAME.log, the tests' whole output, and NAME.report.json, Ginkgo's report. */
   readonly directory: string;
-  /** Whether tests that passed in an earlier, interrupted run are omitted, and their results taken from there. */
-  readonly isResumed?: boolean;
 }
 
 /** Returns the titles of the tests that a choice selects. */
@@ -47,19 +45,13 @@ export function listTests(
 export async function runTests(
   { machine, nodes }: RunningCluster,
   choice: Choice,
-  { programs, directory, isResumed = false }: RunPlace,
+  { programs, directory }: RunPlace,
   say: (line: string) => void,
 ): Promise<readonly TestResult[]> {
   const { name, processes } = choice;
-  const titles = listTests(choice, programs);
+  const { length: count } = listTests(choice, programs);
   mkdirSync(directory, { recursive: true });
   const log = path.join(directory, `${name}.log`);
-  const passed = isResumed ? passedBefore(directory, name, titles) : [];
-  keepPassed(directory, name, passed);
-  const rest = titles.filter((title) => passed.every((one) => one.title !== title));
-  if (passed.length > 0) say(`${name}: ${passed.length} of ${titles.length} tests have passed before`);
-  if (rest.length === 0) return passed;
-
   const report = `${name}.report.json`;
   rmSync(path.join(directory, report), { force: true });
   const command = [
@@ -73,7 +65,7 @@ export async function runTests(
     "--poll-progress-after=0",
     `--output-dir=${directory}`,
     `--json-report=${report}`,
-    ...(passed.length > 0 ? [`--focus=(?:${rest.map(asExpression).join("|")})$`] : choiceArguments(choice)),
+    ...choiceArguments(choice),
     path.join(programs, "e2e.test"),
     "--",
     `--kubeconfig=${ADMINISTRATOR}`,
@@ -81,27 +73,20 @@ export async function runTests(
     `--num-nodes=${nodes.length}`,
     "--delete-namespace-on-failure=true",
   ];
-  const timer = setInterval(
-    () => say(`${name}: ${describeProgress(readEndedTests(readFileSync(log, "utf8"), rest), rest.length)}`),
-    MINUTE,
-  );
+  const timer = setInterval(() => {
+    const ended = readFileSync(log, "utf8").match(ENDED)?.length ?? 0;
+    say(`${name}: ${ended} of ${count} tests ended`);
+  }, MINUTE);
   // The exit code says whether a test failed; the report lists each of them.
   await enterLogged(machine, ["env", `PATH=${programs}:/usr/sbin:/usr/bin:/sbin:/bin`, ...command], log);
   clearInterval(timer);
   if (!existsSync(path.join(directory, report))) {
-    throw new ProgramError(`${name} ended before its report: see ${log}; --resume runs the tests that have not passed`);
+    throw new ProgramError(`${name} ended before its report: see ${log}; --resume runs it again`);
   }
-  return [...passed, ...readResults(readFileSync(path.join(directory, report), "utf8"))].toSorted((a, b) =>
-    a.title < b.title ? -1 : 1,
-  );
+  return readResults(readFileSync(path.join(directory, report), "utf8"));
 }
 
 function choiceArguments({ focus, elsewhere = [], omitted }: Parameters<typeof listTests>[0]): readonly string[] {
   const skip = [...elsewhere, ...Object.keys(omitted)];
   return [...focus.map((one) => `--focus=${one}`), ...skip.map((one) => `--skip=${one}`)];
-}
-
-/** Returns a regular expression of Go that matches a text literally. */
-function asExpression(text: string): string {
-  return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, String.raw`\$&`);
 }

@@ -68,6 +68,6 @@ export function parseResults(json: string): readonly TestResult[] {
 /**
  * Reads Ginkgo's state of a test. Its further states, panicked, interrupted, aborted and timedout, are all failures.
  */
-export function stateOf(state: string): TestResult["state"] {
+function stateOf(state: string): TestResult["state"] {
   return state === "passed" || state === "skipped" ? state : "failed";
 }

@@ -117,9 +117,7 @@ async function runWith(
 ): Promise<readonly TestResult[]> {
   switch (suite.runner) {
     case "ginkgo": {
-      // Files of an interrupted run exist only with --resume.
-      const place = { programs: materials.programs, directory: RESULTS, isResumed: true };
-      const results = await runTests(cluster, suite, place, say);
+      const results = await runTests(cluster, suite, { programs: materials.programs, directory: RESULTS }, say);
       return [...results, ...skippedByChoice(suite, listTests({ ...suite, omitted: {} }, materials.programs))];
     }
     case "conformance":
