@@ -21,15 +21,6 @@ const schema = v.strictObject({
     /** The sources of texts that `statusProblems` does not find. */
     files: v.record(v.string(), v.string()),
   }),
-  doctor: v.record(
-    v.string(),
-    v.strictObject({
-      /** The words of the finding whose words the check's source does not have. */
-      what: v.optional(v.string()),
-      /** The way out of the finding whose way out the check's source does not have. */
-      way: v.optional(v.string()),
-    }),
-  ),
   plugin: v.record(v.string(), explanation),
 });
 

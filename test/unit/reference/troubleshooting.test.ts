@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { doctorChecks } from "../../reference/troubleshooting/doctor_findings.ts";
 import { readEntries, wordsOf } from "../../reference/troubleshooting/entries.ts";
 import { eventReasons, explainedEvents } from "../../reference/troubleshooting/event_reasons.ts";
 import { logMessages, messagesIn } from "../../reference/troubleshooting/log_messages.ts";
@@ -32,27 +31,6 @@ describe("entries of docs/troubleshooting.md", () => {
       const missing = words.split(VALUE).filter((part) => !source.includes(part.trim()));
       assert.deepEqual(missing, [], `${words}: not in ${file}`);
     }
-  });
-
-  it("DOCS-05: every finding of the doctor has its words, its reason and its way out", () => {
-    // Those of settings stand where the daemon reports them, too, as calls with all texts.
-    const ofSettings = ["forwarding", "redirects", "reverse-path"];
-    const checks = doctorChecks().filter(({ id }) => !ofSettings.includes(id));
-    for (const { id, findings } of checks) {
-      assert.ok(findings.length > 0, `${id}: no finding was found in the sources`);
-      const { what, way } = entries.doctor[id] ?? {};
-      assert.equal(findings.filter((one) => one.what === undefined).length, what === undefined ? 0 : 1, `${id}: what`);
-      assert.equal(findings.filter((one) => one.way.length === 0).length, way === undefined ? 0 : 1, `${id}: way out`);
-      for (const { why, severities, what: words } of findings) {
-        assert.notDeepEqual(why, [], `${id}: ${words?.[0]}`);
-        assert.notDeepEqual(severities, [], `${id}: ${words?.[0]}`);
-      }
-    }
-    const ids = new Set(checks.map(({ id }) => id));
-    assert.deepEqual(
-      Object.keys(entries.doctor).filter((id) => !ids.has(id)),
-      [],
-    );
   });
 
   it("DOCS-05: every error code of the plugin has an entry, and every entry its code", () => {
