@@ -5,22 +5,11 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
-import { interleave } from "../row.ts";
+import { compared, found, interleave, type Row } from "../row.ts";
 import { median } from "../statistics.ts";
 import { BIG, bigConnections, bigLedger, bigPods, bigPolicies } from "./big_cluster.ts";
 import type { Measurement } from "./measure_main.ts";
 import { configMapList, podsApart, podsWithoutOwners, YAML } from "./yaml_files.ts";
-
-/** The result of one scenario: medians. */
-export interface CliRow {
-  readonly title: string;
-  readonly runs: number;
-  readonly value: number;
-  readonly unit: "ms" | "MB" | "×";
-  /** The largest value that meets the goal. */
-  readonly goal: number;
-  readonly remark: string;
-}
 
 const MAIN = fileURLToPath(new URL("measure_main.ts", import.meta.url));
 const MEGABYTE = 1024 * 1024;
@@ -41,7 +30,7 @@ export function measureCli(
   runs: number,
   progress: (step: string) => void,
   subjects: readonly (typeof CLI_SUBJECTS)[number][] = CLI_SUBJECTS,
-): readonly CliRow[] {
+): readonly Row[] {
   const at = (name: string): string => path.join(directory, name);
   const measure: Measure = (title, args) =>
     Array.from({ length: runs }, (_, run) => {
@@ -57,7 +46,7 @@ export function measureCli(
   ];
 }
 
-function clusterRows(at: (name: string) => string, measure: Measure): readonly CliRow[] {
+function clusterRows(at: (name: string) => string, measure: Measure): readonly Row[] {
   writeFileSync(at("pods.json"), JSON.stringify({ apiVersion: "v1", items: bigPods(), kind: "List" }, undefined, 4));
   const objects = [...bigPods().map(withoutManagedFields), ...bigPolicies()];
   writeFileSync(at("before.json"), JSON.stringify({ apiVersion: "v1", items: objects, kind: "List" }));
@@ -91,7 +80,7 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly C
   ];
 }
 
-function yamlRows(at: (name: string) => string, measure: Measure): readonly CliRow[] {
+function yamlRows(at: (name: string) => string, measure: Measure): readonly Row[] {
   writeFileSync(at("config_maps.yaml"), [...configMapList()].join(""));
   writeFileSync(at("pods.yaml"), [...podsWithoutOwners()].join(""));
   writeFileSync(at("apart.yaml"), [...podsApart(8000)].join(""));
@@ -119,8 +108,9 @@ function megabytesOf(file: string): string {
   return (statSync(file).size / MEGABYTE).toFixed(0);
 }
 
-function memoryRow(title: string, runs: readonly Measurement[], goal: number): CliRow {
-  return { ...rowOf(title, runs, goal), value: medianOf(runs, "megabytes"), unit: "MB", remark: "" };
+function memoryRow(title: string, runs: readonly Measurement[], goal: number): Row {
+  const values = runs.map(({ megabytes }) => megabytes);
+  return { ...found(title, "MB", median(values), goal), values };
 }
 
 /**
@@ -128,18 +118,15 @@ function memoryRow(title: string, runs: readonly Measurement[], goal: number): C
  * processor's time includes threads that collect garbage beside the work, so the smaller is never less than a quiet
  * machine needs.
  */
-function rowOf(title: string, runs: readonly Measurement[], goal: number): CliRow {
-  const [clock, processor] = [medianOf(runs, "milliseconds"), medianOf(runs, "cpuMilliseconds")];
+function rowOf(title: string, runs: readonly Measurement[], goal: number): Row {
+  const values = runs.map(({ milliseconds }) => milliseconds);
+  const [clock, processor] = [median(values), median(runs.map(({ cpuMilliseconds }) => cpuMilliseconds))];
   const remark = `${clock.toFixed(0)} ms by the clock, ${processor.toFixed(0)} ms of the processor`;
-  return { title, runs: runs.length, value: Math.min(clock, processor), unit: "ms", goal, remark };
-}
-
-function medianOf(runs: readonly Measurement[], key: keyof Measurement): number {
-  return median(runs.map((run) => run[key]));
+  return { ...found(title, "ms", Math.min(clock, processor), goal, remark), values };
 }
 
 /** Compares the times by the clock, in interleaved pairs, which cancels out what both have in common. */
-function helpRow(pairs: number, progress: (step: string) => void): CliRow {
+function helpRow(pairs: number, progress: (step: string) => void): Row {
   const started = (args: readonly string[]) => (): number => {
     const start = performance.now();
     execFileSync(process.execPath, args);
@@ -147,9 +134,7 @@ function helpRow(pairs: number, progress: (step: string) => void): CliRow {
   };
   progress("--help");
   const both = interleave(pairs, started([path.join(CLI_DIRECTORY, "drawbridge.js"), "--help"]), started(["-e", "0"]));
-  const value = median(both.map(({ ours, peer }) => ours / peer));
-  const remark = `${median(both.map(({ ours }) => ours)).toFixed(0)} ms and ${median(both.map(({ peer }) => peer)).toFixed(0)} ms`;
-  return { title: "--help against node -e 0", runs: pairs, value, unit: "×", goal: 2.5, remark };
+  return compared("--help", "ms", "node -e 0", both, { ratioAtMost: 2.5 });
 }
 
 function withoutManagedFields(object: object): object {
