@@ -4,16 +4,13 @@ import { install, OURS, peerContestant } from "./contestant.ts";
 import type { Row } from "./row.ts";
 import { RunDirectory } from "./run_directory.ts";
 import { attach } from "./scenario/attach.ts";
-import { checks } from "./scenario/checks.ts";
+import { checks, garbage, size, version } from "./scenario/calls.ts";
 import type { Scenario } from "./scenario/context.ts";
-import { garbage } from "./scenario/garbage.ts";
 import { memory } from "./scenario/memory.ts";
 import { parallel } from "./scenario/parallel.ts";
 import { parallelWithPolicyd } from "./scenario/parallel_policyd.ts";
 import { policies } from "./scenario/policies.ts";
-import { size } from "./scenario/size.ts";
 import { throughput } from "./scenario/throughput.ts";
-import { version } from "./scenario/version.ts";
 import type { Progress, Subject, Subjects } from "./subjects.ts";
 
 const SCENARIOS: Readonly<Record<string, Scenario>> = {

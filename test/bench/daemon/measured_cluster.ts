@@ -1,5 +1,8 @@
 import { mkdirSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
+import { writeAttachment } from "../../../attachment/attachment_writer.ts";
+import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { readTextFile } from "../../../kernel/file.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -8,7 +11,7 @@ import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { makeCertificate } from "../../support/certificate.ts";
-import { recordLocalPods } from "../policy/local_records.ts";
+import { attachmentOf, benchPods } from "../policy/cluster.ts";
 import { AddressCommits } from "./address_commits.ts";
 import { clusterObjects, fill } from "./cluster.ts";
 import { MeasuredDaemon, writeAccess } from "./measured_daemon.ts";
@@ -51,7 +54,10 @@ export class MeasuredCluster {
     const directory = cluster.#directory;
     writeAccess(directory, `https://${address}:${PORT}`, authority.certificate);
     mkdirSync(`${directory}/state`);
-    recordLocalPods(`${directory}/state`, plan, lab);
+    const bootId = (readTextFile(lab.calls, "/proc/sys/kernel/random/boot_id", 64) ?? "").trim();
+    for (const pod of benchPods(plan).filter(({ isLocal }) => isLocal)) {
+      writeAttachment(`${directory}/state`, { ...attachmentOf(pod), bootId }, systemFileSystem(lab.calls));
+    }
     await cluster.#events.subscribe({ kind: "nftables" }, cluster.commits);
     return cluster;
   }
