@@ -103,6 +103,19 @@ describe("kernel/nftables: our text and nft's listing", () => {
     assertElements(nft, table, new Map([["ranges", elements.slice(0, 1)]]));
   });
 
+  it("a table of each family for a single protocol lists as our text", () => {
+    for (const [family, selector, text] of [
+      ["ip", "ip saddr", "10.0.0.1"],
+      ["ip6", "ip6 saddr", "fd00::1"],
+    ] as const) {
+      const rules = [rule(equals(selector, parseAddress(text)), counter, drop)];
+      assertSame(nft, written, other, {
+        table: { family, name: "t", sets: [], chains: [{ name: "c", rules }] },
+        elements: new Map(),
+      });
+    }
+  });
+
   it("names and marks in an anonymous set list unchanged", () => {
     const rules = [rule(oneOf("iifname", ["eth0", "cni0"]), accept), rule(oneOf("meta mark", [1, 0x4000]), drop)];
     const table: Table = { family: "inet", name: "t", sets: [], chains: [{ name: "c", rules }] };

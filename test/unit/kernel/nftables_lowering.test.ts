@@ -11,6 +11,7 @@ import {
   accept,
   anyFlag,
   equals,
+  hasBits,
   inSet,
   not,
   oneOf,
@@ -100,6 +101,8 @@ describe("kernel/nftables: rules as instructions", () => {
       /is not a valid name/,
     ],
     ["a mark's change of no bits", "inet", [setMarkBit(0)], /mark: "or" with 0/],
+    ["a test of no bits of a mark", "inet", [hasBits("meta mark", 0, 0)], /the value 0 under the mask 0/],
+    ["a test of the family in a table of one family", "ip6", [equals("meta nfproto", "ipv6")], /the family ip6/],
   ];
   for (const [what, family, statements, message] of refusals) {
     it(`refuses ${what}, in a batch and in a text`, () => {
