@@ -5,17 +5,11 @@ import { NINE_PODS } from "./nine_pods.ts";
 import { textsOf } from "./place.ts";
 import type { PolicyLab } from "./policy_lab.ts";
 import type { Question, Traffic } from "./question.ts";
-import { renamed } from "./renamed.ts";
 
 /** A random cluster with a lab's pods and addresses, and those of its flows that can be sent in it. */
 export interface LabCase {
   readonly cluster: RawCluster;
-  readonly flows: readonly LabFlow[];
-}
-
-export interface LabFlow {
-  readonly raw: RawFlow;
-  readonly question: Question;
+  readonly flows: readonly Question[];
 }
 
 /** The lab's names for generated names; prefixes of pods are the same in both. */
@@ -81,19 +75,14 @@ function withAll(namespaces: RawCluster["namespaces"]): RawCluster["namespaces"]
   return [...namespaces, ...missing.map((name) => ({ metadata: { name } }))];
 }
 
-function flowIn(raw: RawFlow, places: ReadonlyMap<string, string>, finished: ReadonlySet<string>): readonly LabFlow[] {
+function flowIn(raw: RawFlow, places: ReadonlyMap<string, string>, finished: ReadonlySet<string>): readonly Question[] {
   const [from, to] = [raw.source, raw.destination].map((text) => endIn(text, places));
   if (from === undefined || to === undefined || raw.protocol === "ICMP error") return [];
   const ends = [from, to];
   // A finished pod sends nothing, and policies do not apply to a flow without a pod.
   if (ends.some((end) => finished.has(end)) || !ends.some((end) => end.includes("/"))) return [];
   const traffic: Traffic = raw.protocol === "ICMP" ? "ICMP" : `${raw.port}/${raw.protocol}`;
-  return [
-    {
-      raw: { ...raw, source: rawEnd(from), destination: rawEnd(to), isThroughService: false },
-      question: { from, to, traffic, family: raw.isIpv6 ? 6 : 4 },
-    },
-  ];
+  return [{ from, to, traffic, family: raw.isIpv6 ? 6 : 4 }];
 }
 
 function endIn(text: string, places: ReadonlyMap<string, string>): string | undefined {
@@ -102,11 +91,6 @@ function endIn(text: string, places: ReadonlyMap<string, string>): string | unde
   if (kind === "pod") return places.get(name);
   const [, number] = /^(?:10\.244\.|fd00:244:)(\d)\D/.exec(text) ?? [];
   return number === undefined ? PLACES.get(text) : [...places.values()][Number(number)];
-}
-
-function rawEnd(end: string): string {
-  if (end.includes("/")) return `pod ${end}`;
-  return end.startsWith("node") ? `node ${end}` : end;
 }
 
 /**
@@ -165,4 +149,27 @@ function keyOf({ metadata }: RawPod): string {
 
 function isFinished(phase: string): boolean {
   return phase === "Succeeded" || phase === "Failed";
+}
+
+/**
+ * Returns a value in which every text with another name in the lab is renamed, whether it is a whole name or is
+ * followed by a prefix length.
+ */
+function renamed<T>(value: T, names: ReadonlyMap<string, string>): T {
+  return replaced(value, names) as T;
+}
+
+function replaced(value: unknown, names: ReadonlyMap<string, string>): unknown {
+  if (typeof value === "string") return replacedText(value, names);
+  if (Array.isArray(value)) return value.map((member) => replaced(member, names));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member, names)]));
+}
+
+function replacedText(text: string, names: ReadonlyMap<string, string>): string {
+  const [, address = text, length = ""] = /^([^/]+)(\/\d+)$/.exec(text) ?? [];
+  const known = names.get(text);
+  if (known !== undefined) return known;
+  const found = names.get(address);
+  return found === undefined ? text : found + length;
 }
