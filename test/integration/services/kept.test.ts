@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { writeFileSync } from "node:fs";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { services as servicesParts } from "../../../policyd/services/rules/services_part.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
-import { Poller } from "../../lab/probe/poller.ts";
-import { tcp } from "../../lab/probe/tcp.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { exchangeMore, startFlow } from "../../support/guard/live_flow.ts";
+import { brokenOf, PushFlow } from "../../support/policy/cuts/push_flow.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { expectPackets } from "../../support/policy/lab/expectation.ts";
@@ -161,7 +159,7 @@ describe("a node that changes over from kube-proxy and back", function () {
   }
 
   it("KEPT-03: connections that policies allow go on while Services are turned off and on again", async () => {
-    const poller = new Poller(lab.calls);
+    const flows: PushFlow[] = [];
     try {
       let daemon = await start(true);
       const [client, server] = [attach("client", "web"), attach("server", "db")];
@@ -170,28 +168,38 @@ describe("a node that changes over from kube-proxy and back", function () {
         namespace: server,
         addresses: { 4: parseAddress("10.244.1.3"), 6: parseAddress("fd00:244:1::3") },
       };
-      for (const address of Object.values(endpoint.addresses)) {
-        tcp.respond(poller, { namespace: server, address, port: 8080 }, () => {});
-      }
       const ports = [{ protocol: "TCP", port: PORT, targetPort: 8080 }] as const;
       const from = { podSelector: labelled({ app: "web" }) };
       const policy = networkPolicy("default", { podSelector: labelled({ app: "db" }), ingress: [{ from: [from] }] });
       const items = [...service("default/web", CLUSTER_IPS, ports, [{ place: endpoint, nodeName: "node1" }]), policy];
       policyd.put("web.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
       await daemon.statusWhen(() => rules().includes("10.96.0.10") && rules("drawbridge-policy").length > 0, "served");
-      const flows = [...CLUSTER_IPS.map((ip) => ({ ip, port: PORT })), { ip: "10.244.1.3", port: 8080 }].map(
-        ({ ip, port }) => startFlow(poller, "tcp", client, { address: parseAddress(ip), port }),
-      );
-      assert.deepEqual(await exchangeMore(poller, flows, 10), []);
+      for (const [to, own] of [
+        ...CLUSTER_IPS.map((ip) => [{ address: parseAddress(ip), port: PORT }, 8080] as const),
+        [{ address: endpoint.addresses[4], port: 8081 }, 8081] as const,
+      ]) {
+        const family = familyOf(to.address);
+        flows.push(
+          await PushFlow.begin({
+            name: `to port ${to.port}`,
+            protocol: "tcp",
+            client,
+            clientAddress: parseAddress(family === 4 ? "10.244.1.2" : "fd00:244:1::2"),
+            to,
+            server,
+            at: { address: endpoint.addresses[family], port: own },
+          }),
+        );
+      }
       for (const services of [false, true]) {
         await daemon.kill("SIGTERM");
-        assert.deepEqual(await exchangeMore(poller, flows, 10), []);
+        assert.deepEqual(await brokenOf(flows), []);
         daemon = await start(services);
         await daemon.statusWhen(() => rules().includes("10.96.0.10") === services, `services: ${services}`);
-        assert.deepEqual(await exchangeMore(poller, flows, 20), []);
+        assert.deepEqual(await brokenOf(flows), []);
       }
     } finally {
-      poller.close();
+      for (const flow of flows) flow.close();
     }
   });
 

@@ -10,11 +10,11 @@ import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import { tcp } from "../../lab/probe/tcp.ts";
 import { udp } from "../../lab/probe/udp.ts";
 import { setBridgeNetfilter } from "../../lab/topology.ts";
 import { eventually, type GuardedNode } from "../../support/guard/guarded_node.ts";
-import { exchangeMore, startFlow } from "../../support/guard/live_flow.ts";
+import type { FlowEnds } from "../../support/policy/cuts/channel.ts";
+import { brokenOf, PushFlow } from "../../support/policy/cuts/push_flow.ts";
 import { bothAddresses, flowsTo, listenEverywhere, reach } from "../../support/guard/reachability.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../../support/guard/virtual_addresses.ts";
@@ -218,23 +218,28 @@ for (const way of DIFFERENT_WAYS) {
       requireBridgeNetfilter(this);
       const { attacker, victim, wired } = on;
       const port = PORT + 1;
-      const poller = new Poller(lab.calls);
+      const allEnds = FAMILIES.flatMap((family) =>
+        (["tcp", "udp"] as const).flatMap((protocol) =>
+          (["other", "self"] as const).map((kind): FlowEnds => {
+            const { namespace: server, addresses } = kind === "other" ? victim : attacker;
+            return {
+              name: kind,
+              protocol,
+              client: attacker.namespace,
+              clientAddress: attacker.addresses[family],
+              to: { address: VIRTUAL[kind][family], port },
+              server,
+              at: { address: addresses[family], port },
+            };
+          }),
+        ),
+      );
+      const flows: PushFlow[] = [];
       try {
-        const flows = FAMILIES.flatMap((family) => {
-          for (const { namespace, addresses } of [attacker, victim]) {
-            const at = { namespace, address: addresses[family], port };
-            tcp.respond(poller, at, () => {});
-            udp.respond(poller, at, () => {});
-          }
-          return (["tcp", "udp"] as const).flatMap((protocol) =>
-            (["other", "self"] as const).map((kind) =>
-              startFlow(poller, protocol, attacker.namespace, { address: VIRTUAL[kind][family], port }),
-            ),
-          );
-        });
+        for (const ends of allEnds) flows.push(await PushFlow.begin(ends));
         for (const isOn of [true, false, true, false]) {
           setBridgeNetfilter(wired.node, isOn);
-          assert.deepEqual(await exchangeMore(poller, flows, 50), [], `after the switch to ${isOn}`);
+          assert.deepEqual(await brokenOf(flows), [], `after the switch to ${isOn}`);
           await reach(
             prober,
             flowsTo(
@@ -245,7 +250,7 @@ for (const way of DIFFERENT_WAYS) {
           );
         }
       } finally {
-        poller.close();
+        for (const flow of flows) flow.close();
         setBridgeNetfilter(wired.node, bridgeNetfilter);
       }
     });

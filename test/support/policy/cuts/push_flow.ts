@@ -69,3 +69,11 @@ export class PushFlow {
     return false;
   }
 }
+
+/** Returns the names of the flows on which, in the end, no message of one of the ends arrives. */
+export async function brokenOf(flows: readonly PushFlow[]): Promise<readonly string[]> {
+  const names = flows.map(async (flow) =>
+    (await flow.reachesServer()) && (await flow.reachesClient()) ? [] : [flow.name],
+  );
+  return (await Promise.all(names)).flat();
+}

@@ -128,11 +128,6 @@ export class Shooter implements Disposable {
     return { fates, doubt };
   }
 
-  /** The poller, which also runs other work, such as the flows of {@link startFlow}. */
-  get poller(): Poller {
-    return this.#poller;
-  }
-
   close(): void {
     this.#poller.close();
   }
