@@ -1,10 +1,160 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { createLab } from "../../lab/lab.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { forgetConnections } from "../../support/daemon/connections.ts";
-import { ATTACK_PORTS, CrowdedNode, PORTS } from "../../support/daemon/crowded_node.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { readFileSync, writeFileSync } from "node:fs";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
+import { add } from "../../lab/cni.ts";
+import type { LabNamespace } from "../../lab/namespace.ts";
+import { Prober } from "../../lab/probe/prober.ts";
+import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
+import { imageStart } from "../../bench/daemon/image_start.ts";
+import { Flood, type FloodTurn, HANDSHAKE } from "../../support/daemon/flood.ts";
+import { addressesOf } from "../../support/host_ports/localhost_node.ts";
+import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+
+const PORT = 7000;
+/** The ports where the accomplice answers with raw packets; no socket listens there. */
+const ATTACK_PORTS = [7001, 7002] as const;
+const CONFIGURATION = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
+/** The number of source ports of one address: with four addresses they make 262,140 connections. */
+const PORTS = 65_535;
+const SLICE = 4096;
+
+interface Attacker {
+  readonly pod: LabPod;
+  readonly addresses: readonly Address[];
+  readonly flood: Flood;
+}
+
+/** A node with two hostile pods, their accomplice at the router, and a pod that only tries to connect. */
+class CrowdedNode {
+  readonly lab: Lab;
+  readonly wired: WiredNode;
+  readonly router: LabNamespace;
+  readonly policyd: PolicydNode;
+  readonly prober: Prober;
+  attackers: readonly Attacker[] = [];
+  other: LabPod | undefined;
+  daemon: DaemonProcess | undefined;
+  #answers: Flood | undefined;
+
+  constructor(lab: Lab) {
+    this.lab = lab;
+    ({ node1: this.wired, router: this.router } = twoNodes(this.lab));
+    this.policyd = new PolicydNode(this.lab, this.wired);
+    this.prober = new Prober(this.lab.calls);
+  }
+
+  /** Starts the daemon as a node runs it, and attaches the pods. */
+  async start(configuration: Readonly<Record<string, unknown>>): Promise<void> {
+    // The image's options decide how V8 and malloc return memory to the kernel.
+    const { nodeOptions, environment } = imageStart();
+    Object.assign(process.env, environment);
+    const path = `${this.lab.scratch}/policyd.json`;
+    writeFileSync(path, JSON.stringify({ ...CONFIGURATION, ...configuration }));
+    this.daemon = await this.policyd.start([`--config=${path}`], nodeOptions);
+    const pods = ["hostile1", "hostile2", "other"].map((name) => {
+      const pod = this.lab.pod(name);
+      assert.equal(add(this.wired, pod, this.policyd.overrides).error, undefined);
+      return pod;
+    });
+    this.other = pods[2];
+    this.attackers = pods.slice(0, 2).map((pod) => ({
+      pod,
+      addresses: addressesOf(pod),
+      flood: new Flood(pod, "eth0", gatewayMac(pod)),
+    }));
+    for (const namespace of [this.router, ...pods]) silence(namespace);
+    this.#answers = new Flood(this.router, "to-node1", this.wired.node.link(UPLINK).mac ?? assert.fail());
+    for (const address of this.wired.routerAddresses) {
+      for (const protocol of ["tcp", "udp"] as const) {
+        this.prober.listen(protocol, { namespace: this.router, address, port: PORT });
+      }
+    }
+  }
+
+  get connections(): number {
+    return Number(this.wired.node.readSysctl("net/netfilter/nf_conntrack_count"));
+  }
+
+  get capacity(): number {
+    return Number(this.wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
+  }
+
+  /** Returns the daemon's resident memory in megabytes. */
+  memory(): number {
+    const status = readFileSync(`/proc/${this.daemon?.child.pid}/status`, "latin1");
+    return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
+  }
+
+  /**
+   * Makes both pods open connections to the accomplice from all ports of all their addresses; the accomplice answers
+   * each.
+   */
+  async attack(port: number): Promise<void> {
+    for (let first = 1; first <= PORTS; first += SLICE) {
+      for (const { addresses, flood } of this.attackers) {
+        for (const [index, from] of addresses.entries()) {
+          const to = this.wired.routerAddresses[index] ?? assert.fail();
+          const answers = this.#answers ?? assert.fail();
+          await flood.send({ from, to, tcp: HANDSHAKE.syn }, turns(port, first));
+          await answers.send({ from: to, to: from, tcp: HANDSHAKE.synAck }, turns(port, first, true));
+          await flood.send({ from, to, tcp: HANDSHAKE.ack }, turns(port, first));
+        }
+      }
+    }
+  }
+
+  /**
+   * Returns how many of 80 simultaneous new connections of the third pod are answered, in both families, by TCP and
+   * UDP.
+   */
+  async answered(): Promise<number> {
+    const from = this.other ?? assert.fail();
+    const flows = this.wired.routerAddresses.flatMap((address) =>
+      (["tcp", "udp"] as const).flatMap((protocol) =>
+        Array.from({ length: 20 }, () => ({ protocol, from, to: { address, port: PORT } })),
+      ),
+    );
+    const results = await this.prober.run(flows, { timeoutMilliseconds: 2000 });
+    return results.filter(({ reached }) => reached).length;
+  }
+
+  async close(): Promise<void> {
+    for (const { flood } of this.attackers) flood[Symbol.dispose]();
+    this.#answers?.[Symbol.dispose]();
+    this.prober.close();
+    await this.policyd.kill();
+  }
+}
+
+function* turns(attacked: number, first: number, isAnswer = false): Generator<FloodTurn> {
+  for (let port = first; port < Math.min(first + SLICE, PORTS + 1); port++) {
+    yield isAnswer ? { sourcePort: attacked, destinationPort: port } : { sourcePort: port, destinationPort: attacked };
+  }
+}
+
+/** Prevents a kernel from resetting connections that exist only as raw packets. */
+function silence(namespace: LabNamespace): void {
+  const ports = `{ ${ATTACK_PORTS.join(", ")} }`;
+  const rule = `tcp flags rst tcp sport ${ports} drop; tcp flags rst tcp dport ${ports} drop;`;
+  namespace.exec(
+    "nft",
+    ["-f", "-"],
+    `table inet quiet {\n chain out {\n type filter hook output priority 0; ${rule}\n }\n}\n`,
+  );
+}
+
+/** Returns the MAC address to which a pod sends packets for other networks. */
+function gatewayMac(pod: LabPod): MacAddress {
+  const [, text = ""] = /lladdr (\S+)/.exec(pod.exec("ip", ["-4", "neighbour", "show", "dev", "eth0"])) ?? [];
+  return parseMac(text);
+}
 
 /** The milliseconds after the pods' ADDs in which the daemon comes to rest. */
 const REST_MILLISECONDS = 10_000;

@@ -6,10 +6,9 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
-import { UPLINK } from "../../lab/topology.ts";
+import { UPLINK, type WiredNode } from "../../lab/topology.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
-import { LOCALHOST_ATTACKS, type Sender } from "../../support/host_ports/localhost_attacks.ts";
 import { addressesOf, LOCALHOST_WAYS, LocalhostNode } from "../../support/host_ports/localhost_node.ts";
 import { addressesIn } from "../../support/host_ports/masquerade.ts";
 import { mapping, PORT, published } from "../../support/host_ports/published.ts";
@@ -17,8 +16,59 @@ import { UdpClient } from "../../support/host_ports/udp_client.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 import { until } from "../../support/daemon/recording_sink.ts";
 
-const FENCE_PORT = 7991;
+/** A sender of frames to the node: its MAC address, that of the node's link there, and the sender's own addresses. */
+interface Sender {
+  readonly mac: MacAddress;
+  readonly nodeMac: MacAddress;
+  readonly addresses: readonly [Address, Address];
+}
+
+/** A datagram that must not reach a port of localhost, of the node itself or of a pod. */
+interface LocalhostAttack {
+  readonly title: string;
+  readonly addresses: (sender: Sender, node: WiredNode) => { readonly from: Address; readonly to: Address };
+  /**
+   * Whether the kernel delivers it once `route_localnet` is set, by which the test shows that the frame is well-formed.
+   */
+  readonly isOpenedByRouteLocalnet: boolean;
+}
+
 const localhost4 = parseAddress("127.0.0.1");
+const localhost6 = parseAddress("::1");
+const other4 = parseAddress("127.8.9.10");
+const mapped = parseAddress("::ffff:127.0.0.1");
+
+function attack(
+  title: string,
+  addresses: (sender: Sender, node: WiredNode) => readonly [from: Address, to: Address],
+  isOpenedByRouteLocalnet = false,
+): LocalhostAttack {
+  return {
+    title,
+    addresses: (sender, node) => {
+      const [from, to] = addresses(sender, node);
+      return { from, to };
+    },
+    isOpenedByRouteLocalnet,
+  };
+}
+
+/** The attacks of CVE-2020-8558 and similar ones. */
+const LOCALHOST_ATTACKS: readonly LocalhostAttack[] = [
+  attack("to 127.0.0.1", ({ addresses: [own] }) => [own, localhost4], true),
+  attack("to 127.8.9.10", ({ addresses: [own] }) => [own, other4], true),
+  attack("to ::1", ({ addresses: [, own] }) => [own, localhost6]),
+  attack("to ::ffff:127.0.0.1", ({ addresses: [, own] }) => [own, mapped]),
+  attack("from 127.0.0.1 to 127.0.0.1", () => [localhost4, localhost4]),
+  attack("from ::1 to ::1", () => [localhost6, localhost6]),
+  attack("from 127.0.0.1 to an address of the node", (_, { addresses: [to] }) => [localhost4, to]),
+  attack("from 0.0.0.0 to 127.0.0.1", () => [parseAddress("0.0.0.0"), localhost4]),
+  attack("from 127.0.0.1 to the bridge's address", (_, { gateways: [to] }) => [localhost4, to]),
+  attack("from an address of the node to 127.0.0.1", (_, { gateways: [from] }) => [from, localhost4]),
+  attack("from ::1 to an address of the node", (_, { addresses: [, to] }) => [localhost6, to]),
+];
+
+const FENCE_PORT = 7991;
 
 /** Opens a datagram socket that keeps everything that it has received. */
 const listenerAt = (namespace: LabNamespace, address: Address, port: number) => {

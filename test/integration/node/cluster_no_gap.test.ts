@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
-import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import path from "node:path";
+import { formatAddress, parseAddress, FAMILIES, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { Cluster, type ClusterPod } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
 import type { LabPod } from "../../lab/lab.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { Churn, type ChurnCounts } from "../../support/cluster/churn.ts";
-import { nextBuild } from "../../support/cluster/next_build.ts";
 import { ClusterProbes, describeNodes, flowTo } from "../../support/cluster/probes.ts";
 import { Restarts } from "../../support/cluster/restarts.ts";
-import { countAt, receivedBy, startAnew } from "../../support/cluster/witness.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { randomFrom } from "../../support/random.ts";
 import { evidenceText, keepResetFlows } from "../../support/services/gap_evidence.ts";
@@ -20,6 +19,82 @@ import {
   SteadyProcess,
 } from "../../support/services/steady_load.ts";
 import { hasLongForm } from "../../support/long_form.ts";
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { BUNDLE } from "../../support/daemon/policyd.ts";
+
+/** The packets that a pod has received, counted by a table of the test's own in the pod's namespace. */
+interface Received {
+  readonly allowed: number;
+  readonly forbidden: number;
+}
+
+/** Makes a pod count the packets that it receives, by the sender's own address, before any other rule sees them. */
+function countAt(pod: ClusterPod, allowed: readonly ClusterPod[], forbidden: readonly ClusterPod[]): void {
+  const set = (senders: readonly ClusterPod[], family: Family): string =>
+    senders
+      .flatMap(({ addresses }) => addresses.filter((one) => familyOf(one) === family).map(formatAddress))
+      .join(", ");
+  const rules = FAMILIES.flatMap((family) => {
+    const source = family === 4 ? "ip saddr" : "ip6 saddr";
+    return [
+      `${source} { ${set(allowed, family)} } counter name allowed`,
+      `${source} { ${set(forbidden, family)} } counter name forbidden`,
+    ];
+  });
+  const text = `table inet witness {
+  counter allowed {}
+  counter forbidden {}
+  chain input {
+    type filter hook prerouting priority -500
+    ${rules.join("\n    ")}
+  }
+}
+`;
+  pod.pod.exec("nft", ["-f", "-"], text);
+}
+
+/** Returns the values of the counters of {@link countAt}. */
+function receivedBy({ pod }: ClusterPod): Received {
+  const count = (name: string): number => {
+    const text = pod.exec("nft", ["list", "counter", "inet", "witness", name]);
+    return Number(/packets (\d+)/.exec(text)?.[1] ?? Number.NaN);
+  };
+  return { allowed: count("allowed"), forbidden: count("forbidden") };
+}
+
+/** Resets the counters of {@link countAt}. */
+function startAnew({ pod }: ClusterPod): void {
+  pod.exec("nft", ["reset", "counters", "table", "inet", "witness"]);
+}
+
+/**
+ * Matches the code of the bundle that computes the version of a table's schema (policyd/ruleset/schema.ts); the bundler
+ * may have numbered its variable.
+ */
+const VERSION = /hash\d*\("sha256", ?(text\d*)\)\.slice\(0, ?VERSION/g;
+
+/**
+ * Writes a build of the daemon whose static schema differs: its tables have other versions, so that it finds none of
+ * its own in the kernel of a node where the present build ran.
+ *
+ * @param directory gets the build
+ * @returns the bundle's path
+ */
+function nextBuild(directory: string): string {
+  cpSync(path.dirname(BUNDLE), directory, { recursive: true });
+  const files = readdirSync(directory).filter((name) => name.endsWith(".js"));
+  const texts = new Map(
+    files.map((name) => [path.join(directory, name), readFileSync(path.join(directory, name), "utf8")]),
+  );
+  const [found, ...others] = [...texts].filter(([, text]) => text.search(VERSION) >= 0);
+  assert.ok(found !== undefined && others.length === 0, `one file of the build has ${VERSION.source}`);
+  const [file, text] = found;
+  writeFileSync(
+    file,
+    text.replaceAll(VERSION, (code, name: string) => code.replace(name, `${name}+" of the next build"`)),
+  );
+  return path.join(directory, path.basename(BUNDLE));
+}
 
 const IS_FULL = hasLongForm("30 kills in place of 2, at 990 connections a second");
 /** How often a daemon is ended, not counting the upgrade and the downgrade. */

@@ -1,19 +1,89 @@
-import { FAMILIES } from "../../../../kernel/ip/address.ts";
-import { readFileSync } from "node:fs";
 import process from "node:process";
+import { FAMILIES, addressFromBytes } from "../../../../kernel/ip/address.ts";
+import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
 import { ServiceDropReason } from "../../../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import type { AcceptanceLab } from "./acceptance_lab.ts";
-import { arrivals, countArrivals } from "./arrivals.ts";
 import { measureSpecial } from "./measure_special.ts";
 import { healthUrl, type Measured, type Shot, stickyKey } from "./measured.ts";
 import { type NodePlace, NODES, type Place } from "./places.ts";
 import { type Probe, protocolsOf, type Row } from "./row.ts";
-import { SentPackets } from "./sent_packets.ts";
 import { furtherOf, shoot, until } from "./shoot.ts";
 import { UnreachableMessages } from "./unreachable_messages.ts";
+import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
+import { EtherType } from "../../../lab/probe/frame.ts";
+import { FrameSocket } from "../../../lab/probe/frame_socket.ts";
+
+const ETHERNET_HEADER = 14;
+const IPV6_HEADER = 40;
+const WITH_PORTS = new Set([6, 17, 132]);
+
+/** The destinations of the packets that nodes send out, seen at the other ends of their uplinks. */
+class SentPackets implements Disposable {
+  readonly #sockets: readonly FrameSocket[];
+  readonly #destinations = new Set<string>();
+
+  constructor(router: LabNamespace, links: readonly string[]) {
+    this.#sockets = links.map((link) => new FrameSocket(router, link));
+  }
+
+  /** Reads what has arrived; to be called before the sockets' buffers are full. */
+  collect(): void {
+    for (const socket of this.#sockets) {
+      for (const frame of socket.received()) {
+        const destination = readDestination(frame);
+        if (destination !== undefined) this.#destinations.add(destination);
+      }
+    }
+  }
+
+  /** Addresses and ports in the form of {@link socketText}. */
+  get destinations(): ReadonlySet<string> {
+    return this.#destinations;
+  }
+
+  [Symbol.dispose](): void {
+    for (const socket of this.#sockets) socket.close();
+  }
+}
+
+/** Returns the destination of a frame; undefined for a frame without ports. */
+function readDestination(frame: Uint8Array): string | undefined {
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength);
+  const type = frame.length > ETHERNET_HEADER ? view.getUint16(12) : 0;
+  const packet = frame.subarray(ETHERNET_HEADER);
+  const isV4 = type === EtherType.IPV4;
+  if (!isV4 && type !== EtherType.IPV6) return undefined;
+  const headerLength = isV4 ? ((packet[0] ?? 0) & 0x0f) * 4 : IPV6_HEADER;
+  const protocol = packet[isV4 ? 9 : 6] ?? 0;
+  if (!WITH_PORTS.has(protocol) || packet.length < headerLength + 4) return undefined;
+  const address = addressFromBytes(isV4 ? packet.slice(16, 20) : packet.slice(24, 40));
+  return socketText({ address, port: view.getUint16(ETHERNET_HEADER + headerLength + 2) });
+}
+
+const COUNTING = `table inet arrivals {
+  chain arrivals {
+    type filter hook prerouting priority -400; policy accept;
+    tcp flags & (syn | ack) == syn counter
+    meta l4proto { udp, sctp } counter
+  }
+}`;
+
+/**
+ * Makes the namespace of an endpoint count the packets that arrive: first packets of TCP connections, packets of UDP
+ * and SCTP.
+ */
+function countArrivals(namespace: LabNamespace): void {
+  namespace.exec("nft", ["-f", "-"], COUNTING);
+}
+
+/** Returns the number of packets so far. */
+function arrivals(namespace: LabNamespace): number {
+  const text = namespace.exec("nft", ["list", "table", "inet", "arrivals"]);
+  return [...text.matchAll(/counter packets (\d+)/g)].reduce((sum, [, packets]) => sum + Number(packets), 0);
+}
 
 const ENDPOINTS: readonly Place[] = ["np-1", "np-2", "vote-1", "vote-2", "far"];
 /** The short wait for packets that must not arrive; counters and connection tracking prove it. */
