@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { add, check, type Configuration, configurationOf, del, podCall } from "../../lab/cni.ts";
+import { add, check, type Configuration, configurationOf, del, pluginAs, podCall } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { addressesOf } from "../../support/cni/kernel_state.ts";
+import { addressesOf, nodeState } from "../../support/cni/kernel_state.ts";
+import { requirePeer } from "../../support/cni/peer.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
 describe("an IPAM plugin of others", function () {
@@ -172,5 +173,27 @@ describe("an IPAM plugin of others", function () {
     );
     assert.equal(node.detach(pod).exitCode, 0);
     node.assertNothingLeft(pod);
+  });
+
+  it("P16: Go's bridge gets, checks and releases its addresses with drawbridge-ipam", function () {
+    const bridge = `${requirePeer(this)}/bridge`;
+    const pod = node.pod("gobridge");
+    pluginAs("drawbridge-ipam", ipam.directory);
+    const own = configurationOf(wired)["ipam"];
+    assert.ok(typeof own === "object" && own !== null);
+    const configuration = configurationOf(wired, { type: "bridge", ipam: { ...own, type: "drawbridge-ipam" } });
+    const { environment } = podCall("ADD", wired, pod);
+    const call = (verb: string, changes: Configuration = {}): unknown => {
+      const given = { ...environment, CNI_PATH: ipam.directory, CNI_COMMAND: verb };
+      const text = JSON.stringify({ ...configuration, ...changes });
+      const { exitCode, stdout } = rawCall(wired.node, given, text, bridge);
+      assert.equal(exitCode, 0, stdout);
+      return stdout === "" ? undefined : JSON.parse(stdout);
+    };
+    const prevResult = call("ADD");
+    assert.deepEqual(addressesOf(pod, "eth0"), ["10.244.1.2/24", "fd00:244:1::2/64"]);
+    call("CHECK", { prevResult });
+    call("DEL", { prevResult });
+    assert.deepEqual(nodeState(wired.node).reservations, []);
   });
 });

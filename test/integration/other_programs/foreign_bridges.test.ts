@@ -8,7 +8,7 @@ import { Prober } from "../../lab/probe/prober.ts";
 import { setBridgeNetfilter, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { type FormerPlugin, formerPlugins } from "../../support/cni/former_plugin.ts";
 import { askHttp } from "../../support/http.ts";
-import { requirePeerPlugins } from "../../support/cni/peer.ts";
+import { requirePeer } from "../../support/cni/peer.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
@@ -33,7 +33,7 @@ describe("a node with pods of another network plugin", function () {
 
   before(function () {
     requireKernel(this);
-    peers = requirePeerPlugins(this, ["bridge", "host-local"]);
+    peers = requirePeer(this);
   });
   beforeEach(() => {
     lab = createLab("foreign");

@@ -14,17 +14,8 @@ const [BUILT_VERSION] = PEER_VERSIONS;
 
 const MODULE = "github.com/containernetworking/plugins";
 
-/**
- * The packages of the plugin that Drawbridge replaces, the IPAM plugins that both may call, and the plugin for `lo`.
- */
-const PACKAGES = [
-  "plugins/main/bridge",
-  "plugins/ipam/host-local",
-  "plugins/ipam/static",
-  "plugins/ipam/dhcp",
-  "plugins/main/loopback",
-  "plugins/meta/portmap",
-];
+/** The packages of the plugin that Drawbridge replaces, its IPAM plugin, and the plugins for `lo` and for host ports. */
+const PACKAGES = ["plugins/main/bridge", "plugins/ipam/host-local", "plugins/main/loopback", "plugins/meta/portmap"];
 const NEEDED = ["bridge", "host-local"];
 
 /**
@@ -71,17 +62,6 @@ export function requirePeer(context: Mocha.Context): string {
   if (peer.kind === "found") return withVersion(peer.directory);
   if (peer.kind === "broken" && process.env["DRAWBRIDGE_REQUIRE_KERNEL"] === "1") throw new Error(peer.reason);
   return skip(context, peer.reason);
-}
-
-/**
- * Returns the directory of {@link requirePeer} when it has these further reference plugins as well, and skips
- * otherwise: a directory that an earlier version of these tests filled lacks some.
- *
- * @throws Error as {@link requirePeer}
- */
-export function requirePeerPlugins(context: Mocha.Context, names: readonly string[]): string {
-  const directory = requirePeer(context);
-  return peerPlugins(names) ?? skip(context, `${directory} does not hold ${names.join(" and ")}`);
 }
 
 /**
