@@ -14,7 +14,8 @@ import { CLUSTER_POLICY_ROWS } from "../../../support/policy/rows/cluster_policy
 import { PORT_ROWS } from "../../../support/policy/rows/port_rows.ts";
 import { assertRow } from "../../../support/policy/rows/row.ts";
 import { SELECTION_ROWS } from "../../../support/policy/rows/selection_rows.ts";
-import { UPSTREAM_ROWS } from "../../../support/policy/rows/upstream_rows.ts";
+import { UPSTREAM_PORT_ROWS } from "../../../support/policy/rows/upstream_port_rows.ts";
+import { UPSTREAM_SELECTOR_ROWS } from "../../../support/policy/rows/upstream_selector_rows.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 
 const IPS = ["10.96.0.10", "fd00:96::10"] as const;
@@ -49,7 +50,8 @@ describe("policies among nine pods, with packets", function () {
     ...PORT_ROWS,
     ...BLOCK_ROWS,
     ...CLUSTER_POLICY_ROWS,
-    ...UPSTREAM_ROWS,
+    ...UPSTREAM_SELECTOR_ROWS,
+    ...UPSTREAM_PORT_ROWS,
   ].entries()) {
     it(row.title, () => assertRow(lab, row, number));
   }

@@ -1,15 +1,6 @@
 import { FAMILIES } from "../../../../kernel/ip/address.ts";
-import { addressOf, KEYS, type LabelChanges, NAMESPACES, PODS } from "../three_by_three.ts";
-import type { Twins } from "./dual_stack.ts";
-import {
-  namespaceManifest,
-  type NodeName,
-  type Place,
-  type PodFields,
-  podManifest,
-  type PodPlace,
-  textsOf,
-} from "./place.ts";
+import { type LabelChanges, NAMESPACES, PODS } from "../three_by_three.ts";
+import { namespaceManifest, type NodeName, type Place, type PodFields, podManifest, type PodPlace } from "./place.ts";
 import { PolicyLab, type PolicyLabOptions } from "./policy_lab.ts";
 import { PORTS } from "./question.ts";
 import type { Shooter } from "./shooter.ts";
@@ -81,13 +72,4 @@ export function ninePods(lab: PolicyLab, labels: LabelChanges = {}, changes: Pod
       }),
     ),
   ];
-}
-
-/** Returns the prefixes in a lab that replace those of upstream's cases. */
-export function twinsIn(lab: PolicyLab): Twins {
-  const all = KEYS.map((key): readonly [string, readonly [string, string]] => {
-    const [v4, v6] = textsOf(lab.place(key));
-    return [`${addressOf(key)}/32`, [`${v4}/32`, `${v6}/128`]];
-  });
-  return new Map([...all, ["10.0.0.0/8", ["10.0.0.0/8", "fd00::/8"]]]);
 }

@@ -1,16 +1,8 @@
 import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import { pairs, together } from "../lab/pairs.ts";
-import { textsOf } from "../lab/place.ts";
-import type { PolicyLab } from "../lab/policy_lab.ts";
 import { inBoth, type Question } from "../lab/question.ts";
 import { egressOfA, fromA, ingressOfA, named, never, toA } from "../upstream_words.ts";
-import { blocks, into, type Row } from "./row.ts";
-
-/** Returns the prefixes of z/a, of full length. */
-function hostPrefixes(lab: PolicyLab): readonly [string, string] {
-  const [v4, v6] = textsOf(lab.place("z/a"));
-  return [`${v4}/32`, `${v6}/128`];
-}
+import { blocks, into, prefixesOf, type Row } from "./row.ts";
 
 const ofFamily = (family: number, questions: readonly Question[]): readonly Question[] =>
   questions.filter((question) => question.family === family);
@@ -21,7 +13,7 @@ export const BLOCK_ROWS: readonly Row[] = [
     title:
       "POL-25 POL-26: an ipBlock matches pods, nodes and hosts except its exceptions, which take nothing from other entries",
     steps: (lab) => {
-      const [v4, v6] = hostPrefixes(lab);
+      const [v4, v6] = prefixesOf(lab, "z/a");
       const but = [
         { ipBlock: { cidr: "10.244.0.0/16", except: [v4] } },
         { ipBlock: { cidr: "fd00:244::/32", except: [v6] } },
@@ -70,7 +62,7 @@ export const BLOCK_ROWS: readonly Row[] = [
       const rule = (...to: readonly object[]): object => egressOfA({ to, ports: [{ port: "serve-80-tcp" }] });
       const toPods = ["x/b", "z/a", "y/c"].flatMap((to) => inBoth("x/a", to, "80/TCP"));
       const toOthers = ["outside", "node2"].flatMap((to) => inBoth("x/a", to, "80/TCP"));
-      const [v4, v6] = hostPrefixes(lab);
+      const [v4, v6] = prefixesOf(lab, "z/a");
       const isIn = ({ family, to }: Question): boolean => (family === 4) === (to !== "z/a");
       return [
         // With the number instead of the name the same traffic arrives everywhere: hosts and nodes do serve it.

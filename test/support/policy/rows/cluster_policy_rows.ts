@@ -1,8 +1,7 @@
-import { textsOf } from "../lab/place.ts";
 import { inBoth, type Question, type Traffic } from "../lab/question.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../manifest.ts";
 import { A, B } from "../upstream_words.ts";
-import type { Row } from "./row.ts";
+import { prefixesOf, type Row } from "./row.ts";
 
 const TIERS = ["Admin", "Baseline"] as const;
 type Tier = (typeof TIERS)[number];
@@ -194,10 +193,7 @@ export const CLUSTER_POLICY_ROWS: readonly Row[] = [
   {
     title: "CNP-05: egress peers may be networks, to which pods and hosts outside belong, and nodes by their labels",
     steps: (lab) => {
-      const networks = ["y/b", "z/a"].flatMap((key) => {
-        const [v4, v6] = textsOf(lab.place(key));
-        return [`${v4}/32`, `${v6}/128`];
-      });
+      const networks = ["y/b", "z/a"].flatMap((key) => prefixesOf(lab, key));
       const nodesOf = (system: string): object => ({ nodes: labelled({ "kubernetes.io/os": system }) });
       const toEach = (keys: readonly string[], ...traffics: readonly Traffic[]): readonly Question[] =>
         keys.flatMap((key) => inBoth("x/a", key, ...traffics));

@@ -1,6 +1,7 @@
 import { assertEvaluator, type Expectation, expectAnswers } from "../lab/expectation.ts";
 import { ninePods, type PodChanges } from "../lab/nine_pods.ts";
 import { together } from "../lab/pairs.ts";
+import { textsOf } from "../lab/place.ts";
 import type { PolicyLab } from "../lab/policy_lab.ts";
 import { inBoth, type Question, type Traffic } from "../lab/question.ts";
 import type { LabelChanges } from "../three_by_three.ts";
@@ -67,3 +68,9 @@ export const outOf = (...traffics: readonly Traffic[]): readonly Question[] =>
 
 /** Returns peers by these prefixes. */
 export const blocks = (...cidrs: readonly string[]): readonly object[] => cidrs.map((cidr) => ({ ipBlock: { cidr } }));
+
+/** Returns the prefixes of a place, of full length. */
+export function prefixesOf(lab: PolicyLab, name: string): readonly [string, string] {
+  const [v4, v6] = textsOf(lab.place(name));
+  return [`${v4}/32`, `${v6}/128`];
+}

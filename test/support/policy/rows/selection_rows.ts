@@ -2,8 +2,19 @@ import { pairs, together } from "../lab/pairs.ts";
 import { podManifest } from "../lab/place.ts";
 import { ALL_TRAFFIC, inBoth } from "../lab/question.ts";
 import { labelled, networkPolicy, oneOf } from "../manifest.ts";
-import { isIn } from "../upstream_case.ts";
-import { A, B, egressOfA, fromA, ingressOfA, ingressOfX, inNamespace, named, never, toA } from "../upstream_words.ts";
+import {
+  A,
+  B,
+  egressOfA,
+  fromA,
+  ingressOfA,
+  ingressOfX,
+  inNamespace,
+  isIn,
+  named,
+  never,
+  toA,
+} from "../upstream_words.ts";
 import { blocks, type Row } from "./row.ts";
 
 const FROM_B = { from: [{ podSelector: B }] };

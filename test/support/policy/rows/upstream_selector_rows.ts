@@ -1,5 +1,4 @@
-import { labelled, oneOf, networkPolicy as policy } from "./manifest.ts";
-import { isIn, over80, type UpstreamCase } from "./upstream_case.ts";
+import { labelled, oneOf, networkPolicy as policy } from "../manifest.ts";
 import {
   A,
   B,
@@ -9,21 +8,19 @@ import {
   ingressOfA,
   ingressOfX,
   inNamespace,
+  isIn,
   named,
   never,
+  over80,
   toA,
-} from "./upstream_words.ts";
+} from "../upstream_words.ts";
+import type { Row } from "./row.ts";
 
-/** The cases about selectors and directions, where no port and no address matters. */
-export const SELECTOR_CASES: readonly UpstreamCase[] = [
+/** The cases of Kubernetes' own network policy tests (kubernetes/test/e2e/network/netpol) about selectors and directions, where no port and no address matters. */
+export const UPSTREAM_SELECTOR_ROWS: readonly Row[] = [
+  { title: "POL-61: upstream 1: default-deny-ingress", steps: [over80([ingressOfX()], (_, to) => isIn("x", to))] },
   {
-    number: 1,
-    name: "default-deny-ingress",
-    steps: [over80([ingressOfX()], (_, to) => isIn("x", to))],
-  },
-  {
-    number: 2,
-    name: "default-deny-all",
+    title: "POL-61: upstream 2: default-deny-all",
     steps: [
       over80(
         [policy("x", { podSelector: {}, policyTypes: ["Ingress", "Egress"] })],
@@ -32,13 +29,11 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 3,
-    name: "ingress from pods of the server's namespace by PodSelector",
+    title: "POL-21 POL-61: upstream 3: ingress from pods of the server's namespace by PodSelector",
     steps: [over80([ingressOfA({ from: [{ podSelector: B }] })], (from, to) => toA(to) && from !== "x/b")],
   },
   {
-    number: 4,
-    name: "ingress for a target",
+    title: "POL-61: upstream 4: ingress for a target",
     steps: [
       over80(
         [
@@ -50,25 +45,21 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 5,
-    name: "ingress from pods of all namespaces",
+    title: "POL-61: upstream 5: ingress from pods of all namespaces",
     steps: [over80([ingressOfA({ from: [{ namespaceSelector: { matchLabels: {} } }] })], never)],
   },
   {
-    number: 6,
-    name: "only from another namespace, by NamespaceSelector",
+    title: "POL-61: upstream 6: only from another namespace, by NamespaceSelector",
     steps: [over80([ingressOfA({ from: [inNamespace("y")] })], (from, to) => toA(to) && !isIn("y", from))],
   },
   {
-    number: 7,
-    name: "PodSelector with MatchExpressions",
+    title: "POL-61: upstream 7: PodSelector with MatchExpressions",
     steps: [
       over80([ingressOfA({ from: [{ podSelector: oneOf("pod", ["b"]) }] })], (from, to) => toA(to) && from !== "x/b"),
     ],
   },
   {
-    number: 8,
-    name: "NamespaceSelector with MatchExpressions",
+    title: "POL-61: upstream 8: NamespaceSelector with MatchExpressions",
     steps: [
       over80(
         [ingressOfA({ from: [{ namespaceSelector: oneOf("ns", ["y"]) }] })],
@@ -77,8 +68,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 9,
-    name: "PodSelector or NamespaceSelector",
+    title: "POL-23 POL-61: upstream 9: PodSelector or NamespaceSelector",
     steps: [
       over80(
         [ingressOfA({ from: [{ namespaceSelector: oneOf("ns", ["x"], "NotIn") }, { podSelector: B }] })],
@@ -87,8 +77,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 10,
-    name: "PodSelector and NamespaceSelector",
+    title: "POL-23 POL-61: upstream 10: PodSelector and NamespaceSelector",
     steps: [
       over80(
         [ingressOfA({ from: [{ namespaceSelector: oneOf("ns", ["x"], "NotIn"), podSelector: B }] })],
@@ -97,8 +86,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 11,
-    name: "multiple PodSelectors and NamespaceSelectors",
+    title: "POL-61: upstream 11: multiple PodSelectors and NamespaceSelectors",
     steps: [
       over80(
         [
@@ -111,8 +99,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 12,
-    name: "any PodSelectors",
+    title: "POL-61: upstream 12: any PodSelectors",
     steps: [
       over80(
         [ingressOfA({ from: [{ podSelector: B }, { podSelector: labelled({ pod: "c" }) }] })],
@@ -121,8 +108,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 13,
-    name: "only from a pod of another namespace by both selectors",
+    title: "POL-61: upstream 13: only from a pod of another namespace by both selectors",
     steps: [
       over80(
         [ingressOfA({ from: [{ ...inNamespace("y"), podSelector: A }] })],
@@ -131,8 +117,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 21,
-    name: "ingress from an updated namespace",
+    title: "POL-28 POL-61: upstream 21: ingress from an updated namespace",
     steps: [
       over80([ingressOfA({ from: [{ namespaceSelector: labelled({ ns2: "updated" }) }] })], (_, to) => toA(to)),
       over80(
@@ -143,8 +128,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 22,
-    name: "ingress from an updated pod",
+    title: "POL-28 POL-61: upstream 22: ingress from an updated pod",
     steps: [
       over80([ingressOfA({ from: [{ podSelector: labelled({ pod: "b", pod2: "updated" }) }] })], (_, to) => toA(to)),
       over80(
@@ -155,13 +139,11 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 23,
-    name: "no ingress from pods of other namespaces",
+    title: "POL-61: upstream 23: no ingress from pods of other namespaces",
     steps: [over80([ingressOfX({ from: [{ podSelector: {} }] })], (from, to) => isIn("x", to) && !isIn("x", from))],
   },
   {
-    number: 24,
-    name: "no ingress to an updated pod",
+    title: "POL-28 POL-61: upstream 24: no ingress to an updated pod",
     steps: [
       over80([policy("x", { podSelector: labelled({ target: "isolated" }), ingress: [] })], never),
       over80([policy("x", { podSelector: labelled({ target: "isolated" }), ingress: [] })], (_, to) => toA(to), {
@@ -169,19 +151,13 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
       }),
     ],
   },
+  { title: "POL-61: upstream 25: no egress from pods by PodSelector", steps: [over80([egressOfA()], fromA)] },
   {
-    number: 25,
-    name: "no egress from pods by PodSelector",
-    steps: [over80([egressOfA()], fromA)],
-  },
-  {
-    number: 26,
-    name: "no egress from all pods of a namespace",
+    title: "POL-61: upstream 26: no egress from all pods of a namespace",
     steps: [over80([egressOfX()], (from) => isIn("x", from))],
   },
   {
-    number: 28,
-    name: "egress is denied at the client even if the server allows it",
+    title: "POL-61: upstream 28: egress is denied at the client even if the server allows it",
     steps: [
       over80(
         [
@@ -202,23 +178,20 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 29,
-    name: "egress to a server of another namespace by both selectors",
+    title: "POL-61: upstream 29: egress to a server of another namespace by both selectors",
     steps: [
       over80([egressOfA({ to: [{ ...inNamespace("y"), podSelector: A }] })], (from, to) => fromA(from) && to !== "y/a"),
     ],
   },
   {
-    number: 37,
-    name: "ingress and egress are independent of each other",
+    title: "POL-61: upstream 37: ingress and egress are independent of each other",
     steps: [
       over80([egressOfA({})], never),
       over80([named(egressOfA({}), "allow-egress"), named(ingressOfA(), "deny-ingress")], (_, to) => toA(to)),
     ],
   },
   {
-    number: 41,
-    name: "the default label of namespaces with MatchLabels",
+    title: "POL-24 POL-61: upstream 41: the default label of namespaces with MatchLabels",
     steps: [
       over80(
         [ingressOfA({ from: [{ namespaceSelector: labelled({ "kubernetes.io/metadata.name": "y" }) }] })],
@@ -227,8 +200,7 @@ export const SELECTOR_CASES: readonly UpstreamCase[] = [
     ],
   },
   {
-    number: 42,
-    name: "the default label of namespaces with MatchExpressions",
+    title: "POL-24 POL-61: upstream 42: the default label of namespaces with MatchExpressions",
     steps: [
       over80(
         [egressOfA({ to: [{ namespaceSelector: oneOf("kubernetes.io/metadata.name", ["y"], "NotIn") }] })],
