@@ -1,12 +1,11 @@
 import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
-import { readList } from "./list_text.ts";
+import { LARGEST_LIST, readList } from "./list_text.ts";
 import { DETACH_FILE, isDetachConfiguration } from "./network_configuration.ts";
 import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;
-const LARGEST_LIST = 1024 * 1024;
 /** The file that executed the plugin of a former release had a few kilobytes. */
 const LARGEST_FORMER = 64 * 1024;
 

@@ -5,14 +5,12 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Clock } from "../lib/clock.ts";
 import { Contest, type ContestLimits } from "../lib/contest.ts";
 import type { HostFiles, SmallFile } from "./host_files.ts";
-import { bytesOf, type NetworkList, readList } from "./list_text.ts";
+import { bytesOf, LARGEST_LIST, type NetworkList, readList } from "./list_text.ts";
 import { type MergedList, mergeList, type OwnPart } from "./merged_list.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
 import { moveInto, writeBeside } from "./whole_file.ts";
 
 const MODE = 0o600;
-/** Far more than a list with all its plugins needs. */
-const LARGEST = 1024 * 1024;
 /** Milliseconds. A file that is not JSON for a shorter time may still be being written by another program. */
 const GRACE = 2000;
 const GRACE_STEP = 250;
@@ -79,7 +77,7 @@ export class ListFile {
     });
     const saved = new Set<string>();
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const present = await this.#files.readSmall(this.#place, LARGEST);
+      const present = await this.#files.readSmall(this.#place, LARGEST_LIST);
       const judged = judge(present);
       if (judged.kind === "perhaps unfinished" && saved.size === 0) {
         this.#unfinishedSince ??= this.#clock.now();

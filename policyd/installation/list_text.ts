@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { isMap, isScalar, isSeq, type ParsedNode, parseDocument } from "yaml";
 import { isObject } from "../../cni/json.ts";
 
 /** A JSON object as `JSON.parse` returns it. */
@@ -29,6 +30,8 @@ export interface NetworkList {
   readonly unusable: number;
 }
 
+/** Far more than a list with all its plugins needs: bytes. The parser takes seconds for a megabyte of small values. */
+export const LARGEST_LIST = 128 * 1024;
 const OWNED = ["cniVersion", "cniVersions", "name", "plugins"];
 /** Far more than existing lists have; a runtime executes each entry for each pod. */
 const MOST_ENTRIES = 64;
@@ -45,9 +48,9 @@ export function readList(data: Uint8Array): NetworkList | { readonly unreadable:
   if (!isObject(whole.value)) return { unreadable: "it is not a JSON object" };
   const plugins = whole.value["plugins"];
   if (plugins !== undefined && !Array.isArray(plugins)) return { unreadable: "plugins is not a list" };
-  const spans = membersOf(text, skipBlanks(text, 0));
-  const pluginsAt = spans.findLast(({ key }) => key === "plugins")?.from;
-  const raws = pluginsAt === undefined ? [] : elementsOf(text, pluginsAt);
+  const spans = membersOf(text);
+  const list = spans.findLast(({ key }) => key === "plugins")?.value;
+  const raws = isSeq(list) ? list.items.map(({ range: [start, end] }) => text.slice(start, end)) : [];
   if (raws.length > MOST_ENTRIES) return { unreadable: `it has more than ${MOST_ENTRIES} plugins` };
   const entries = raws.flatMap((raw) => {
     const value = parsed(raw)?.value;
@@ -59,7 +62,7 @@ export function readList(data: Uint8Array): NetworkList | { readonly unreadable:
     name: whole.value["name"],
     cniVersion: whole.value["cniVersion"],
     cniVersions: whole.value["cniVersions"],
-    members: spans.filter(({ key }) => !OWNED.includes(key)).map(({ raw }) => ({ raw })),
+    members: spans.filter(({ key }) => !OWNED.includes(String(key))).map(({ raw }) => ({ raw })),
     entries,
     unusable: raws.length - entries.length,
   };
@@ -96,75 +99,18 @@ function parsed(text: string): { readonly value: unknown } | undefined {
 }
 
 interface Span {
-  readonly key: string;
-  /** Where the value begins. */
-  readonly from: number;
+  readonly key: unknown;
+  readonly value: ParsedNode | null;
   readonly raw: string;
 }
 
-/** Returns the members of the object that begins at `at`, in a text that is known to be JSON. */
-function membersOf(text: string, at: number): readonly Span[] {
-  const spans: Span[] = [];
-  for (let next = skipBlanks(text, at + 1); text[next] === '"';) {
-    const keyEnd = endOf(text, next);
-    const from = skipBlanks(text, skipBlanks(text, keyEnd) + 1);
-    const end = endOf(text, from);
-    const key = parsed(text.slice(next, keyEnd))?.value;
-    spans.push({ key: String(key), from, raw: text.slice(next, end) });
-    next = skipBlanks(text, end);
-    if (text[next] === ",") next = skipBlanks(text, next + 1);
-  }
-  return spans;
-}
-
-/** Returns the texts of the elements of the list that begins at `at`. */
-function elementsOf(text: string, at: number): readonly string[] {
-  const elements: string[] = [];
-  for (let next = skipBlanks(text, at + 1); text[next] !== "]";) {
-    const end = endOf(text, next);
-    elements.push(text.slice(next, end));
-    next = skipBlanks(text, end);
-    if (text[next] === ",") next = skipBlanks(text, next + 1);
-  }
-  return elements;
-}
-
-/** Returns the end of the value that begins at `at`. */
-function endOf(text: string, at: number): number {
-  let depth = 0;
-  for (let next = at; next < text.length; next++) {
-    const character = text[next];
-    if (character === '"') next = closingQuote(text, next);
-    else if (character === "{" || character === "[") depth++;
-    else if (character === "}" || character === "]") {
-      // A number or a word ends where the enclosing value does.
-      if (depth === 0) return next;
-      depth--;
-    } else if (depth > 0 || !isDelimiter(character)) continue;
-    else return next;
-    if (depth === 0) return next + 1;
-  }
-  return text.length;
-}
-
-function closingQuote(text: string, at: number): number {
-  for (let next = at + 1; next < text.length; next++) {
-    if (text[next] === "\\") next++;
-    else if (text[next] === '"') return next;
-  }
-  return text.length;
-}
-
-function skipBlanks(text: string, at: number): number {
-  let next = at;
-  while (isBlank(text[next])) next++;
-  return next;
-}
-
-function isBlank(character: string | undefined): boolean {
-  return character === " " || character === "\n" || character === "\t" || character === "\r";
-}
-
-function isDelimiter(character: string | undefined): boolean {
-  return character === "," || isBlank(character);
+/** Returns the members of the outermost object of a text that is known to be JSON, which YAML contains. */
+function membersOf(text: string): readonly Span[] {
+  // "failsafe" interprets no value: only the places count.
+  const { contents } = parseDocument(text, { schema: "failsafe", uniqueKeys: false, prettyErrors: false });
+  if (!isMap(contents)) return [];
+  return contents.items.map(({ key, value }) => {
+    const raw = text.slice(key.range[0], (value ?? key).range[1]);
+    return { key: isScalar(key) ? key.value : undefined, value, raw };
+  });
 }

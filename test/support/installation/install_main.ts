@@ -6,7 +6,7 @@ import { realClock } from "../../../policyd/lib/clock.ts";
 import { ownPartNamed } from "./own_part.ts";
 
 // Installs one version after the other until it is killed: SOURCES are directories whose last name is the version.
-const PADDING = "#".repeat(400 * 1024);
+const PADDING = "#".repeat(100 * 1024);
 const [binaries = "", configurations = "", ...sources] = process.argv.slice(2);
 
 for (let turn = process.pid; ; turn++) {
