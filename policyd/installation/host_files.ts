@@ -36,16 +36,6 @@ export type SmallFile =
   /** The name exists, but nothing was read. */
   | { readonly kind: "refused"; readonly reason: string; readonly signature: string };
 
-/** A new file under a name that no program reads yet. */
-export interface NewFile {
-  write(data: Uint8Array): Promise<void>;
-  /** Sets the permissions, independent of the process's umask. */
-  setMode(mode: number): Promise<void>;
-  /** Resolves when the data is on disk. */
-  sync(): Promise<void>;
-  close(): Promise<void>;
-}
-
 /**
  * The directories of the node into which the daemon puts its plugin. All calls throw DrawbridgeError ERR_STORE with the
  * path and the reason. Each call is one step, after which the process may end.
@@ -61,8 +51,11 @@ export interface HostFiles {
   readSmall(name: string, limit: number): Promise<SmallFile>;
   /** Reads a large file in pieces. */
   pieces(name: string): AsyncIterable<Uint8Array>;
-  /** Creates a file that only root can read; fails where the name is taken. */
-  create(name: string): Promise<NewFile>;
+  /**
+   * Writes a new file, with permissions independent of the process's umask, and syncs it. Until it is complete only root
+   * can read it. It fails where the name is taken.
+   */
+  writeNew(name: string, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mode: number): Promise<void>;
   /** Gives a file a second name, which must be free. */
   link(existing: string, name: string): Promise<void>;
   /** Renames, replacing what has the new name in one step. */
@@ -113,7 +106,16 @@ export const hostFiles: HostFiles = Object.freeze({
   },
   readSmall,
   pieces,
-  create: async (name: string) => newFile(await tried("create", name, () => open(name, "wx", 0o600)), name),
+  writeNew: async (name: string, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mode: number) => {
+    const handle = await tried("create", name, () => open(name, "wx", 0o600));
+    try {
+      await tried("write", name, () => handle.writeFile(pieces));
+      await tried("change", name, () => handle.chmod(mode));
+      await tried("sync", name, () => handle.sync());
+    } finally {
+      await handle.close();
+    }
+  },
   link: (existing: string, name: string) => tried("create", name, () => link(existing, name)),
   rename: (from: string, to: string) => tried("replace", to, () => rename(from, to)),
   replaceUnchanged: (from: string, to: string, signature: string | undefined) =>
@@ -165,18 +167,13 @@ async function readSmall(name: string, limit: number): Promise<SmallFile> {
     const stats = await tried("look at", name, () => handle.stat({ bigint: true }));
     if (!stats.isFile()) return refused("it is not a regular file");
     // One extra byte shows that the file is larger, or has grown since.
-    let buffer = new Uint8Array(Math.min(Number(stats.size), limit) + 1);
+    const buffer = new Uint8Array(limit + 1);
     let length = 0;
-    for (;;) {
-      const { bytesRead } = await tried("read", name, () => handle.read(buffer, length, buffer.length - length, null));
-      if (bytesRead === 0) break;
-      length += bytesRead;
-      if (length > limit) return refused(`it has more than ${limit} bytes`);
-      if (length < buffer.length) continue;
-      const grown = new Uint8Array(limit + 1);
-      grown.set(buffer);
-      buffer = grown;
+    for (let count = -1; count !== 0 && length <= limit; length += count) {
+      const offset = length;
+      count = (await tried("read", name, () => handle.read(buffer, offset, buffer.length - offset, null))).bytesRead;
     }
+    if (length > limit) return refused(`it has more than ${limit} bytes`);
     const { mode, uid, gid } = stats;
     return {
       kind: "file",
@@ -247,19 +244,6 @@ async function* pieces(name: string): AsyncIterable<Uint8Array> {
   }
 }
 
-function newFile(handle: FileHandle, name: string): NewFile {
-  return {
-    write: async (data) => {
-      for (let done = 0; done < data.length;) {
-        done += (await tried("write", name, () => handle.write(data, done))).bytesWritten;
-      }
-    },
-    setMode: (mode) => tried("change", name, () => handle.chmod(mode)),
-    sync: () => tried("sync", name, () => handle.sync()),
-    close: () => tried("close", name, () => handle.close()),
-  };
-}
-
 async function unlessMissing<T>(action: string, name: string, call: () => Promise<T>): Promise<T | undefined> {
   try {
     return await call();
@@ -279,7 +263,7 @@ async function tried<T>(action: string, name: string, call: () => Promise<T>): P
 }
 
 function asStoreError(action: string, name: string, error: unknown): unknown {
-  if (!(error instanceof Error && "code" in error)) return error;
+  if (!(error instanceof Error && "code" in error) || error instanceof DrawbridgeError) return error;
   const reason = error.message.replace(/, [a-z]+( '.*)?$/s, "");
   return new DrawbridgeError("ERR_STORE", `cannot ${action} ${name}: ${reason}`, { cause: error });
 }

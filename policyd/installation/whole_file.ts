@@ -22,17 +22,12 @@ export async function writeBeside(
   mode: number,
 ): Promise<string> {
   const name = temporaryIn(directory);
-  const file = await files.create(name);
   try {
-    for await (const piece of pieces) await file.write(piece);
-    await file.setMode(mode);
-    await file.sync();
+    await files.writeNew(name, pieces, mode);
   } catch (error) {
-    await file.close();
     await files.remove(name);
     throw error;
   }
-  await file.close();
   return name;
 }
 

@@ -1,4 +1,4 @@
-import type { HostFiles, NewFile } from "../../../policyd/installation/host_files.ts";
+import type { HostFiles } from "../../../policyd/installation/host_files.ts";
 
 /** The error in a process that was killed, which prevents everything that it would do later. */
 export class Killed extends Error {}
@@ -27,39 +27,17 @@ export function dyingFiles(real: HostFiles, death: Death | undefined, observe: (
   let calls = 0;
   let isDead = false;
   const writes = new Set<number>();
-  const open = new Set<NewFile>();
-  /** Closes all descriptors, since this process lives on: one that is killed leaves none open. */
-  const die = async (): Promise<never> => {
-    for (const file of open) await file.close();
-    open.clear();
-    throw new Killed();
-  };
   const step = async <T>(call: () => Promise<T>, half: () => Promise<unknown> = async () => undefined): Promise<T> => {
     if (isDead) throw new Killed();
     const isLast = ++calls === death?.call;
     isDead = isLast;
     if (isLast && death.moment === "half") await half();
-    if (isLast && death.moment !== "after") return await die();
+    if (isLast && death.moment !== "after") throw new Killed();
     const result = await call();
     observe();
-    return isLast ? await die() : result;
+    if (isLast) throw new Killed();
+    return result;
   };
-  const newFile = (file: NewFile): NewFile => ({
-    write: (data) => {
-      writes.add(calls + 1);
-      return step(
-        () => file.write(data),
-        () => file.write(data.subarray(0, data.length >> 1)),
-      );
-    },
-    setMode: (mode) => step(() => file.setMode(mode)),
-    sync: () => step(() => file.sync()),
-    close: () =>
-      step(async () => {
-        open.delete(file);
-        await file.close();
-      }),
-  });
   const files: HostFiles = {
     makeDirectory: (directory) => step(() => real.makeDirectory(directory)),
     list: (directory) => step(() => real.list(directory)),
@@ -68,12 +46,17 @@ export function dyingFiles(real: HostFiles, death: Death | undefined, observe: (
     pieces: async function* (name) {
       for await (const piece of real.pieces(name)) yield await step(async () => piece);
     },
-    create: (name) =>
-      step(async () => {
-        const file = await real.create(name);
-        open.add(file);
-        return newFile(file);
-      }),
+    writeNew: async (name, pieces, mode) => {
+      const all: Uint8Array[] = [];
+      for await (const piece of pieces) all.push(piece);
+      writes.add(calls + 1);
+      // A process that is killed while it writes leaves a part, which only root can read.
+      const half = Buffer.concat(all).subarray(0, Buffer.concat(all).length >> 1);
+      await step(
+        () => real.writeNew(name, all, mode),
+        () => real.writeNew(name, [half], 0o600),
+      );
+    },
     link: (existing, name) => step(() => real.link(existing, name)),
     rename: (from, to) => step(() => real.rename(from, to)),
     replaceUnchanged: (from, to, signature) => step(() => real.replaceUnchanged(from, to, signature)),

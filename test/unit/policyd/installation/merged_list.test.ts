@@ -176,7 +176,7 @@ describe("policyd/installation: the merged list", () => {
           assert.deepEqual(found, program.isHere ? [program.entry] : []);
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 200 },
     );
   });
 });
