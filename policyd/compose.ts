@@ -9,11 +9,10 @@ import { type Nftables, NftablesSocket } from "../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
 import { attachmentPresence } from "./attachments/attachment_exists.ts";
 import { endBypass } from "./attachments/bypass_end.ts";
-import { markFiles } from "./attachments/ended_marks.ts";
 import { EndedSandboxes } from "./attachments/ended_sandboxes.ts";
 import { AttachmentFailures, recordedFailures } from "./attachments/failures.ts";
 import { LinkRemoval } from "./attachments/link_removal.ts";
-import { LinkSockets } from "./attachments/link_sockets.ts";
+import { openLinkSockets } from "./attachments/link_sockets.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { openCoexistence } from "./coexistence/open.ts";
 import { Examination } from "./checks/examination.ts";
@@ -127,7 +126,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const files = systemFileSystem(syscalls);
   const portId = randomInt(LOWEST_PORT_ID, HIGHEST_PORT_ID);
   const kernel = new NftablesSocket(syscalls, portId);
-  const links = new LinkSockets(syscalls);
+  const links = openLinkSockets(syscalls);
   const presence = attachmentPresence({ stateDirectory, files }, links);
   const originals = { files, runDirectory: stateDirectory, bootId: () => bootId };
   const clusterEvents = openEvents(configuration, { syscalls, clock, logger });
@@ -165,8 +164,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const machine = { syscalls, files, kernel, clock, logger, originals, clusterEvents, attachments, judge, ruleset };
 
   // These program the kernel.
-  const marks = markFiles({ stateDirectory, files }, syscalls);
-  const ended = new EndedSandboxes({ ...machine, ...presence, nodeName, marks });
+  const ended = new EndedSandboxes({ ...machine, ...presence, nodeName, stateDirectory });
   const protection = openProtection(configuration, machine);
   const nodeAddressSets = openNodeAddressSets(configuration, ruleset, judge);
   const servingElsewhere = (): ReadonlySet<Address> => nodeAddressSets.servingElsewhere();
@@ -312,6 +310,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   health.serve([objects, nodeState.reconciler.condition, ...conditions], () => daemon.status().problems);
   const metricsServer = serveMetrics(configuration, metrics, daemon, {
     ...machine,
+    source,
     attachmentFailures: () => failures.seconds(),
     nodeRepairs: () => nodeState.report.repairs,
     staleFlows: services.staleFlows,

@@ -146,16 +146,6 @@ export class Daemon implements ObjectSink, RequestHandlers {
     return this.#objectProblems;
   }
 
-  /** Seconds for which the known objects of each resource may have been outdated; empty where that is unknown. */
-  staleness(): ReadonlyMap<string, number> {
-    return this.#parts.source.staleness?.() ?? new Map();
-  }
-
-  /** How often each resource was replaced by an older state of the API server. */
-  restored(): ReadonlyMap<string, number> {
-    return this.#parts.source.restored?.() ?? new Map();
-  }
-
   /** Whether all objects have been read once. */
   get isSynced(): boolean {
     return this.#isSynced;

@@ -1,15 +1,16 @@
 import { areOfOneName, isEarlierSandbox } from "../../cni/del/ended_sandbox.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
-import { ENDED_SECONDS } from "../../attachment/ended.ts";
+import { ENDED_SECONDS, endedSince, forgetEnded, markEnded } from "../../attachment/ended.ts";
+import { uptime } from "../../cni/status/failure_record.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
 import type { Forgetter, ObjectConsumer, PodGate } from "../component.ts";
 import type { Logger } from "../log/logger.ts";
-import { attachmentKey, type AttachmentRegistry, isPodOf } from "./registry.ts";
-import type { EndedMarks } from "./ended_marks.ts";
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import { attachmentKey, type AttachmentRegistry, isPodOf, type RecordPlace } from "./registry.ts";
 import { LinkSightings } from "./link_sightings.ts";
 
 /** Milliseconds between two checks for ended sandboxes. */
@@ -26,7 +27,7 @@ const MAKING = 60_000;
 /** Milliseconds from this daemon's start until an ADD in progress has registered with it: the ADD tries every 20 ms. */
 const RETURNING = 5000;
 
-export interface EndedSandboxesParts {
+export interface EndedSandboxesParts extends Pick<RecordPlace, "stateDirectory" | "files"> {
   readonly attachments: Pick<AttachmentRegistry, "values">;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -35,7 +36,7 @@ export interface EndedSandboxesParts {
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
   /** Whether an attachment has a record or a link. */
   readonly isPresent: (attachment: AttachmentRecord) => boolean;
-  readonly marks: EndedMarks;
+  readonly syscalls: FileReadCalls;
 }
 
 /**
@@ -126,7 +127,9 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
 
   /** Whether an attachment is known to have ended. Where two want the same, it comes after those that have not. */
   hasEnded(attachment: AttachmentRecord): boolean {
-    return this.#parts.marks.isMarked(attachment) || (this.#isLinkGone(attachment) && this.#hasNoPod(attachment));
+    const { stateDirectory, files } = this.#parts;
+    const isMarked = endedSince(stateDirectory, attachment, files) !== undefined;
+    return isMarked || (this.#isLinkGone(attachment) && this.#hasNoPod(attachment));
   }
 
   #isLinkGone(attachment: AttachmentRecord): boolean {
@@ -185,12 +188,20 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     });
   }
 
-  /** @returns the seconds since it was marked; 0 where the mark cannot be written */
+  /**
+   * Marks an attachment by a file beside its record, where the next daemon and the plugin find it.
+   *
+   * @returns the seconds since it was marked; 0 where the mark cannot be written
+   */
   #mark(attachment: AttachmentRecord): number {
+    const { stateDirectory, files, syscalls } = this.#parts;
     try {
-      const seconds = this.#parts.marks.mark(attachment);
+      const seconds = uptime({ syscalls });
+      if (seconds === undefined) return 0;
+      const moment = { bootId: attachment.bootId, seconds };
+      const since = markEnded(stateDirectory, attachment.network, attachment, moment, files);
       this.#marked.add(attachmentKey(attachment));
-      return seconds;
+      return seconds - since;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#parts.logger.warn("an ended pod is not marked, so its address stays longer", { reason: error.message });
@@ -200,8 +211,9 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
 
   #clear(attachment: AttachmentRecord): void {
     if (!this.#marked.delete(attachmentKey(attachment))) return;
+    const { stateDirectory, files } = this.#parts;
     try {
-      this.#parts.marks.clear(attachment);
+      forgetEnded(stateDirectory, attachment.network, attachment, files);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
     }

@@ -9,7 +9,11 @@ import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 /** Carries out requests about links. */
 export interface LinkWriter {
   batch(requests: readonly Request[]): readonly Reply[];
-  /** Carries out one request without holding up the event loop or other requests, however long the kernel takes. */
+  /**
+   * Carries out one request without holding up the event loop or other requests, however long the kernel takes.
+   *
+   * @throws DrawbridgeError (by the promise) when the kernel does not answer
+   */
   inBackground(request: Request): Promise<Reply>;
 }
 

@@ -8,8 +8,8 @@ import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
  * never seen may still be made by an ADD.
  */
 export class LinkSightings {
-  readonly #seen = new Set<string>();
-  readonly #gone = new Set<string>();
+  /** By name, whether the link is there. */
+  readonly #links = new Map<string, boolean>();
 
   /** Handles a notification. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed */
   take(message: ReceivedMessage): void {
@@ -22,21 +22,19 @@ export class LinkSightings {
 
   /** Notes that a link exists, or is gone. */
   note(name: string, isThere: boolean): void {
-    this.#seen.delete(name);
-    this.#gone.delete(name);
-    (isThere ? this.#seen : this.#gone).add(name);
+    this.#links.set(name, isThere);
   }
 
   isSeen(name: string): boolean {
-    return this.#seen.has(name);
+    return this.#links.get(name) === true;
   }
 
   hasGone(name: string): boolean {
-    return this.#gone.has(name);
+    return this.#links.get(name) === false;
   }
 
   /** Forgets all links whose names are not wanted. */
   keepOnly(isWanted: (name: string) => boolean): void {
-    for (const names of [this.#seen, this.#gone]) for (const name of names) if (!isWanted(name)) names.delete(name);
+    for (const name of this.#links.keys()) if (!isWanted(name)) this.#links.delete(name);
   }
 }

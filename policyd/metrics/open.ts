@@ -7,6 +7,7 @@ import type { Daemon } from "../daemon.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Events } from "../events/open.ts";
 import type { Logger } from "../log/logger.ts";
+import type { ObjectSource } from "../sources/object_source.ts";
 import { MetricsServer } from "./http_server.ts";
 import { addMetrics, type MetricSources } from "./metrics.ts";
 import { ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
@@ -64,11 +65,12 @@ export function openNodeMetrics(
 export function serveMetrics(
   { metricsAddress: listen, endpointMetrics }: Configuration,
   { counters, policyCounters, services, syncTimes }: NodeMetrics,
-  daemon: Pick<Daemon, "status" | "objectProblems" | "staleness" | "restored">,
+  daemon: Pick<Daemon, "status" | "objectProblems">,
   parts: Pick<
     MetricSources,
     "attachmentFailures" | "nodeRepairs" | "staleFlows" | "flowLedger" | "refusedHostPorts"
   > & {
+    readonly source: Pick<ObjectSource, "staleness" | "restored">;
     readonly ruleset: Pick<Ruleset, "status" | "isReconciled">;
     readonly policies: Omit<PolicyMetricSources, "counters">;
     readonly policyReading: PageParts["policyCounters"];
@@ -78,7 +80,7 @@ export function serveMetrics(
   },
 ): MetricsServer | undefined {
   if (listen === undefined) return undefined;
-  const { ruleset, policies, policyReading, clusterEvents, logger, clock } = parts;
+  const { source, ruleset, policies, policyReading, clusterEvents, logger, clock } = parts;
   const { registry } = syncTimes;
   // The status lists all problems, so it is read only once for each request.
   let status = daemon.status();
@@ -86,8 +88,8 @@ export function serveMetrics(
     ...parts,
     daemon: () => status,
     objectProblems: () => daemon.objectProblems(),
-    staleness: () => daemon.staleness(),
-    restored: () => daemon.restored(),
+    staleness: () => source.staleness?.() ?? new Map(),
+    restored: () => source.restored?.() ?? new Map(),
     ruleset: () => ruleset.status(),
     services: () => services.totals(),
     drops: () => counters.drops(),

@@ -7,39 +7,28 @@ import { WatchLines, wordsOf } from "./watch_lines.ts";
 export const OK = 200;
 
 /** One request, and its answer while it is read. */
-export interface Reading {
-  cancel: Cancel;
-  status: number;
-  retryAfter: number | undefined;
+export class Reading {
   /** The clock's time of the request. */
   readonly begun: number;
+  readonly page: PageReader | undefined;
+  readonly lines = new WatchLines();
+  readonly refusal: Uint8Array[] = [];
+  cancel: Cancel = () => {};
+  silence: Cancel = () => {};
+  /** 0 without an answer. */
+  status = 0;
+  retryAfter: number | undefined;
+  /** The clock's time of the answer. */
+  since: number | undefined;
   /** The number of events when a watch last gave a sign of life. */
   heard: number | undefined;
   /** Whether it repeats a request without an answer; then it is not repeated again, however slow the server is. */
-  isRepeated: boolean;
-  /** The clock's time of the answer. */
-  since: number | undefined;
-  readonly page: PageReader | undefined;
-  readonly lines: WatchLines;
-  readonly refusal: Uint8Array[];
-  silence: Cancel;
-}
+  isRepeated = false;
 
-/** Returns a reading without an answer. */
-export function newReading(begun: number, page: PageReader | undefined): Reading {
-  return {
-    cancel: () => {},
-    status: 0,
-    retryAfter: undefined,
-    begun,
-    heard: undefined,
-    isRepeated: false,
-    since: undefined,
-    page,
-    lines: new WatchLines(),
-    refusal: [],
-    silence: () => {},
-  };
+  constructor(begun: number, page: PageReader | undefined) {
+    this.begun = begun;
+    this.page = page;
+  }
 }
 
 /** Returns the server's refusal; undefined where it has not refused or not answered. */

@@ -2,7 +2,7 @@ import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { AnswerHandler, ApiConnection } from "./connection/connection.ts";
 import { attempt, broken, type Failure, failureText } from "./failure.ts";
 import { PageReader } from "./page.ts";
-import { newReading, OK, type Reading, refusalOf } from "./reading.ts";
+import { OK, Reading, refusalOf } from "./reading.ts";
 import type { Listed } from "./resources.ts";
 import type { Serving } from "./serving.ts";
 import {
@@ -228,7 +228,7 @@ export class Reflector {
       objectName === undefined ? "" : `&fieldSelector=${encodeURIComponent(`metadata.name=${objectName}`)}`;
     const selection = `${byLabels}${byName}`;
     const page = this.#state.phase === "listing" ? new PageReader(this.#current) : undefined;
-    const reading = newReading(this.#parts.clock.now(), page);
+    const reading = new Reading(this.#parts.clock.now(), page);
     this.#reading = reading;
     this.#listen(reading);
     reading.cancel = this.#parts.connection.get(`${path}?${query}${selection}`, this.#handlerOf(reading));
