@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import * as v from "valibot";
-import { FORMER_SERVER_DIRECTORY } from "../../cni/executables.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 
 /** The places of everything of ours on a node. */
@@ -11,8 +10,6 @@ export interface NodePlace {
   readonly stateDirectory: string;
   readonly socket: string;
   readonly bridge: string;
-  /** The directory of the server that the plugin of a former release had. */
-  readonly serverDirectory: string;
   /** The directory of the ledger of flows. */
   readonly flowDirectory: string;
   /** Path of the network namespace to read instead of our own. */
@@ -57,7 +54,6 @@ export function placeOf(
     stateDirectory: options.stateDirectory ?? configuration.stateDirectory,
     socket: options.socket ?? configuration.socketPath,
     bridge: options.bridge ?? configuration.bridge,
-    serverDirectory: FORMER_SERVER_DIRECTORY,
     flowDirectory: configuration.flowLedgerDirectory,
     networkNamespace: options.networkNamespace,
   };

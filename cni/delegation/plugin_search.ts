@@ -2,10 +2,10 @@ import { isName } from "../../ipam/owner.ts";
 import { isRegularFile } from "../../kernel/file.ts";
 import { type FileReadCalls, OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
-import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../executables.ts";
+import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../executables.ts";
 
 /** The names of this executable: executed as an IPAM plugin, it would execute itself without end. */
-const OWN_NAMES: readonly string[] = [PLUGIN, FORMER_PLUGIN, LOOPBACK_PLUGIN];
+const OWN_NAMES: readonly string[] = [PLUGIN, LOOPBACK_PLUGIN];
 
 /** The IPAM types that this process serves, with their own semantics and on the same store. */
 export const OWN_IPAM: readonly string[] = ["host-local", IPAM];

@@ -1,4 +1,4 @@
-import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../cni/executables.ts";
+import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
 import { LARGEST_LIST, readList } from "./list_text.ts";
@@ -6,8 +6,6 @@ import { DETACH_FILE, isDetachConfiguration } from "./network_configuration.ts";
 import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;
-/** The file that executed the plugin of a former release had a few kilobytes. */
-const LARGEST_FORMER = 64 * 1024;
 
 /** The directories that the plugin comes from and goes to. */
 export interface InstallationPlaces {
@@ -51,19 +49,6 @@ export class Installer {
     if (!("unreadable" in list) && isDetachConfiguration(list)) await this.#files.remove(path);
   }
 
-  /**
-   * Returns the names that were written: the executable is installed under all its names; `loopback` only where no other
-   * program's is. A pass that writes nothing removes the executable of a former release, which no name starts any more.
-   *
-   * @throws DrawbridgeError ERR_STORE
-   */
-  async installExecutable(): Promise<readonly string[]> {
-    const written = await this.#installNames(await this.#shipped());
-    const former = this.#placeOf(FORMER_PLUGIN);
-    if (written.length === 0 && (await this.#files.look(former)) !== undefined) await this.#files.remove(former);
-    return written;
-  }
-
   get #origin(): string {
     return `${this.#places.source}/${PLUGIN}`;
   }
@@ -77,7 +62,14 @@ export class Installer {
     );
   }
 
-  async #installNames(shipped: FileLook): Promise<readonly string[]> {
+  /**
+   * Returns the names that were written: the executable is installed under all its names; `loopback` only where no other
+   * program's is.
+   *
+   * @throws DrawbridgeError ERR_STORE
+   */
+  async installExecutable(): Promise<readonly string[]> {
+    const shipped = await this.#shipped();
     const place = this.#placeOf(PLUGIN);
     const present = await this.#files.look(place);
     const isCurrent = await this.#isCopy(place, present, shipped);
@@ -112,20 +104,12 @@ export class Installer {
     const isIpamCurrent =
       isCurrent && (isNameOf(plugin, ipam) || (await this.#isCopy(this.#placeOf(IPAM), ipam, shipped)));
     const isLoopbackCurrent = isCurrent && isNameOf(plugin, loopback);
-    const isLoopbackOurs =
-      [plugin, ipam].some((one) => isSame(one, loopback)) ||
-      (await this.#isFreeOrFormer(this.#placeOf(LOOPBACK_PLUGIN)));
+    const isLoopbackOurs = loopback === undefined || [plugin, ipam].some((one) => isSame(one, loopback));
     return [...(isIpamCurrent ? [] : [IPAM]), ...(isLoopbackOurs && !isLoopbackCurrent ? [LOOPBACK_PLUGIN] : [])];
   }
 
   #placeOf(name: string): string {
     return `${this.#places.binaries}/${name}`;
-  }
-
-  /** Returns whether nothing has the name, or the small file of a former release that executes the plugin beside it. */
-  async #isFreeOrFormer(place: string): Promise<boolean> {
-    const file = await this.#files.readSmall(place, LARGEST_FORMER);
-    return file.kind === "missing" || (file.kind === "file" && Buffer.from(file.data).includes(FORMER_PLUGIN));
   }
 
   async #placeAlias(origin: string, place: string, shipped: FileLook): Promise<void> {

@@ -18,8 +18,6 @@ const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile:
   ["policies-enforced", { isForPods: false, isFile: true }],
   [ORIGINAL_SETTINGS, { isForPods: false, isFile: false }],
 ]);
-/** The files that the plugin of a former release had for its server. */
-const SERVER_FILE = /^(lock|socket|status|\.status\.\d+)$/;
 const FOR_PODS = "without it the pods that are there could not be deleted";
 
 /**
@@ -64,11 +62,6 @@ function configurationRemovals({ place, lists }: Inventory, ours: readonly FileE
 /** Returns whether an installation that was killed left the file. */
 function isLeftover({ path }: FileEntry): boolean {
   return path.slice(path.lastIndexOf("/") + 1).startsWith(".");
-}
-
-/** Plans for the directory of a former release's server, which no pod needs. */
-export function server({ server: names, place }: Inventory): Plan {
-  return directory(place.serverDirectory, names, (name) => SERVER_FILE.test(name));
 }
 
 /** Plans for the ledger of flows, which no pod needs. */

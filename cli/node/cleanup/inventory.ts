@@ -58,8 +58,6 @@ export interface Inventory {
   readonly connections: number | undefined;
   /** Names in the state directory; undefined where it is missing. */
   readonly state: readonly string[] | undefined;
-  /** Names in the directory of a former release's server; undefined where it is missing. */
-  readonly server: readonly string[] | undefined;
   /** Names in the directory of the flow ledger; undefined where it is missing. */
   readonly flows: readonly string[] | undefined;
   /** Existing directories of the address store: the network's, and that of unfinished claims. */

@@ -1,7 +1,7 @@
 import { isOurs as isOurRoute, RULE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
 import { isOurTable, OUR_TABLES } from "../../../policyd/checks/our_tables.ts";
 import { attachedPods } from "./attached.ts";
-import { files, flows, server, state } from "./files.ts";
+import { files, flows, state } from "./files.ts";
 import type { Inventory } from "./inventory.ts";
 import { links } from "./links.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
@@ -39,7 +39,6 @@ export function cleanupPlan(inventory: Inventory, withPods: boolean): CleanupPla
     routes(inventory),
     linkPlan,
     settings(inventory, hasPods && !withPods, removedLinks),
-    server(inventory),
     flows(inventory),
     state(inventory, hasPods),
   ];

@@ -1,25 +1,22 @@
 import { createHash } from "node:crypto";
 import { closeSync, openSync, readSync, statSync } from "node:fs";
-import { FORMER_PLUGIN } from "../../../cni/executables.ts";
 
 /** A text in the plugin (cni/main.ts) by which it is recognized. */
 const PLUGIN_WORDS = "Drawbridge CNI plugin";
 
 const PIECE = 1024 * 1024;
 
-/** Returns whether a file is Drawbridge's plugin, or what a former release had to execute it. @throws Error of node:fs */
+/**
+ * Returns whether a file is Drawbridge's plugin. The pieces overlap, so that its words are found at their borders, too.
+ *
+ * @throws Error of node:fs
+ */
 export function isOurExecutable(file: string): boolean {
-  return hasWords(file, [PLUGIN_WORDS, FORMER_PLUGIN]);
-}
-
-/** Returns whether a file contains some words. The pieces overlap, so that words are found at their borders, too. */
-function hasWords(file: string, words: readonly string[]): boolean {
-  const overlap = Math.max(...words.map((text) => text.length)) - 1;
   let tail = Buffer.alloc(0);
   for (const piece of piecesOf(file)) {
     const text = Buffer.concat([tail, piece]);
-    if (words.some((one) => text.includes(one))) return true;
-    tail = text.subarray(-overlap);
+    if (text.includes(PLUGIN_WORDS)) return true;
+    tail = text.subarray(1 - PLUGIN_WORDS.length);
   }
   return false;
 }

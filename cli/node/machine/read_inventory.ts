@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import path from "node:path";
-import { FORMER_PLUGIN, IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../../cni/executables.ts";
+import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { listOriginals } from "../../../attachment/original_settings.ts";
@@ -27,8 +27,7 @@ import { readLinks } from "../../../policyd/checks/read_machine.ts";
 import { withRouteSocket } from "../../../kernel/route/socket.ts";
 
 const DAEMON_MILLISECONDS = 3000;
-/** The last one is executed by the others of a former release, so that none of these is left without it. */
-const PROGRAMS = [PLUGIN, IPAM, LOOPBACK_PLUGIN, FORMER_PLUGIN];
+const PROGRAMS = [PLUGIN, IPAM, LOOPBACK_PLUGIN];
 /** A temporary file of an installation that was killed (policyd/installation/installer.ts). */
 const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 const NETWORK = "drawbridge";
@@ -66,7 +65,6 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       settings: changedSettings(syscalls, place),
       connections: connectionsOf(syscalls),
       state: namesIn(place.stateDirectory),
-      server: namesIn(place.serverDirectory),
       flows: namesIn(place.flowDirectory),
       stores: stores(place),
     };

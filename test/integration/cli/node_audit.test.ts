@@ -36,7 +36,6 @@ for (const hasDaemon of [false, true]) {
         stateDirectory: wired.node.runDir,
         socket: policyd?.socketPath ?? `${lab.scratch}/no.sock`,
         bridge: "cni0",
-        serverDirectory: `${lab.scratch}/plugin`,
         flowDirectory: `${lab.scratch}/flows`,
         networkNamespace: undefined,
       };

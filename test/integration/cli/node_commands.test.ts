@@ -47,7 +47,6 @@ describe("cli/node on a node of a lab", function () {
       stateDirectory: node.runDir,
       socket: `${lab.scratch}/policyd-${node.name}/run/policyd.sock`,
       bridge: "cni0",
-      serverDirectory: `${lab.scratch}/plugin`,
       flowDirectory: `${lab.scratch}/flows`,
       networkNamespace: undefined,
     };

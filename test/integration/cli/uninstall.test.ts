@@ -99,7 +99,6 @@ describe("uninstalling leaves a node as it was before", function () {
       stateDirectory: `${root}/run`,
       socket: `${lab.scratch}/policyd-${wired.node.name}/run/policyd.sock`,
       bridge: "cni0",
-      serverDirectory: `${root}/plugin`,
       flowDirectory: `${root}/flows`,
       networkNamespace: undefined,
     };
@@ -278,11 +277,6 @@ describe("uninstalling leaves a node as it was before", function () {
       await policyd.kill();
 
       assert.equal(inventory().isDaemonRunning, false);
-      // A former release may have left these.
-      mkdirSync(place.serverDirectory);
-      for (const name of ["lock", "socket", "status", ".status.7"])
-        writeFileSync(`${place.serverDirectory}/${name}`, "");
-      writeFileSync(`${place.binaryDirectory}/drawbridge-plugin`, "Drawbridge CNI plugin");
       const { pods: left } = cleanUp();
       assert.equal(left.length, 3, left.join());
       assert.ok(existsSync(executable()));

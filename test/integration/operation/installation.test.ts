@@ -55,8 +55,6 @@ describe("policyd installs the plugin", function () {
   }
 
   it("POD-17 D5 STATE-01: the installed plugin attaches a pod, comes back when it is wiped, and stays when policyd ends", async () => {
-    mkdirSync(`${directory}/bin`);
-    writeFileSync(`${directory}/bin/drawbridge-plugin`, "a former release's");
     const daemon = await start();
     await daemon.statusWhen(
       ({ problems }) => problems.join().includes("no Node object node1"),

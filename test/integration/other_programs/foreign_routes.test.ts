@@ -70,7 +70,6 @@ describe("routes of other programs inside of pod CIDRs", function () {
       stateDirectory: wired.node.runDir,
       socket: policyd.socketPath,
       bridge: "cni0",
-      serverDirectory: `${on.lab.scratch}/plugin`,
       flowDirectory: `${on.lab.scratch}/flows`,
       networkNamespace: undefined,
     };

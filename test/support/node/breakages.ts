@@ -76,7 +76,6 @@ const NOWHERE: NodePlace = {
   stateDirectory: "STATE",
   socket: "SOCKET",
   bridge: "cni0",
-  serverDirectory: "SERVER",
   flowDirectory: "FLOWS",
   networkNamespace: undefined,
 };

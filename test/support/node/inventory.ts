@@ -53,11 +53,10 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
     files: [
       { path: "/opt/cni/bin/drawbridge", isOurs: true },
       { path: "/opt/cni/bin/loopback", isOurs: false },
-      { path: "/opt/cni/bin/drawbridge-plugin", isOurs: true },
+      { path: "/opt/cni/bin/drawbridge-ipam", isOurs: true },
       { path: "/etc/cni/net.d/10-drawbridge.conflist", isOurs: true },
     ],
     state: ["attachments", "policyd.sock"],
-    server: ["lock", "socket", "status", ".status.7"],
     flows: undefined,
     stores: [{ path: "/var/lib/cni/networks/drawbridge", strange: [] }],
     ...changes,

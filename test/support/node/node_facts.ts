@@ -16,7 +16,6 @@ export const PLACE: NodePlace = {
   stateDirectory: "/run/drawbridge",
   socket: "/run/drawbridge/policyd.sock",
   bridge: "drawbridge0",
-  serverDirectory: "/run/drawbridge-plugin",
   flowDirectory: "/var/lib/cni/drawbridge-flows",
   networkNamespace: undefined,
 };

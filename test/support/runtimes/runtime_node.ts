@@ -131,7 +131,6 @@ export class RuntimeNode {
       stateDirectory: this.wired.node.runDir,
       socket: this.#policyd.socketPath,
       bridge: "cni0",
-      serverDirectory: `${this.#root}/server`,
       flowDirectory: `${this.#root}/flows`,
       networkNamespace: undefined,
     };

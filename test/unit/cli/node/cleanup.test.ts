@@ -28,7 +28,7 @@ const OTHER_MAC = parseMac("02:00:00:00:00:01");
 const DETACHING = { own: undefined, isDetachThere: true, others: [] };
 const CONFIGURATION_FILE = "/etc/cni/net.d/10-drawbridge.conflist";
 const DETACH_FILE = "/etc/cni/net.d/zz-drawbridge-detach.conflist";
-const PROGRAMS = ["/opt/cni/bin/drawbridge", "/opt/cni/bin/drawbridge-plugin"];
+const PROGRAMS = ["/opt/cni/bin/drawbridge", "/opt/cni/bin/drawbridge-ipam"];
 const KERNEL = [
   "table inet drawbridge",
   "table bridge drawbridge-cni",
@@ -36,7 +36,6 @@ const KERNEL = [
   "route 10.244.2.0/24 table 254",
   "link drawbridge.vx",
 ];
-const SERVER = "directory /run/drawbridge-plugin";
 
 describe("cli/node: cleanup", () => {
   it("CHAIN-08: from a list with another main plugin only our plugins are removed, and copies of other files stay", () => {
@@ -83,7 +82,7 @@ describe("cli/node: cleanup", () => {
 
   it("UNINSTALL-02 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
-    assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, SERVER, "file /run/drawbridge/policyd.sock"]);
+    assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
       kept.map(({ what }) => what),
       ["/opt/cni/bin/loopback", ...PROGRAMS, `link ${HOST}`, "link drawbridge0", ...FOR_PODS],
@@ -97,7 +96,6 @@ describe("cli/node: cleanup", () => {
       ...KERNEL,
       `connection by ${HOST}`,
       "link drawbridge0",
-      SERVER,
       "file /run/drawbridge/policyd.sock",
     ]);
     assert.deepEqual(
@@ -117,7 +115,6 @@ describe("cli/node: cleanup", () => {
       ...PROGRAMS.map((path) => `file ${path}`),
       ...KERNEL,
       "link drawbridge0",
-      SERVER,
       "directory /var/lib/cni/networks/drawbridge",
       "directory /run/drawbridge",
     ]);
@@ -191,7 +188,6 @@ describe("cli/node: cleanup", () => {
     ["a store with other files", { stores: [{ path: "/store", strange: ["notes"] }] }, "/store"],
     ["a state directory with other files", { state: ["notes"] }, "/run/drawbridge"],
     ["a flow ledger's directory with other files", { flows: ["all-1.jsonl", "notes"] }, PLACE.flowDirectory],
-    ["a former server's directory with other files", { server: ["lock", "notes"] }, PLACE.serverDirectory],
   ];
   for (const [name, changes, what] of FOREIGN) {
     it(`UNINSTALL-02: ${name} stays`, () => {
@@ -210,11 +206,6 @@ describe("cli/node: cleanup", () => {
       assert.ok(texts(removals).includes(`directory ${PLACE.flowDirectory}`), texts(removals).join("\n"));
     }
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
-  });
-
-  it("UNINSTALL-02: without the directory of a former release's server there is nothing of it to remove", () => {
-    const { removals, kept } = cleanupPlan(inventory({ server: undefined }), true);
-    assert.ok(![...texts(removals), ...kept.map(({ what }) => what)].join().includes(PLACE.serverDirectory));
   });
 
   it("UNINSTALL-02: a veth with a name like ours and another MAC address is not touched", () => {

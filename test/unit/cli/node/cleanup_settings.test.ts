@@ -79,7 +79,7 @@ describe("cli/node: settings in a cleanup", () => {
     const record = "/run/drawbridge/settings/x.json";
     const removals: readonly Removal[] = [
       { kind: "setting", key: "net/ipv4/conf/all/send_redirects", value: "1", record },
-      { kind: "directory", path: "/run/drawbridge-plugin" },
+      { kind: "directory", path: "/var/lib/cni/drawbridge-flows" },
       { kind: "directory", path: "/run/drawbridge" },
     ];
     const asked: string[] = [];

@@ -37,8 +37,6 @@ function executable(version: string): string {
   return text;
 }
 const NAMES = ["drawbridge", "drawbridge-ipam", "loopback"];
-/** Releases until 0.1 had a small file under the names, which executed the plugin beside it. */
-const SHIM = `#!/bin/sh\nexec "\${0%/*}/drawbridge-plugin"\n`;
 const CONFIGURATION = { old: freshText(ownPartNamed("old")), new: freshText(ownPartNamed("new", { mtu: 1400 })) };
 
 type Version = keyof typeof CONFIGURATION;
@@ -61,16 +59,6 @@ describe("policyd/installation: the installer", function () {
   function ship(version: string): void {
     mkdirSync(`${root}/source`, { recursive: true });
     writeFileSync(`${root}/source/drawbridge`, executable(version));
-  }
-
-  /** Makes the directory of a former release, with names of one file or, without hard links, with copies. */
-  function formerRelease(hasLinks = true): void {
-    rmSync(`${root}/bin`, { recursive: true, force: true });
-    mkdirSync(`${root}/bin`);
-    writeFileSync(`${root}/bin/drawbridge-plugin`, executable("old"), { mode: 0o755 });
-    writeFileSync(`${root}/bin/drawbridge`, SHIM, { mode: 0o755 });
-    for (const name of NAMES.slice(1))
-      (hasLinks ? linkSync : copyFileSync)(`${root}/bin/drawbridge`, `${root}/bin/${name}`);
   }
 
   /** Installs in the daemon's order. */
@@ -109,10 +97,8 @@ describe("policyd/installation: the installer", function () {
     const present = NAMES.filter((name) => existsSync(`${root}/bin/${name}`));
     const texts = new Map(present.map((name) => [name, seen(`${root}/bin/${name}`)]));
     for (const [name, text] of texts) {
-      const isWhole = allowed.some((one) => text === executable(one) || (one === "old" && text === SHIM));
+      const isWhole = allowed.some((one) => text === executable(one));
       assert.ok(isWhole, `${name} is torn: ${text.length} bytes`);
-      const hasPlugin = text !== SHIM || seen(`${root}/bin/drawbridge-plugin`) === executable("old");
-      assert.ok(hasPlugin, `${name} has no plugin beside it`);
     }
     if (found.length === 0) return undefined;
     assert.deepEqual(found, [CONFIGURATION_FILE]);
@@ -142,13 +128,7 @@ describe("policyd/installation: the installer", function () {
     return dying.calls();
   }
 
-  for (const kind of [
-    "a first installation",
-    "an upgrade",
-    "an upgrade of links",
-    "an upgrade of a former release",
-    "an upgrade of a former release without hard links",
-  ] as const) {
+  for (const kind of ["a first installation", "an upgrade", "an upgrade of links"] as const) {
     it(`D5: ${kind} that is killed at any call leaves old or new files whole, and no configuration without the plugin`, async () => {
       const isUpgrade = kind !== "a first installation";
       const allowed: readonly Version[] = isUpgrade ? ["old", "new"] : ["new"];
@@ -157,7 +137,6 @@ describe("policyd/installation: the installer", function () {
       root = newRoot(existsSync("/dev/shm") ? "/dev/shm" : tmpdir());
       if (isUpgrade) await prepare("old");
       if (kind === "an upgrade of links") linkAway();
-      if (kind.includes("former")) formerRelease(!kind.includes("without"));
       ship("new");
       template = `${root}-template`;
       linkTree(root, template);
@@ -260,20 +239,6 @@ describe("policyd/installation: the installer", function () {
     for (const name of NAMES.slice(1)) symlinkSync("drawbridge", `${root}/bin/${name}`);
     await install("new");
     assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
-  });
-
-  it("D5: the executable of a former release is removed by the pass after the one that replaces what executes it", async () => {
-    ship("new");
-    for (const hasLinks of [true, false]) {
-      formerRelease(hasLinks);
-      assert.deepEqual(NAMES.map(outputOf), ["old", "old", "old"]);
-      const [written] = await install("new");
-      assert.deepEqual(written, ["drawbridge-ipam", "loopback", "drawbridge"]);
-      assert.ok(existsSync(`${root}/bin/drawbridge-plugin`), "a call that has begun may execute it");
-      await install("new");
-      assert.deepEqual(readdirSync(`${root}/bin`).sort(), NAMES);
-      assert.deepEqual(NAMES.map(outputOf), ["new", "new", "new"]);
-    }
   });
 
   it("D5: another add-on's loopback that is a dangling link in the daemon's container stays; our names are replaced", async () => {
