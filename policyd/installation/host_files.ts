@@ -106,10 +106,10 @@ export const hostFiles: HostFiles = Object.freeze({
   },
   readSmall,
   pieces,
-  writeNew: async (name: string, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mode: number) => {
+  writeNew: async (name: string, data: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mode: number) => {
     const handle = await tried("create", name, () => open(name, "wx", 0o600));
     try {
-      await tried("write", name, () => handle.writeFile(pieces));
+      await tried("write", name, () => handle.writeFile(data));
       await tried("change", name, () => handle.chmod(mode));
       await tried("sync", name, () => handle.sync());
     } finally {
