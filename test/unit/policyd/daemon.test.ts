@@ -8,7 +8,7 @@ import { FakeClock } from "../../support/fake_clock.ts";
 import { judge } from "../../../objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
 import type { ClusterObject, Kind, ObjectChange } from "../../../objects/model.ts";
-import type { Forgetter, Lifecycle, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
+import type { Forgetter, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
 import { recordingNotices } from "../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
 import type { ObjectSink, ObjectSource } from "../../../policyd/sources/object_source.ts";
@@ -118,24 +118,6 @@ describe("policyd/daemon", () => {
       clock,
     });
     daemon.start();
-  });
-
-  it("a component is asked only what it takes part in: objects, attachments or the daemon's life", async () => {
-    const asked: string[] = [];
-    const consumer: ObjectConsumer = { apply: (changes) => void asked.push(`apply ${changes.length}`) };
-    const gate: PodGate = { register: async () => void asked.push("register") };
-    const gateOfDel: PodGate = { unregister: async () => void asked.push("unregister") };
-    const lifecycle: Lifecycle = { begin: () => void asked.push("begin"), synced: () => void asked.push("synced") };
-    const parts = { version: "1", nodeName: "n", source, attachments, logger, events, clock };
-    const several = new Daemon({ ...parts, components: [consumer, gate, gateOfDel, lifecycle] });
-    several.start();
-    several.changed([{ type: "delete", kind: "Pod", key: "a/b" }]);
-    several.synced();
-    await several.register(attachmentRecord());
-    await several.unregister(attachmentRecord());
-    await several.stop();
-    assert.deepEqual(asked, ["begin", "apply 1", "synced", "register", "unregister"]);
-    assert.deepEqual(several.status().problems, []);
   });
 
   it("a component that begins gets the daemon, which forgets an attachment in every component", async () => {

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
-import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installation, type InstallationParts } from "../../../../policyd/installation/installation.ts";
@@ -42,11 +41,7 @@ describe("policyd/installation", function () {
     rmSync(root, { recursive: true });
   });
 
-  function start(
-    podCidrs: readonly string[] = [],
-    mtu: () => number | undefined = () => 1450,
-    parts: Partial<InstallationParts> = {},
-  ): Installation {
+  function start(parts: Partial<InstallationParts> = {}): Installation {
     const installation = new Installation({
       files: hostFiles,
       clock,
@@ -54,11 +49,11 @@ describe("policyd/installation", function () {
       events,
       places: { source: `${root}/source`, binaries: `${root}/bin`, configurations: `${root}/conf` },
       nodeName: "n1",
-      podCidrs: podCidrs.map((text) => parseCidr(text)),
+      podCidrs: [],
       network: { bridge: "drawbridge0", socketPath: "/run/drawbridge/policyd.sock", stateDirectory: "/run/drawbridge" },
       chain: [],
       primary: undefined,
-      mtu,
+      mtu: () => 1450,
       syncPeriod: SYNC_PERIOD,
       ...parts,
     });
@@ -92,9 +87,9 @@ describe("policyd/installation", function () {
   const linesAbout = (text: string): number =>
     logger.lines.filter((line) => JSON.stringify(line).includes(text)).length;
 
-  async function installed(cidrs: readonly string[], mtu?: () => number | undefined): Promise<Installation> {
-    const installation = start([], mtu);
-    installation.apply(node("n1", cidrs));
+  async function installed(parts: Partial<InstallationParts> = {}): Promise<Installation> {
+    const installation = start(parts);
+    installation.apply(node("n1", ["10.244.1.0/24"]));
     installation.synced();
     installation.rulesInForce();
     await until(() => installation.isInstalled, "it is installed");
@@ -102,7 +97,7 @@ describe("policyd/installation", function () {
   }
 
   it("D7: while no objects can be read, the plugin is restored and an earlier configuration stays", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
+    const installation = await installed();
     const before = configuration();
     await installation.stop();
     assert.equal(configuration(), before, "the configuration stays when the daemon ends");
@@ -114,7 +109,7 @@ describe("policyd/installation", function () {
   });
 
   it("D5: another add-on's configuration that runtimes use instead is reported for as long as it is there", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
+    const installation = await installed();
     writeFileSync(`${root}/conf/05-other.conflist`, "{}");
     await until(() => installation.problems().length > 0, "the other configuration is reported");
     assert.match(installation.problems().join(), /05-other\.conflist comes before 10-drawbridge\.conflist/);
@@ -125,27 +120,18 @@ describe("policyd/installation", function () {
 
   const types = (): readonly unknown[] => listValues(configuration()).plugins.map(({ type }) => type);
 
-  async function installedWith(parts: Partial<InstallationParts>): Promise<Installation> {
-    const installation = start([], undefined, parts);
-    installation.apply(node("n1", ["10.244.1.0/24"]));
-    installation.synced();
-    installation.rulesInForce();
-    await until(() => installation.isInstalled, "it is installed");
-    return installation;
-  }
-
   it("CHAIN-04: an entry that cniChain no longer has is removed from the list that the previous daemon wrote", async () => {
     const chain = [{ type: "portmap", capabilities: { portMappings: true } }, { type: "tuning" }];
-    const first = await installedWith({ chain });
+    const first = await installed({ chain });
     assert.deepEqual(types(), ["drawbridge", "portmap", "tuning"]);
     assert.equal(linesAbout('"portMappings"'), 1, "the log says that portmap forwards host ports");
     await first.stop();
-    await installedWith({ chain: chain.slice(1) });
+    await installed({ chain: chain.slice(1) });
     assert.deepEqual(types(), ["drawbridge", "tuning"]);
   });
 
   it("CHAIN-04: another program's entry of the same type as one in cniChain is reported until one of the two is gone", async () => {
-    const installation = await installedWith({ chain: [{ type: "tuning" }] });
+    const installation = await installed({ chain: [{ type: "tuning" }] });
     const before = configuration();
     writeFileSync(
       `${root}/conf/10-drawbridge.conflist`,
@@ -160,7 +146,7 @@ describe("policyd/installation", function () {
   });
 
   it("CHAIN-07: a file that cannot be used is replaced and reported with its copy", async () => {
-    const installation = await installed(["10.244.1.0/24"]);
+    const installation = await installed();
     const before = configuration();
     writeFileSync(`${root}/conf/10-drawbridge.conflist`, "torn");
     await until(() => configuration() === before && events.notices.length > 0, "it is replaced and reported");

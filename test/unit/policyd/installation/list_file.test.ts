@@ -53,6 +53,17 @@ describe("policyd/installation: the list's file", () => {
     renameSync(`${directory}/.theirs`, place());
   }
 
+  /** Returns files to which another program does something each time before ours is moved to its place. */
+  function raced(edit: () => void): HostFiles {
+    return {
+      ...hostFiles,
+      replaceUnchanged: (from, to, signature) => {
+        edit();
+        return hostFiles.replaceUnchanged(from, to, signature);
+      },
+    };
+  }
+
   /** Reconciles again and again while the clock goes on, as the daemon does. */
   async function reconciled(list: ListFile, own: OwnPart = OWN): Promise<Awaited<ReturnType<ListFile["reconcile"]>>> {
     for (let turn = 0; turn < 100; turn++) {
@@ -78,13 +89,9 @@ describe("policyd/installation: the list's file", () => {
   it("CHAIN-02: an entry that another program adds between reading and renaming is not lost", async () => {
     await listFile().reconcile(OWN);
     let edits = 0;
-    const files: HostFiles = {
-      ...hostFiles,
-      replaceUnchanged: async (from, to, signature) => {
-        if (edits++ === 0) append(THEIRS);
-        return await hostFiles.replaceUnchanged(from, to, signature);
-      },
-    };
+    const files = raced(() => {
+      if (edits++ === 0) append(THEIRS);
+    });
     const outcome = await listFile(files).reconcile(ownPartNamed("drawbridge", { mtu: 1400 }));
     assert.deepEqual([outcome.kind, edits], ["written", 2]);
     assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
@@ -93,13 +100,9 @@ describe("policyd/installation: the list's file", () => {
   });
 
   it("CHAIN-02: a file that another program creates at the same moment is not replaced unread", async () => {
-    const files: HostFiles = {
-      ...hostFiles,
-      replaceUnchanged: async (from, to, signature) => {
-        if (!existsSync(place())) writeFileSync(place(), JSON.stringify({ name: "x", plugins: [THEIRS] }));
-        return await hostFiles.replaceUnchanged(from, to, signature);
-      },
-    };
+    const files = raced(() => {
+      if (!existsSync(place())) writeFileSync(place(), JSON.stringify({ name: "x", plugins: [THEIRS] }));
+    });
     assert.equal((await listFile(files).reconcile(OWN)).kind, "written");
     assert.deepEqual(types(), ["drawbridge", "istio-cni"]);
     assert.deepEqual(saved(), []);
@@ -108,13 +111,7 @@ describe("policyd/installation: the list's file", () => {
   it("CHAIN-02: a pass ends without a temporary file when another program is faster each time", async () => {
     await listFile().reconcile(OWN);
     let edits = 0;
-    const files: HostFiles = {
-      ...hostFiles,
-      replaceUnchanged: async (from, to, signature) => {
-        append({ type: `x${edits++}` });
-        return await hostFiles.replaceUnchanged(from, to, signature);
-      },
-    };
+    const files = raced(() => append({ type: `x${edits++}` }));
     const outcome = await listFile(files).reconcile(ownPartNamed("drawbridge", { mtu: 1400 }));
     assert.equal(outcome.kind, "waiting");
     assert.deepEqual(saved(), []);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from "node:fs";
-import process from "node:process";
 import { realClock } from "../../../../../policyd/lib/clock.ts";
 import { readConfiguration } from "../../../../../policyd/configuration/configuration.ts";
 import { apiCredentials, openSource } from "../../../../../policyd/sources/open.ts";
@@ -35,14 +34,6 @@ describe("policyd/sources/api: the API server's address and credentials", () => 
     const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
     return readConfiguration({ path: "policyd.json", text: JSON.stringify({ ...head, ...fields }) }, {});
   };
-
-  it("API-22: a kubelet's kubeconfig that is replaced by a rename is used from the next request on", async () => {
-    replace("https://192.0.2.1:6443");
-    const credentials = apiCredentials(configuration(), syscalls);
-    assert.equal((await credentials()).server.href, "https://192.0.2.1:6443/");
-    replace("https://192.0.2.2:6443");
-    assert.equal((await credentials()).server.href, "https://192.0.2.2:6443/");
-  });
 
   it("API-22: the address is reported once with its file, and again when it has changed", async () => {
     replace("https://127.0.0.1:1");
@@ -114,32 +105,5 @@ describe("policyd/sources/api: the API server's address and credentials", () => 
 
   it("API-21: a directory that is configured as the kubelet's kubeconfig is refused", () => {
     assert.throws(() => apiCredentials(configuration(`${directory}/node`), syscalls), /is a directory/);
-  });
-
-  it("API-23: without any kubeconfig the variable is used, which is reported once for any number of requests", async () => {
-    const reports: string[] = [];
-    const before = process.env["KUBERNETES_SERVICE_HOST"];
-    process.env["KUBERNETES_SERVICE_HOST"] = "127.0.0.1";
-    process.env["KUBERNETES_SERVICE_PORT"] = "1";
-    const source = openSource(
-      configuration(`${directory}/none`),
-      syscalls,
-      realClock,
-      (text) => void reports.push(text),
-    );
-    try {
-      source.start(new RecordingSink());
-      await until(() => source.problems().length > 0, "the server is away");
-      assert.equal(reports.length, 1);
-      assert.match(
-        reports[0] ?? "",
-        /^https:\/\/127\.0\.0\.1:1, given by KUBERNETES_SERVICE_HOST: no kubeconfig .*\/none/,
-      );
-    } finally {
-      source.stop();
-      if (before === undefined) delete process.env["KUBERNETES_SERVICE_HOST"];
-      else process.env["KUBERNETES_SERVICE_HOST"] = before;
-      delete process.env["KUBERNETES_SERVICE_PORT"];
-    }
   });
 });

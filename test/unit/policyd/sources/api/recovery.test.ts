@@ -172,27 +172,6 @@ describe("policyd/sources/api: a server that is away and comes back", () => {
     }
   });
 
-  it("API-17: the daemons of a cluster begin at different times to probe a server that was away for a moment", () => {
-    const firstProbe = (seed: number): number => {
-      const world = new World(seed);
-      world.start();
-      world.clock.pass(10_000);
-      world.connection.goDown();
-      world.clock.pass(10);
-      world.connection.isDown = false;
-      const known = world.api.asked.length;
-      for (let time = 0; time < 2000; time += 10) {
-        world.clock.pass(10);
-        if (world.api.asked.slice(known).some(isProbe)) return time;
-      }
-      return -1;
-    };
-    // The others have connected again by themselves.
-    const times = Array.from({ length: 40 }, (_, index) => firstProbe(index + 1)).filter((time) => time >= 0);
-    assert.ok(times.length > 15, times.join());
-    assert.ok(Math.max(...times) - Math.min(...times) > 500, times.join());
-  });
-
   it("API-17: a fault of only one kind is retried with that kind's own pauses", () => {
     const world = new World();
     world.start();
