@@ -8,7 +8,10 @@ describe("policyd/metrics/page", () => {
   const labels = { namespace: "default", service: "web", port: "", protocol: "TCP", endpoint: "10.0.0.1:80" };
 
   async function text(parts: Omit<PageParts, "registry" | "policyCounters">): Promise<string> {
-    const policyCounters = { refresh: async () => {}, sums: new PolicySums() };
+    const sums = new PolicySums();
+    const comment = "NetworkPolicy rule 0 of shop/web";
+    sums.observe({ chain: "ingress_00000000000000aa", comment, verdict: undefined, handle: 1n, packets: 3 });
+    const policyCounters = { refresh: async () => {}, sums };
     const registry = { metrics: async () => "a 1\n" };
     const pieces: string[] = [];
     for await (const piece of metricsPage({ ...parts, policyCounters, registry })) pieces.push(piece);
@@ -36,6 +39,10 @@ describe("policyd/metrics/page", () => {
     assert.match(
       without,
       /^a 1\n[^]*drawbridge_policy_dropped_packets_total\{direction="egress",reason="isolated"\} 0\n/,
+    );
+    assert.match(
+      without,
+      /^drawbridge_policy_rule_packets_total\{policy="shop\/web",direction="ingress",rule="0"\} 3$/m,
     );
     assert.doesNotMatch(without, /endpoint/);
     assert.equal(clock.pending, 0);
