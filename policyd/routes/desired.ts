@@ -1,22 +1,22 @@
-import { type Address, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
-import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
-import { problemsIn } from "../../objects/nodes/node_verdict.ts";
-import { linkLocalAddress } from "../../kernel/ip/mac.ts";
+import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import { problemLine } from "../problems/problem.ts";
-import { atOnce, each, type Slices } from "../lib/sliced_work.ts";
+import { each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
-import { LEAST_IPV6_MTU } from "./pod_mtu.ts";
 import { PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
 import { addressConflicts, obstacleProblems, ownObstacles } from "./obstacles.ts";
-import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken } from "./peer_routes.ts";
-import type { Peers } from "./peers.ts";
-import { RoutePlan } from "./route_plan.ts";
+import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken, peerRoutes } from "./peer_routes.ts";
 import {
+  addressOf,
+  type ClusterNodes,
+  LEAST_IPV6_MTU,
   LOOPBACK_LINK,
+  routeKey,
   type RouteOptions,
   type RouteSurroundings,
   surroundingsOf,
@@ -25,21 +25,19 @@ import {
 
 /** The desired state of the kernel. */
 export interface Desired {
+  readonly surroundings: RouteSurroundings;
   readonly tunnel: Tunnel | undefined;
-  readonly forwarding: readonly ForwardingEntry[];
-  readonly neighbours: readonly DesiredNeighbour[];
-  readonly routes: readonly DesiredRoute[];
+  /** The node's address to which each MAC address of the tunnel leads. */
+  readonly forwarding: ReadonlyMap<MacAddress, Address>;
+  /** By the key of the address. */
+  readonly neighbours: ReadonlyMap<number | bigint, DesiredNeighbour>;
+  /** By {@link routeKey}. */
+  readonly routes: ReadonlyMap<string, DesiredRoute>;
   readonly rules: readonly RoutingRule[];
-  /** MTU of the pods, in bytes; undefined where no interface has the first InternalIP of this node's Node object. */
-  readonly podMtu: number | undefined;
+  /** The addresses of nodes that are reached without a router. */
+  readonly onLink: ReadonlySet<Address>;
   readonly problems: readonly string[];
 }
-
-/** The desired state without the tunnel's device. */
-export type DesiredEntries = Pick<Desired, "forwarding" | "neighbours" | "routes" | "rules">;
-
-/** The part of the desired state that does not belong to a single peer node. */
-export type Frame = Pick<Desired, "tunnel" | "routes" | "rules" | "podMtu" | "problems">;
 
 const SCOPE_UNIVERSE = 0;
 
@@ -50,78 +48,73 @@ const SCOPE_UNIVERSE = 0;
  *
  * @returns `unknown` with the reason where the desired state cannot be determined; then nothing may change
  */
-export function desiredRoutes(
-  peers: Peers,
+export function* desiredRoutes(
+  { own: judged, others }: ClusterNodes,
   serviceCidrs: readonly Cidr[],
   options: RouteOptions,
   state: KernelState,
-): Desired | { readonly unknown: string } {
-  const plan = atOnce(planRoutes(peers, options, state));
-  if ("unknown" in plan) return plan;
-  const frame = frameOf(plan, serviceCidrs);
-  const problems = [...peers.problems, ...problemsIn(plan), ...frame.problems];
-  return { ...frame, ...desiredEntries(plan, frame), problems };
-}
-
-/** Returns the desired state without the tunnel's device. */
-export function desiredEntries(plan: RoutePlan, frame: Frame): DesiredEntries {
-  const single = [...plan.peers()];
-  return {
-    forwarding: single.flatMap(({ forwarding }) => forwarding),
-    neighbours: single.flatMap(({ neighbours }) => neighbours),
-    routes: [...single.flatMap(({ routes }) => routes), ...frame.routes],
-    rules: frame.rules,
-  };
-}
-
-/** Plans what leads to the pods of all other nodes. @returns `unknown` as {@link desiredRoutes} does */
-export function* planRoutes(
-  { own: judged, others }: Pick<Peers, "own" | "others">,
-  options: RouteOptions,
-  state: KernelState,
-): Slices<RoutePlan | { readonly unknown: string }> {
+): Slices<Desired | { readonly unknown: string }> {
   const own = judged && withoutPrivate(judged, others, state);
   if (own === undefined && others.length > 0) return { unknown: "no Node object has this node's name" };
-  const unused = (judged?.all ?? []).filter((address) => own?.all.includes(address) === false);
-  const surroundings = { ...surroundingsOf(own, options, state), unused };
-  if (own?.primary !== undefined && surroundings.underlay === undefined && others.length > 0) {
-    return { unknown: `InternalIP ${formatAddress(own.primary)} of this node is on no interface that is up` };
+  const unused = (judged?.addresses ?? []).filter((address) => own?.addresses.includes(address) === false);
+  const surroundings = surroundingsOf(own, options, state);
+  const [primary] = own?.addresses ?? [];
+  if (primary !== undefined && surroundings.underlay === undefined && others.length > 0) {
+    return { unknown: `InternalIP ${formatAddress(primary)} of this node is on no interface that is up` };
   }
-  const plan = new RoutePlan(surroundings);
-  yield* each(others, (peer) => plan.add(peer));
-  return plan;
-}
-
-/** Returns what a plan needs, and the part of the desired state that does not depend on the other nodes. */
-export function frameOf(plan: RoutePlan, serviceCidrs: readonly Cidr[]): Frame {
-  const { surroundings, use } = plan;
-  const problems: string[] = [...ownProblems(surroundings)];
-  const routes = serviceCidrs
-    .filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)))
-    .flatMap((cidr) => routeToServices(cidr, surroundings, problems));
+  const forwarding = new Map<MacAddress, Address>();
+  const neighbours = new Map<number | bigint, DesiredNeighbour>();
+  const routes = new Map<string, DesiredRoute>();
+  const onLink = new Set<Address>();
+  const problems: string[] = [];
+  const addRoute = (route: DesiredRoute): void => void routes.set(routeKey(route.table, route.destination), route);
+  yield* each(others, (peer) => {
+    const found = peerRoutes(peer, surroundings, (mac) => forwarding.get(mac));
+    for (const { mac, remote } of found.forwarding) forwarding.set(mac, remote);
+    for (const one of found.neighbours) neighbours.set(addressKey(one.address), one);
+    for (const route of found.routes) addRoute(route);
+    for (const address of found.onLink) onLink.add(address);
+    problems.push(...found.problems);
+  });
+  const families = new Set<Family>();
+  const tunnelled = new Set<Family>();
+  yield* each(routes.values(), ({ device, family, table }) => {
+    if (device === "tunnel") tunnelled.add(family);
+    if (table === PODS_TABLE) families.add(family);
+  });
+  problems.push(...ownProblems(surroundings, unused));
+  const ranges = serviceCidrs.filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)));
+  for (const cidr of ranges) routeToServices(cidr, surroundings, problems).forEach(addRoute);
   return {
-    tunnel: use.hasTunnel ? tunnelOf(plan, problems) : undefined,
+    surroundings,
+    tunnel: tunnelled.size > 0 ? tunnelOf(surroundings, tunnelled.has(6), problems) : undefined,
+    forwarding,
+    neighbours,
     routes,
-    rules: FAMILIES.filter((family) => use.podsTable[family]).map((family) => ({
+    rules: FAMILIES.filter((family) => families.has(family)).map((family) => ({
       family,
-      inputInterface: surroundings.options.bridge,
+      inputInterface: options.bridge,
       table: PODS_TABLE,
       priority: RULE_PRIORITY,
     })),
-    podMtu: surroundings.podMtu,
+    onLink,
     problems,
   };
 }
 
-/** Returns problems with this node's addresses, and with routes of other programs that take its pods' packets away. */
-function ownProblems(surroundings: RouteSurroundings): readonly string[] {
-  const { own, links, addresses, options, containment, unused = [] } = surroundings;
+/**
+ * Returns problems with this node's addresses, and with routes of other programs that take its pods' packets away.
+ *
+ * @param unused this node's addresses on links that only this node has
+ */
+function ownProblems(surroundings: RouteSurroundings, unused: readonly Address[]): readonly string[] {
+  const { own, links, addresses, options, obstacles } = surroundings;
   const bridge = links.find(({ name }) => name === options.bridge)?.index;
   return [
     ...unused.map(
       (address) =>
         `Node ${own?.name}: InternalIP ${formatAddress(address)} is on a link that only this node has; the address is ` +
-        `${own?.all.map(formatAddress).join(", ")}: name it to the kubelet with --node-ip, since other nodes cannot know`,
+        `${own?.addresses.map(formatAddress).join(", ")}: name it to the kubelet with --node-ip, since other nodes cannot know`,
     ),
     ...addressConflicts(own?.podCidrs ?? [], links, addresses).map(({ cidr, words, look }) =>
       problemLine(
@@ -131,7 +124,7 @@ function ownProblems(surroundings: RouteSurroundings): readonly string[] {
       ),
     ),
     ...(own?.podCidrs ?? []).flatMap((cidr) =>
-      obstacleProblems("pods of this node", cidr, ownObstacles(containment, cidr, bridge)),
+      obstacleProblems("pods of this node", cidr, ownObstacles(obstacles, cidr, bridge)),
     ),
   ];
 }
@@ -144,12 +137,12 @@ function ownProblems(surroundings: RouteSurroundings): readonly string[] {
 function routeToServices(cidr: Cidr, surroundings: RouteSurroundings, problems: string[]): readonly DesiredRoute[] {
   // Addresses of other nodes in the range have already been refused and reported, since Services need their range.
   const { own, foreign, underlay } = surroundings;
-  const has = (address: Address | undefined): boolean => address !== undefined && cidrContains(cidr, address);
-  if (own !== undefined && (has(own.addresses[4]) || has(own.addresses[6]))) {
+  const address = addressOf(own, cidrFamily(cidr));
+  if (own !== undefined && address !== undefined && cidrContains(cidr, address)) {
     problems.push(`Service range ${formatCidr(cidr)}: has an address of Node ${own.name}; no route to it`);
     return [];
   }
-  if (foreign.ofAll(cidr) !== undefined) return [];
+  if (foreign.find(cidr.address, cidr.prefixLength) !== undefined) return [];
   const device = (underlay ?? anyUplink(surroundings))?.index;
   if (device === undefined) {
     problems.push(`Service range ${formatCidr(cidr)}: no interface to route it to is up`);
@@ -174,13 +167,16 @@ function anyUplink({ links, addresses, options }: RouteSurroundings): NodeLink |
   return links.find(({ index, name, up }) => up && withAddress.has(index) && !others.includes(name));
 }
 
-function tunnelOf({ surroundings, use }: RoutePlan, problems: string[]): Tunnel | undefined {
-  const { own, ownMac: mac, underlay, hasIpv6: isIpv6On, sources } = surroundings;
-  const local = own?.primary;
+function tunnelOf(
+  { own, ownMac: mac, underlay, hasIpv6: isIpv6On, sources }: RouteSurroundings,
+  isIpv6Inside: boolean,
+  problems: string[],
+): Tunnel | undefined {
+  const local = own?.addresses[0];
   if (local === undefined || mac === undefined) return undefined;
   const outer = familyOf(local);
   const mtu = (underlay?.mtu ?? 0) - tunnelOverhead(outer);
-  if (use.hasIpv6InTunnel && mtu < LEAST_IPV6_MTU) {
+  if (isIpv6Inside && mtu < LEAST_IPV6_MTU) {
     problems.push(
       `${TUNNEL.name}: MTU ${mtu} is too small for IPv6, which needs ${LEAST_IPV6_MTU}: ` +
         `give ${underlay?.name} an MTU of ${LEAST_IPV6_MTU + tunnelOverhead(outer)} or more`,

@@ -5,11 +5,10 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { Route } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
 import { each, type Slices } from "../lib/sliced_work.ts";
-import type { Desired, DesiredEntries } from "./desired.ts";
+import type { Desired } from "./desired.ts";
 import type { KernelState, OwnRoute, Step, Tunnel, TunnelState } from "./route_kernel/kernel_state.ts";
 import { isOurs } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
-import type { DesiredRoute } from "./peer_routes.ts";
 import { routeKey } from "./surroundings.ts";
 
 /**
@@ -81,9 +80,6 @@ export function tunnelProblems(
   return problems;
 }
 
-/** The part of the kernel's state that {@link entrySteps} needs. */
-export type EntryState = Pick<KernelState, "tunnel" | "routes" | "rules">;
-
 /**
  * Returns the steps from the kernel's state to the desired state, without the tunnel's device.
  *
@@ -91,7 +87,7 @@ export type EntryState = Pick<KernelState, "tunnel" | "routes" | "rules">;
  * address resolution takes place in the tunnel. Only our own state is removed: routes and rules of our protocol, and
  * entries of our device.
  */
-export function* entrySteps(desired: DesiredEntries, state: EntryState): Slices<readonly Step[]> {
+export function* entrySteps(desired: Desired, state: KernelState): Slices<readonly Step[]> {
   const tunnel = state.tunnel?.parameters === undefined ? undefined : state.tunnel;
   const entries = tunnel === undefined ? { added: [], removed: [] } : yield* deviceEntries(desired, tunnel);
   const routes = yield* routeChanges(desired.routes, state, tunnel?.index);
@@ -121,37 +117,33 @@ function hasParameters({ parameters }: TunnelState, { local }: Tunnel): boolean 
   );
 }
 
-function* deviceEntries(desired: DesiredEntries, { index, forwarding, neighbours }: TunnelState): Slices<Changes> {
+function* deviceEntries(desired: Desired, { index, forwarding, neighbours }: TunnelState): Slices<Changes> {
   const added: Step[] = [];
   const removed: Step[] = [];
   const gone: Step[] = [];
   const remotes = new Map<MacAddress, Address>();
   yield* each(forwarding, ({ mac, remote }) => remotes.set(mac, remote));
-  const wanted = new Map<MacAddress, Address>();
-  yield* each(desired.forwarding, (entry) => {
-    wanted.set(entry.mac, entry.remote);
-    if (remotes.get(entry.mac) !== entry.remote) added.push({ type: "set-forwarding", index, entry });
+  yield* each(desired.forwarding, ([mac, remote]) => {
+    if (remotes.get(mac) !== remote) added.push({ type: "set-forwarding", index, entry: { mac, remote } });
   });
   yield* each(forwarding, (entry) => {
     // An entry with another remote has been replaced above.
-    if (!wanted.has(entry.mac)) gone.push({ type: "delete-forwarding", index, entry });
+    if (!desired.forwarding.has(entry.mac)) gone.push({ type: "delete-forwarding", index, entry });
   });
   const macs = new Map<number | bigint, MacAddress | undefined>();
   yield* each(neighbours, ({ address, mac }) => macs.set(addressKey(address), mac));
-  const wantedAddresses = new Set<number | bigint>();
-  yield* each(desired.neighbours, ({ address, mac }) => {
-    wantedAddresses.add(addressKey(address));
-    if (macs.get(addressKey(address)) !== mac) added.push({ type: "set-neighbour", index, address, mac });
+  yield* each(desired.neighbours, ([key, { address, mac }]) => {
+    if (macs.get(key) !== mac) added.push({ type: "set-neighbour", index, address, mac });
   });
   yield* each(neighbours, ({ address }) => {
-    if (!wantedAddresses.has(addressKey(address))) removed.push({ type: "delete-neighbour", index, address });
+    if (!desired.neighbours.has(addressKey(address))) removed.push({ type: "delete-neighbour", index, address });
   });
   return { added, removed: [...removed, ...gone] };
 }
 
 function* routeChanges(
-  desired: readonly DesiredRoute[],
-  { routes }: EntryState,
+  desired: Desired["routes"],
+  { routes }: KernelState,
   tunnel: number | undefined,
 ): Slices<Changes> {
   const added: Step[] = [];
@@ -165,8 +157,7 @@ function* routeChanges(
     if (others === undefined) found.set(key, [own]);
     else others.push(own);
   });
-  yield* each(desired, ({ device, isTaken, ...route }) => {
-    const key = routeKey(route.table, route.destination);
+  yield* each(desired, ([key, { device, isTaken, ...route }]) => {
     const present = found.get(key) ?? [];
     found.delete(key);
     const outputInterface = device === "tunnel" ? tunnel : device;

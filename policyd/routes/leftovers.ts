@@ -1,9 +1,8 @@
 import { bridgeAddress } from "../../objects/nodes/node_addresses.ts";
 import { type Cidr, formatCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import { doOverlap } from "../../objects/nodes/node_claims.ts";
-import type { Peers } from "./peers.ts";
 import type { KernelState, Step } from "./route_kernel/kernel_state.ts";
-import type { RouteOptions } from "./surroundings.ts";
+import type { ClusterNodes, RouteOptions } from "./surroundings.ts";
 
 /**
  * Returns the steps that take gateways of earlier pod CIDRs from the bridge (STATE-08). Such an address is the first of
@@ -11,7 +10,7 @@ import type { RouteOptions } from "./surroundings.ts";
  * stays where the kernel would remove others with it: those of the same network (secondary addresses, ifa_flags).
  */
 export function leftoverSteps(
-  { own, others }: Pick<Peers, "own" | "others">,
+  { own, others }: ClusterNodes,
   { bridge, uses }: RouteOptions,
   { links, addresses }: KernelState,
 ): readonly Step[] {

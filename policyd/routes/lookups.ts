@@ -10,10 +10,10 @@ import {
 import { type Cidr, cidrContains, cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { OtherRule } from "../../kernel/route/rule.ts";
-import type { Peer, Peers } from "./peers.ts";
+import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
+import type { Desired } from "./desired.ts";
 import type { KernelState, Lookup, RouteKernel } from "./route_kernel/kernel_state.ts";
-import type { RoutePlan } from "./route_plan.ts";
-import { leavesElsewhere, LOOPBACK_LINK, routeKey } from "./surroundings.ts";
+import { type ClusterNodes, leavesElsewhere, LOOPBACK_LINK, routeKey } from "./surroundings.ts";
 
 /** The largest number of nodes whose ways are looked up in a pass: rules rarely distinguish nodes. */
 const MOST_LOOKED_UP = 16;
@@ -29,14 +29,10 @@ const SCOPE_UNIVERSE = 0;
 type LookUp = Pick<RouteKernel, "lookUp">;
 
 /** Returns the state with the links by which packets leave to other nodes, as the kernel chooses them (WAY-04). */
-export function withOutward(
-  { own, others }: Pick<Peers, "own" | "others">,
-  state: KernelState,
-  kernel: LookUp,
-): KernelState {
-  const source = own?.primary;
+export function withOutward({ own, others }: ClusterNodes, state: KernelState, kernel: LookUp): KernelState {
+  const source = own?.addresses[0];
   if (source === undefined) return state;
-  const primaries = others.flatMap(({ primary }) =>
+  const primaries = others.flatMap(({ addresses: [primary] }) =>
     primary !== undefined && familyOf(primary) === familyOf(source) ? [primary] : [],
   );
   if (primaries.length === 0 && !leavesElsewhere(source, state)) return state;
@@ -66,12 +62,12 @@ type Ways = readonly ExpectedWay[];
  * Each is looked up as the packet is, by its source, its mark and the link by which it arrives.
  */
 export function astray(
-  plan: RoutePlan,
-  others: readonly Peer[],
+  desired: Desired,
+  others: readonly JudgedNode[],
   state: KernelState,
   kernel: LookUp,
 ): readonly string[] {
-  const expected = expectedWays(plan, others, state);
+  const expected = expectedWays(desired, others, state);
   const found = kernel.lookUp(expected.map(({ packet }) => packet));
   const nameOf = (index: number | undefined) => state.links.find((link) => link.index === index)?.name ?? `${index}`;
   const reported = new Set<string>();
@@ -107,8 +103,8 @@ function traitsOf({ mark, tos, protocol, destinationPort }: Lookup): string {
  * pods' packets to the first nodes also with each mark that our rules give to packets before they are routed, and as
  * rules of other programs tell them apart.
  */
-function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelState): Ways {
-  const { own, options, sources } = plan.surroundings;
+function expectedWays({ surroundings, routes }: Desired, others: readonly JudgedNode[], state: KernelState): Ways {
+  const { own, options, sources } = surroundings;
   const bridge = state.links.find(({ name, up }) => up && name === options.bridge)?.index;
   if (own === undefined || bridge === undefined) return [];
   const expected: ExpectedWay[] = [];
@@ -116,7 +112,7 @@ function expectedWays(plan: RoutePlan, others: readonly Peer[], state: KernelSta
   for (const { name, podCidrs } of others.slice(0, MOST_LOOKED_UP)) {
     for (const into of podCidrs) {
       const from = ownCidrs.find((one) => cidrFamily(one) === cidrFamily(into));
-      const route = plan.route(routeKey(MAIN_TABLE, into));
+      const route = routes.get(routeKey(MAIN_TABLE, into));
       const to = route?.device === "tunnel" ? state.tunnel?.index : route?.device;
       if (to === undefined || route?.isTaken === true) continue;
       const pods = `pods of Node ${name}`;
@@ -165,7 +161,7 @@ function isInside(part: Cidr | undefined, whole: Cidr | undefined): part is Cidr
 }
 
 /** Returns the pod CIDRs of families in which the bridge has an address: nothing gets to pods of others yet. */
-function reachableCidrs({ podCidrs }: Peer, bridge: number, { addresses }: KernelState): readonly Cidr[] {
+function reachableCidrs({ podCidrs }: JudgedNode, bridge: number, { addresses }: KernelState): readonly Cidr[] {
   const ofBridge = addresses.filter(({ index, scope }) => index === bridge && scope === SCOPE_UNIVERSE);
   return podCidrs.filter((cidr) => ofBridge.some(({ address }) => cidrFamily(address) === cidrFamily(cidr)));
 }

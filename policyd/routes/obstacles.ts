@@ -1,6 +1,7 @@
-import { type Address, bitsOf, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Address, bitsOf, compareAddresses } from "../../kernel/ip/address.ts";
+import { type Cidr, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { type FoundRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { ByAddress } from "../../objects/nodes/by_address.ts";
 import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import { shortList } from "../../objects/printable.ts";
 import { problemLine } from "../problems/problem.ts";
@@ -13,66 +14,37 @@ const KERNEL_METRIC = { 4: 0, 6: 256 } as const;
 /** The largest number of obstacles named for one prefix. */
 const MOST_NAMED = 3;
 
-/** A route with its first address. */
-interface Entry {
-  readonly first: Address;
-  readonly destination: Cidr;
-  readonly found: FoundRoute;
+/** A route with the first address of its destination. */
+type PlacedRoute = FoundRoute & { readonly first: Address };
+
+/** The routes of other programs, to find those inside of a prefix. */
+export type Obstacles = ByAddress<PlacedRoute>;
+
+/** @param routes of the main table; those of protocol 107 are ours and are ignored */
+export function obstaclesOf(routes: readonly FoundRoute[]): Obstacles {
+  const placed = routes.flatMap((found): readonly PlacedRoute[] => {
+    const { destination, protocol } = found.route;
+    if (destination === undefined || protocol === ROUTE_PROTOCOL) return [];
+    return [{ ...found, first: networkAddress(destination) }];
+  });
+  const obstacles: Obstacles = new ByAddress(({ first }) => first);
+  // Each goes to the end of a sorted list, which costs nothing.
+  for (const one of placed.sort((a, b) => compareAddresses(a.first, b.first))) obstacles.add(one);
+  return obstacles;
 }
 
 /**
- * Finds the routes of other programs inside of a prefix. The kernel takes the longest prefix, so each of these comes
+ * Returns the routes to a part of a prefix, or to all of it. The kernel takes the longest prefix, so each of these comes
  * before a route to the whole prefix.
  */
-export class RouteContainment {
-  readonly #routes: readonly FoundRoute[];
-  #sorted: Readonly<Record<Family, readonly Entry[]>> | undefined;
-
-  /** @param routes of the main table; those of protocol 107 are ours and are ignored */
-  constructor(routes: readonly FoundRoute[]) {
-    this.#routes = routes;
-  }
-
-  /** Returns the routes to a part of a prefix, or to all of it. */
-  within(cidr: Cidr): readonly FoundRoute[] {
-    const entries = this.#entries[cidrFamily(cidr)];
-    const [first, last] = [networkAddress(cidr), lastAddress(cidr)];
-    const found: FoundRoute[] = [];
-    for (let i = lowerBound(entries, first); i < entries.length; i++) {
-      const entry = entries[i];
-      if (entry === undefined || compareAddresses(entry.first, last) > 0) break;
-      if (entry.destination.prefixLength >= cidr.prefixLength) found.push(entry.found);
-    }
-    return found;
-  }
-
-  /** Sorted at the first use. */
-  get #entries(): Readonly<Record<Family, readonly Entry[]>> {
-    if (this.#sorted !== undefined) return this.#sorted;
-    const all = this.#routes.flatMap((found): readonly Entry[] => {
-      const { destination, protocol } = found.route;
-      if (destination === undefined || protocol === ROUTE_PROTOCOL) return [];
-      return [{ first: networkAddress(destination), destination, found }];
-    });
-    const of = (family: Family): readonly Entry[] =>
-      all
-        .filter(({ first }) => familyOf(first) === family)
-        .sort((a, b) => compareAddresses(a.first, b.first) || a.destination.prefixLength - b.destination.prefixLength);
-    this.#sorted = { 4: of(4), 6: of(6) };
-    return this.#sorted;
-  }
+function within(obstacles: Obstacles, cidr: Cidr): readonly FoundRoute[] {
+  return obstacles
+    .between(networkAddress(cidr), lastAddress(cidr))
+    .filter(({ route }) => lengthOf(route) >= cidr.prefixLength);
 }
 
-/** Returns the index of the first entry whose first address is not below an address. */
-function lowerBound(entries: readonly Entry[], address: Address): number {
-  let [from, to] = [0, entries.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    const entry = entries[middle];
-    if (entry !== undefined && compareAddresses(entry.first, address) < 0) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+function lengthOf({ destination }: Route): number {
+  return destination?.prefixLength ?? 0;
 }
 
 /**
@@ -83,13 +55,9 @@ function lowerBound(entries: readonly Entry[], address: Address): number {
  *
  * @param bridge its index; undefined without it
  */
-export function ownObstacles(
-  containment: RouteContainment,
-  cidr: Cidr,
-  bridge: number | undefined,
-): readonly FoundRoute[] {
-  return containment.within(cidr).filter(({ route, discards }) => {
-    const length = route.destination?.prefixLength ?? 0;
+export function ownObstacles(obstacles: Obstacles, cidr: Cidr, bridge: number | undefined): readonly FoundRoute[] {
+  return within(obstacles, cidr).filter(({ route, discards }) => {
+    const length = lengthOf(route);
     if (discards) return length > cidr.prefixLength || route.priority <= KERNEL_METRIC[route.family];
     if (route.protocol === PROTOCOL_KERNEL || (route.outputInterface === bridge && bridge !== undefined)) return false;
     return length < bitsOf(route.family) || route.gateway !== undefined;
@@ -103,16 +71,13 @@ export function ownObstacles(
  * @param isOnWay whether a route leads where ours does
  */
 export function peerObstacles(
-  containment: RouteContainment,
+  obstacles: Obstacles,
   cidr: Cidr,
   isOnWay: (route: Route) => boolean,
 ): readonly FoundRoute[] {
-  return containment
-    .within(cidr)
-    .filter(
-      ({ route, discards }) =>
-        (route.destination?.prefixLength ?? 0) > cidr.prefixLength && (discards || !isOnWay(route)),
-    );
+  return within(obstacles, cidr).filter(
+    ({ route, discards }) => lengthOf(route) > cidr.prefixLength && (discards || !isOnWay(route)),
+  );
 }
 
 /** Returns one line about all obstacles of a prefix, or none. @param whose the pods that are cut off */

@@ -4,14 +4,13 @@ import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import { doOverlap } from "../../objects/nodes/node_claims.ts";
+import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 import type { OwnRoute } from "./route_kernel/kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";
-import { LEAST_IPV6_MTU } from "./pod_mtu.ts";
 import { PODS_TABLE, ROUTE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
-import type { Peer } from "./peers.ts";
-import { routeKey, type RouteSurroundings } from "./surroundings.ts";
+import { addressOf, LEAST_IPV6_MTU, routeKey, type RouteSurroundings } from "./surroundings.ts";
 
 /** A route of ours whose device may be the tunnel, which may not exist yet. */
 export type DesiredRoute = Omit<OwnRoute, "outputInterface"> & {
@@ -35,8 +34,6 @@ export interface PeerRoutes {
   readonly problems: readonly string[];
   /** The node's addresses that are reached without a router. */
   readonly onLink: readonly Address[];
-  /** Whether another node has its MAC address in the tunnel, so that this result depends on that node. */
-  readonly hasTwin: boolean;
 }
 
 /**
@@ -46,7 +43,7 @@ export interface PeerRoutes {
  * @param remoteOf returns the other node's address to which a MAC address of the tunnel already leads
  */
 export function peerRoutes(
-  peer: Peer,
+  peer: JudgedNode,
   surroundings: RouteSurroundings,
   remoteOf: (mac: MacAddress) => Address | undefined,
 ): PeerRoutes {
@@ -60,16 +57,15 @@ export function hasFamily({ hasIpv6 }: Pick<RouteSurroundings, "hasIpv6">, famil
 }
 
 class Builder {
-  readonly #peer: Peer;
+  readonly #peer: JudgedNode;
   readonly #surroundings: RouteSurroundings;
   readonly #remoteOf: (mac: MacAddress) => Address | undefined;
   #forwarding: ForwardingEntry | undefined;
   readonly #neighbours = new Map<Address, MacAddress>();
   readonly #routes = new Map<string, DesiredRoute>();
   readonly #problems: string[] = [];
-  #hasTwin = false;
 
-  constructor(peer: Peer, surroundings: RouteSurroundings, remoteOf: (mac: MacAddress) => Address | undefined) {
+  constructor(peer: JudgedNode, surroundings: RouteSurroundings, remoteOf: (mac: MacAddress) => Address | undefined) {
     this.#peer = peer;
     this.#surroundings = surroundings;
     this.#remoteOf = remoteOf;
@@ -82,17 +78,16 @@ class Builder {
       routes: [...this.#routes.values()],
       problems: this.#problems,
       onLink: FAMILIES.flatMap((family) => {
-        const address = this.#peer.addresses[family];
+        const address = addressOf(this.#peer, family);
         return address !== undefined && this.#onLink(address) !== undefined ? [address] : [];
       }),
-      hasTwin: this.#hasTwin,
     };
   }
 
   routeTo(cidr: Cidr): void {
     const family = cidrFamily(cidr);
     const { connected, options } = this.#surroundings;
-    const { name, addresses } = this.#peer;
+    const { name } = this.#peer;
     const network = connected.find((one) => doOverlap(one, cidr) && formatCidr(one) !== formatCidr(cidr));
     if (network !== undefined) {
       this.#problems.push(
@@ -100,7 +95,7 @@ class Builder {
       );
       return;
     }
-    const gateway = addresses[family];
+    const gateway = addressOf(this.#peer, family);
     const device = gateway === undefined ? undefined : this.#direct(gateway);
     if (device !== undefined) {
       const mtu = this.#directMtu(family);
@@ -143,7 +138,7 @@ class Builder {
   /** Returns the device by which an address is reached without a router. */
   #onLink(address: Address): number | undefined {
     const { foreign, links, options } = this.#surroundings;
-    const route = foreign.of(address);
+    const route = foreign.find(address);
     if (route === undefined || route.gateway !== undefined || route.hasOtherNextHop) return undefined;
     const link = links.find(({ index }) => index === route.outputInterface);
     const isDirect = link !== undefined && link.up && link.name !== options.bridge && link.name !== TUNNEL.name;
@@ -152,8 +147,9 @@ class Builder {
 
   #tunnelTo(cidr: Cidr): void {
     const { own, ownMac } = this.#surroundings;
-    const { name, primary: remote, addresses } = this.#peer;
-    const local = own?.primary;
+    const { name, addresses } = this.#peer;
+    const [remote] = addresses;
+    const local = own?.addresses[0];
     const lack = (why: string): void => {
       this.#problems.push(`Node ${name}: ${why}; no route to its pods ${formatCidr(cidr)}`);
     };
@@ -170,13 +166,12 @@ class Builder {
     const twin = this.#remoteOf(mac);
     // The hash has only 46 bits: whoever chooses an IPv6 address can find one with another node's MAC address.
     const hasTwin = twin !== undefined && twin !== remote;
-    this.#hasTwin ||= hasTwin;
     if (mac === ownMac || hasTwin) {
       return lack(
         `its InternalIP ${formatAddress(remote)} has the same MAC address in the tunnel as another node's; give it another InternalIP`,
       );
     }
-    const node = addresses[family];
+    const node = addressOf(this.#peer, family);
     // IPv6 refuses a gateway that is reached by another device's route, so use the other end's link-local address.
     const gateway = family === 6 ? linkLocalAddress(mac) : (node ?? networkAddress(cidr));
     this.#forwarding = { mac, remote };
@@ -191,7 +186,7 @@ class Builder {
 
   /** @param isOnWay whether another program's route leads where these packets have to go */
   #report(cidr: Cidr, isOnWay: (route: Route) => boolean): void {
-    const found = peerObstacles(this.#surroundings.containment, cidr, isOnWay);
+    const found = peerObstacles(this.#surroundings.obstacles, cidr, isOnWay);
     this.#problems.push(...obstacleProblems(`pods of Node ${this.#peer.name}`, cidr, found));
   }
 

@@ -1,3 +1,4 @@
+import { addressKey } from "../../kernel/ip/address_key.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../kernel/ip/special.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -8,14 +9,36 @@ import { neighbourLink, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 import { MAIN_TABLE, parseRouteOfAnyTable, parseRouteOrDiscard } from "../../kernel/route/route.ts";
 import type { KernelState } from "./route_kernel/kernel_state.ts";
+import type { Desired } from "./desired.ts";
 import { isSameRoute, ownRoute } from "./difference.ts";
-import { PODS_TABLE } from "./own_routes.ts";
+import { isOurs, PODS_TABLE } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
-import type { DesiredRoute } from "./peer_routes.ts";
-import type { RoutePlan } from "./route_plan.ts";
 import { routeKey } from "./surroundings.ts";
 
 const SCOPE_LINK = 253;
+
+/** The result of a pass, with which notifications are compared. */
+export interface View {
+  /** The state of the kernel without our own routes and entries. */
+  readonly state: KernelState;
+  /** Undefined where it cannot be determined, and before the first pass has computed it. */
+  readonly desired: Desired | undefined;
+}
+
+/** Returns the part of a state that notifications are compared with. */
+export function viewOf(state: KernelState, desired: Desired | undefined): View {
+  const tunnel = state.tunnel && { ...state.tunnel, forwarding: [], neighbours: [] };
+  return { state: { ...state, routes: state.routes.filter((route) => !isOurs(route)), tunnel }, desired };
+}
+
+/**
+ * Whether a notification is a reason for another pass: it may report a change that is not one of ours.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed: then treat it as a reason
+ */
+export function isReason(message: ReceivedMessage, { state, desired }: View): boolean {
+  return isRelevant(message, state) && (desired === undefined || !isExpected(message, desired, state.tunnel?.index));
+}
 
 /**
  * Whether a notification may mean that routes differ from the desired state. Most notifications are about pods that
@@ -48,59 +71,50 @@ export function isRelevant(message: ReceivedMessage, state: KernelState): boolea
   }
 }
 
-/** The desired state that notifications are compared with. */
-export interface Expected {
-  readonly plan: Pick<RoutePlan, "route" | "remoteOf" | "macOf">;
-  /** Routes beside those of the plan. */
-  readonly routes: readonly DesiredRoute[];
-  /** The index of the tunnel's device. */
-  readonly tunnel: number | undefined;
-}
-
 /**
  * Whether a notification reports something that agrees with the desired state, as those about our own changes do.
  *
+ * @param tunnel the index of the tunnel's device
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed
  */
-export function isExpected(message: ReceivedMessage, expected: Expected): boolean {
+function isExpected(message: ReceivedMessage, desired: Desired, tunnel: number | undefined): boolean {
   switch (message.type) {
     case Notification.NEWROUTE:
     case Notification.DELROUTE:
-      return isExpectedRoute(message, expected);
+      return isExpectedRoute(message, desired, tunnel);
     case Notification.NEWNEIGH:
     case Notification.DELNEIGH:
       return message.body[0] === AF_BRIDGE
-        ? isExpectedForwarding(message, expected)
-        : isExpectedNeighbour(message, expected);
+        ? isExpectedForwarding(message, desired)
+        : isExpectedNeighbour(message, desired);
     default:
       return false;
   }
 }
 
-function isExpectedRoute(message: ReceivedMessage, { plan, routes, tunnel }: Expected): boolean {
+function isExpectedRoute(message: ReceivedMessage, { routes }: Desired, tunnel: number | undefined): boolean {
   const route = parseRouteOfAnyTable(message);
   const own = route && ownRoute(route);
   if (own === undefined) return false;
-  const key = routeKey(own.table, own.destination);
-  const desired = plan.route(key) ?? routes.find(({ table, destination }) => routeKey(table, destination) === key);
-  const isWanted = desired !== undefined && !desired.isTaken;
+  const wanted = routes.get(routeKey(own.table, own.destination));
+  const isWanted = wanted !== undefined && !wanted.isTaken;
   if (message.type === Notification.DELROUTE || !isWanted) return message.type === Notification.DELROUTE && !isWanted;
-  const { device, isTaken: _, ...way } = desired;
+  const { device, isTaken: _, ...way } = wanted;
   const outputInterface = device === "tunnel" ? tunnel : device;
   return outputInterface !== undefined && isSameRoute(own, { ...way, outputInterface });
 }
 
-function isExpectedForwarding(message: ReceivedMessage, { plan }: Expected): boolean {
+function isExpectedForwarding(message: ReceivedMessage, { forwarding }: Desired): boolean {
   const entry = parseForwardingEntry(message);
   if (entry === undefined) return false;
-  const isWanted = plan.remoteOf(entry.mac) === entry.remote;
+  const isWanted = forwarding.get(entry.mac) === entry.remote;
   return message.type === Notification.NEWNEIGH ? isWanted : !isWanted;
 }
 
-function isExpectedNeighbour(message: ReceivedMessage, { plan }: Expected): boolean {
+function isExpectedNeighbour(message: ReceivedMessage, { neighbours }: Desired): boolean {
   const entry = parseNeighbour(message);
   if (entry === undefined) return false;
-  const mac = plan.macOf(entry.address);
+  const mac = neighbours.get(addressKey(entry.address))?.mac;
   // Before the kernel deletes an entry, it reports it as failed.
   if (mac === undefined) return message.type === Notification.DELNEIGH || !entry.permanent;
   return message.type === Notification.NEWNEIGH && entry.permanent && mac === entry.mac;

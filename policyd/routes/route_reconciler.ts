@@ -1,12 +1,13 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { codeOf, problemLine } from "../problems/problem.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
+import { problemsIn } from "../../objects/nodes/node_verdict.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { NodeProblems } from "../events/node_problems.ts";
 import type { NoticeSink } from "../events/notice.ts";
@@ -14,16 +15,14 @@ import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { Signal } from "../lib/signal.ts";
 import type { Logger } from "../log/logger.ts";
 import { type Slices, workFor } from "../lib/sliced_work.ts";
-import { desiredEntries, frameOf, planRoutes } from "./desired.ts";
-import { entrySteps, removalSteps, tunnelSteps } from "./difference.ts";
+import { desiredRoutes } from "./desired.ts";
+import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "./difference.ts";
 import type { RouteKernel, Step } from "./route_kernel/kernel_state.ts";
 import { leftoverSteps } from "./leftovers.ts";
 import { astray, withOutward } from "./lookups.ts";
-import { nodeSteps } from "./node_steps.ts";
-import { PassSchedule, SETTLE_MILLISECONDS } from "../lib/pass_schedule.ts";
-import { peersOf } from "./peers.ts";
-import { type RouteOptions, uplinksOf } from "./surroundings.ts";
-import { isReason, standingProblems, type View, viewOf } from "./view.ts";
+import { PassSchedule } from "../lib/pass_schedule.ts";
+import { isReason, type View, viewOf } from "./relevance.ts";
+import { clusterNodes, type RouteOptions, uplinksOf } from "./surroundings.ts";
 
 /** The longest time in milliseconds that a pass takes the thread before it yields. */
 const SLICE_MILLISECONDS = 8;
@@ -60,10 +59,9 @@ export interface RouteReconcilerParts {
 /**
  * Reconciles the routes to the pods of other nodes and to the Services' ranges, and the tunnel that some of them need.
  *
- * A pass compares the desired with the observed state: when ServiceCIDRs or this node's own Node change, when the
- * kernel reports a change that may concern routes, and every sync period. It works in slices. A change of another Node
- * changes only the entries that lead to it. Nothing is written before all objects have been read once, and everything
- * stays in the kernel when the daemon ends.
+ * A pass compares the desired with the observed state: when ServiceCIDRs or Nodes change, when the kernel reports a
+ * change that may concern routes, and every sync period. It works in slices. Nothing is written before all objects have
+ * been read once, and everything stays in the kernel when the daemon ends.
  */
 export class RouteReconciler implements ObjectConsumer {
   /** Emits when {@link podMtu} has changed. */
@@ -73,8 +71,6 @@ export class RouteReconciler implements ObjectConsumer {
   readonly #pace: PassSchedule;
   readonly #problems: NodeProblems;
   readonly #subscription: RenewedSubscription;
-  /** Names of the nodes whose routes do not follow the last verdict yet. */
-  readonly #changed = new Set<string>();
   #serviceCidrs: readonly Cidr[] = [];
   /** Undefined before the first read. */
   #view: View | undefined;
@@ -91,7 +87,6 @@ export class RouteReconciler implements ObjectConsumer {
   #spent = 0;
   /** Whether routes may have changed since the last pass began. */
   #isDirty = false;
-  #following: Cancel | undefined;
 
   constructor(parts: RouteReconcilerParts) {
     this.#parts = parts;
@@ -113,20 +108,10 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   apply(): void {
-    const { clock } = this.#parts;
-    for (const name of this.#readVerdict()) this.#changed.add(name);
-    this.#followServiceRanges();
-    if (this.#changed.size > 0 && this.#isSynced && !this.#loop.isStopped) {
-      this.#following ??= clock.after(SETTLE_MILLISECONDS, () => this.#follow());
-    }
-  }
-
-  #followServiceRanges(): void {
     const { serviceCidrs } = this.#parts.judge;
-    if (serviceCidrs === this.#serviceCidrs) return;
-    const isSame = serviceCidrs.map(formatCidr).join() === this.#serviceCidrs.map(formatCidr).join();
+    const areRangesNew = serviceCidrs !== this.#serviceCidrs;
     this.#serviceCidrs = serviceCidrs;
-    if (!isSame) this.#lookSoon();
+    if (this.#readVerdict().size > 0 || areRangesNew) this.#lookSoon();
   }
 
   synced(): void {
@@ -141,18 +126,19 @@ export class RouteReconciler implements ObjectConsumer {
 
   /** Whether the kernel has the desired state; false until an interface has this node's first InternalIP. */
   get areInForce(): boolean {
-    return this.#isInForce && this.#view?.made?.podMtu !== undefined;
+    return this.#isInForce && this.#view?.desired?.surroundings.podMtu !== undefined;
   }
 
   /** Returns this node's address between nodes in words, with the reasons against others of its Node; undefined so far. */
   get nodeAddress(): string | undefined {
-    const { made } = this.#view ?? {};
-    const { own, underlay } = made?.plan.surroundings ?? {};
-    if (own?.primary === undefined) return undefined;
-    const known = [...(this.#parts.judge.judged.problemsOf.get(own.name) ?? []), ...(made?.problems ?? [])];
+    const { desired } = this.#view ?? {};
+    const { own, underlay } = desired?.surroundings ?? {};
+    const [primary] = own?.addresses ?? [];
+    if (own === undefined || primary === undefined) return undefined;
+    const known = [...(this.#parts.judge.judged.problemsOf.get(own.name) ?? []), ...(desired?.problems ?? [])];
     const against = known.filter((problem) => problem.startsWith(`Node ${own.name}: InternalIP`));
     const why = against.length === 0 ? "" : ` that other nodes can use: ${against.join("; ")}`;
-    return `${formatAddress(own.primary)} by ${underlay?.name ?? "no link"}, the first InternalIP of Node ${own.name}${why}`;
+    return `${formatAddress(primary)} by ${underlay?.name ?? "no link"}, the first InternalIP of Node ${own.name}${why}`;
   }
 
   /** The last known MTU of pods in bytes; undefined until it is first known. */
@@ -171,7 +157,6 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   async stop(): Promise<void> {
-    this.#following?.();
     this.#subscription.stop();
     await this.#loop.stop();
     this.#parts.kernel.close();
@@ -198,38 +183,6 @@ export class RouteReconciler implements ObjectConsumer {
     if (this.#isSynced && this.#look === undefined) this.#loop.enqueue();
   }
 
-  /** Updates the entries that lead to changed Nodes. */
-  #follow(): void {
-    this.#following?.();
-    this.#following = undefined;
-    // Changes during a pass are handled after it.
-    if (this.#look !== undefined || this.#changed.size === 0) return;
-    const steps = this.#nodeSteps(this.#changed);
-    this.#changed.clear();
-    if (steps === undefined) {
-      this.#isInForce = false;
-      return this.#pace.pause > SETTLE_MILLISECONDS ? this.#lookSoon() : this.#loop.run();
-    }
-    const refused = new Set<string>();
-    try {
-      this.#carryOut(steps, refused);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      refused.add(error.message);
-    }
-    this.#logSteps(steps);
-    this.#tell(refused);
-    this.#tellOnLink();
-    if (refused.size > 0) this.#loop.within(this.#ended(0, true));
-  }
-
-  #nodeSteps(names: ReadonlySet<string>): readonly Step[] | undefined {
-    const { judge, nodeName } = this.#parts;
-    if (!this.#isInForce || this.#view?.made === undefined) return undefined;
-    const { state, made } = this.#view;
-    return nodeSteps(names, judge.judged.nodes, { nodeName, plan: made.plan, tunnel: state.tunnel });
-  }
-
   #slice(): NextPass {
     const { clock } = this.#parts;
     const startedAt = clock.now();
@@ -245,18 +198,11 @@ export class RouteReconciler implements ObjectConsumer {
     this.#spent += clock.now() - startedAt;
     if (!isDone) return 0;
     this.#look = undefined;
-    const next = this.#ended(this.#spent, isRefused);
+    this.#isInForce = !isRefused;
+    const next = this.#pace.ended(this.#spent, isRefused, this.#parts.syncPeriod);
     this.#spent = 0;
     if (this.#isDirty) this.#lookSoon();
-    this.#follow();
     return next;
-  }
-
-  /** Notes that the routes were reconciled. @returns milliseconds until all of them are compared again */
-  #ended(spent: number, isRefused: boolean): number {
-    this.#isInForce = !isRefused;
-    this.#tellOnLink();
-    return this.#pace.ended(spent, isRefused, this.#parts.syncPeriod);
   }
 
   /** Compares and reconciles everything once. @returns whether the kernel refused something */
@@ -264,41 +210,39 @@ export class RouteReconciler implements ObjectConsumer {
     const { kernel, judge, nodeName, options } = this.#parts;
     try {
       let state = yield* kernel.read();
-      this.#view = viewOf(state, this.#view?.made);
-      this.#changed.clear();
-      const peers = peersOf(judge.judged, nodeName);
-      const leftovers = leftoverSteps(peers, options, state);
+      this.#view = viewOf(state, this.#view?.desired);
+      const nodes = clusterNodes(judge.judged, nodeName);
+      const leftovers = leftoverSteps(nodes, options, state);
       const refused = new Set<string>();
       this.#carryOut(leftovers, refused);
       if (leftovers.length > 0) state = yield* kernel.read();
-      state = withOutward(peers, state, kernel);
-      const plan = yield* planRoutes(peers, options, state);
-      if ("unknown" in plan) {
+      state = withOutward(nodes, state, kernel);
+      const desired = yield* desiredRoutes(nodes, judge.serviceCidrs, options, state);
+      if ("unknown" in desired) {
         this.#view = viewOf(state, undefined);
-        this.#problems.set([`${plan.unknown}: routes stay as they are`]);
+        this.#problems.set([`${desired.unknown}: routes stay as they are`]);
         return false;
       }
-      const frame = frameOf(plan, judge.serviceCidrs);
-      const made = { plan, ...frame };
-      this.#setPodMtu(frame.podMtu);
+      this.#setPodMtu(desired.surroundings.podMtu);
       const done: Step[] = [...leftovers];
       for (let round = 0; round < TUNNEL_ROUNDS && refused.size === 0; round++) {
-        const steps = tunnelSteps(frame.tunnel, state);
+        const steps = tunnelSteps(desired.tunnel, state);
         if (steps.length === 0) break;
         this.#carryOut(steps, refused);
         done.push(...steps);
-        state = withOutward(peers, yield* kernel.read(), kernel);
+        state = withOutward(nodes, yield* kernel.read(), kernel);
       }
-      this.#view = viewOf(state, made);
-      const entries = yield* entrySteps(desiredEntries(plan, frame), state);
+      this.#view = viewOf(state, desired);
+      const entries = yield* entrySteps(desired, state);
       for (let next = 0; next < entries.length; next += STEPS_AT_ONCE) {
         this.#carryOut(entries.slice(next, next + STEPS_AT_ONCE), refused);
         yield;
       }
-      const removal = removalSteps(frame, state);
+      const removal = removalSteps(desired, state);
       this.#carryOut(removal, refused);
-      if (removal.length > 0) this.#view = viewOf(yield* kernel.read(), made);
-      this.#astray = astray(plan, peers.others, state, kernel);
+      if (removal.length > 0) this.#view = viewOf(yield* kernel.read(), desired);
+      this.#parts.setOnLink?.(desired.onLink);
+      this.#astray = astray(desired, nodes.others, state, kernel);
       this.#logSteps([...done, ...entries, ...removal]);
       this.#tell(refused);
       return refused.size > 0;
@@ -307,11 +251,6 @@ export class RouteReconciler implements ObjectConsumer {
       this.#problems.set([error.message]);
       return true;
     }
-  }
-
-  #tellOnLink(): void {
-    const plan = this.#view?.made?.plan;
-    if (plan !== undefined) this.#parts.setOnLink?.(plan.onLink);
   }
 
   /** @param refused receives what the kernel refused. @throws DrawbridgeError when the kernel does not answer */
@@ -338,6 +277,8 @@ export class RouteReconciler implements ObjectConsumer {
   }
 
   #tell(refused: ReadonlySet<string>): void {
-    this.#problems.set([...standingProblems(this.#parts.judge.judged, this.#view), ...this.#astray, ...refused]);
+    const { state, desired } = this.#view ?? {};
+    const standing = desired && state ? [...desired.problems, ...tunnelProblems(desired.tunnel, state)] : [];
+    this.#problems.set([...problemsIn(this.#parts.judge.judged), ...standing, ...this.#astray, ...refused]);
   }
 }

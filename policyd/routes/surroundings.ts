@@ -1,16 +1,16 @@
 import { type Address, bitsOf, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
+import { EVERY_ADDRESS } from "../../kernel/ip/special.ts";
 import { linksOf, MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
+import type { JudgedNode, JudgedNodes } from "../../objects/nodes/node_verdict.ts";
+import { PrefixIndex } from "../../objects/nodes/prefix_index.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
 import type { Encapsulation } from "../configuration/schema.ts";
-import { podMtu } from "./pod_mtu.ts";
 import { isOurs, ROUTE_PRIORITY } from "./own_routes.ts";
-import { TUNNEL } from "./tunnel.ts";
+import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
-import { RouteContainment } from "./obstacles.ts";
-import { type Peer, peerOf } from "./peers.ts";
-import { RouteLookup } from "./route_lookup.ts";
+import { type Obstacles, obstaclesOf } from "./obstacles.ts";
 
 export interface RouteOptions {
   readonly encapsulation: Encapsulation;
@@ -22,11 +22,42 @@ export interface RouteOptions {
   readonly uses?: (address: Cidr) => boolean;
 }
 
+/** This node and the others, which are sorted by name. */
+export interface ClusterNodes {
+  readonly own: JudgedNode | undefined;
+  readonly others: readonly JudgedNode[];
+}
+
+/** Returns this node and the others, from the verdicts on the Node objects. */
+export function clusterNodes({ nodes }: JudgedNodes, nodeName: string): ClusterNodes {
+  const own = nodes.get(nodeName);
+  return { own, others: [...nodes.values()].filter((node) => node !== own).sort((a, b) => (a.name < b.name ? -1 : 1)) };
+}
+
+/** Returns a node's first InternalIP of a family. The tunnel goes between the first ones of either family. */
+export function addressOf(node: JudgedNode | undefined, family: Family): Address | undefined {
+  return node?.addresses.find((address) => familyOf(address) === family);
+}
+
+/** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
+export const LEAST_IPV6_MTU = 1280;
+
+/**
+ * Returns the MTU of pods in bytes, the `mtu` of the plugin's configuration.
+ *
+ * `auto` leaves room for the tunnel even where all nodes are reached without it: a node behind a router may join later,
+ * and pods keep the MTU they were created with.
+ *
+ * @param underlay MTU of the device that has the node's own address
+ * @param outer family of that address
+ */
+export function podMtu(encapsulation: Encapsulation, underlay: number, outer: Family): number {
+  return encapsulation === "never" ? underlay : underlay - tunnelOverhead(outer);
+}
+
 /** This node's Node object and the state of its kernel, as far as routes to other nodes depend on them. */
 export interface RouteSurroundings {
-  readonly own: Peer | undefined;
-  /** Its addresses on links that only this node has. */
-  readonly unused?: readonly Address[];
+  readonly own: JudgedNode | undefined;
   /** The MAC address of this node's end of the tunnel. */
   readonly ownMac: MacAddress | undefined;
   readonly options: RouteOptions;
@@ -39,13 +70,13 @@ export interface RouteSurroundings {
   /** MTU of pods in bytes; undefined without {@link underlay}. */
   readonly podMtu: number | undefined;
   /** Other programs' routes: where packets would go without ours. */
-  readonly foreign: RouteLookup;
+  readonly foreign: PrefixIndex<Route>;
   /** The same routes by their destinations ({@link routeKey}). */
   readonly takenBy: ReadonlyMap<string, Route>;
   /** Routes that discard packets and come before ours, by destination. */
   readonly discarding: ReadonlyMap<string, Route>;
   /** Other programs' routes, and those that discard, to find the ones inside of a prefix. */
-  readonly containment: RouteContainment;
+  readonly obstacles: Obstacles;
   /** The networks that this node is on. */
   readonly connected: readonly Cidr[];
   /** This node's first address of each family, if an interface has it. */
@@ -62,14 +93,14 @@ export const LOOPBACK_LINK = "lo";
  * Returns this node without its addresses on links that only this node has, as docker0, where another address of the
  * family is on a link to the other nodes: one with a router or with another node's address in its networks.
  */
-export function withoutPrivate(own: Peer, others: readonly Peer[], state: KernelState): Peer {
+export function withoutPrivate(own: JudgedNode, others: readonly JudgedNode[], state: KernelState): JudgedNode {
   const shared = new Set(
     state.routes.flatMap((route) => {
       const { table, gateway, hasOtherNextHop, destination } = route;
       if (table !== MAIN_TABLE) return [];
       const isToNode = (address: Address): boolean => destination !== undefined && cidrContains(destination, address);
       const hasRouter = gateway !== undefined || hasOtherNextHop;
-      return hasRouter || others.some(({ all }) => all.some(isToNode)) ? linksOf(route) : [];
+      return hasRouter || others.some(({ addresses }) => addresses.some(isToNode)) ? linksOf(route) : [];
     }),
   );
   const isShared = (address: Address): boolean => linksWith(address, state).some(({ index }) => shared.has(index));
@@ -78,36 +109,42 @@ export function withoutPrivate(own: Peer, others: readonly Peer[], state: Kernel
       ({ index, address: { address: one, prefixLength } }) =>
         one === address && prefixLength < bitsOf(familyOf(address)) && !shared.has(index),
     ) && !isShared(address);
-  const usable = own.all.filter(
-    (address) => !isPrivate(address) || !own.all.some((one) => familyOf(one) === familyOf(address) && isShared(one)),
+  const { addresses } = own;
+  const usable = addresses.filter(
+    (address) => !isPrivate(address) || !addresses.some((one) => familyOf(one) === familyOf(address) && isShared(one)),
   );
-  return usable.length === own.all.length ? own : peerOf({ ...own, addresses: usable });
+  return { ...own, addresses: usable };
 }
 
-export function surroundingsOf(own: Peer | undefined, options: RouteOptions, state: KernelState): RouteSurroundings {
+export function surroundingsOf(
+  own: JudgedNode | undefined,
+  options: RouteOptions,
+  state: KernelState,
+): RouteSurroundings {
   const { links, addresses, hasIpv6 } = state;
   const foreign = state.routes.filter((route) => route.table === MAIN_TABLE && !isOurs(route));
   const sourceOf = (family: Family): Address | undefined => {
-    const address = own?.addresses[family];
+    const address = addressOf(own, family);
     return address !== undefined && linksWith(address, state).length > 0 ? address : undefined;
   };
-  const underlay = own?.primary === undefined ? undefined : underlayOf(own.primary, state);
+  const primary = own?.addresses[0];
+  const underlay = primary === undefined ? undefined : underlayOf(primary, state);
   return {
     own,
-    ownMac: own?.primary === undefined ? undefined : tunnelMac(own.primary),
+    ownMac: primary === undefined ? undefined : tunnelMac(primary),
     options,
     hasIpv6,
     links,
     addresses,
     underlay,
     podMtu:
-      own?.primary === undefined || underlay === undefined
+      primary === undefined || underlay === undefined
         ? undefined
-        : podMtu(options.encapsulation, underlay.mtu, familyOf(own.primary)),
-    foreign: new RouteLookup(foreign),
+        : podMtu(options.encapsulation, underlay.mtu, familyOf(primary)),
+    foreign: byPrefix(foreign),
     takenBy: byDestination(foreign),
     discarding: byDestination((state.discarding ?? []).filter(({ priority }) => priority <= ROUTE_PRIORITY)),
-    containment: new RouteContainment([
+    obstacles: obstaclesOf([
       ...foreign.map((route) => ({ route, discards: false })),
       ...(state.discarding ?? []).map((route) => ({ route, discards: true })),
     ]),
@@ -118,6 +155,15 @@ export function surroundingsOf(own: Peer | undefined, options: RouteOptions, sta
     ),
     sources: { 4: sourceOf(4), 6: sourceOf(6) },
   };
+}
+
+/** Returns routes by the prefix of the addresses that take them; of equal prefixes the lowest metric counts. */
+function byPrefix(routes: readonly Route[]): PrefixIndex<Route> {
+  const index = new PrefixIndex<Route>();
+  for (const route of routes.toSorted((a, b) => b.priority - a.priority)) {
+    index.set(route.destination ?? EVERY_ADDRESS[route.family], route);
+  }
+  return index;
 }
 
 /** Returns routes of the main table by their destination, without default routes. */

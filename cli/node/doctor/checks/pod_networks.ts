@@ -3,10 +3,10 @@ import { type FoundRoute, MAIN_TABLE, type Route } from "../../../../kernel/rout
 import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import {
   addressConflicts,
+  obstaclesOf,
   obstacleWords,
   ownObstacles,
   peerObstacles,
-  RouteContainment,
 } from "../../../../policyd/routes/obstacles.ts";
 import { seen, type Remark } from "../../../../policyd/problems/check.ts";
 import type { NodeFacts, Check } from "../facts.ts";
@@ -39,22 +39,20 @@ function conflicts(facts: NodeFacts): readonly Remark[] {
 /** Reports routes in this node's pod CIDRs, and in those of other nodes, as our routes to these show. */
 function obstacles(facts: NodeFacts): readonly Remark[] {
   const routes = (seen(facts.routes) ?? []).filter(({ table }) => table === MAIN_TABLE);
-  const containment = new RouteContainment([
+  const placed = obstaclesOf([
     ...routes.map((route) => ({ route, discards: false })),
     ...(seen(facts.discarding) ?? []).map((route) => ({ route, discards: true })),
   ]);
   const bridge = (seen(facts.links) ?? []).find(({ name }) => name === facts.place.bridge)?.index;
   const own = podCidrs(facts).flatMap((cidr) =>
-    ownObstacles(containment, cidr, bridge).map((found) => obstacle("this node", cidr, found)),
+    ownObstacles(placed, cidr, bridge).map((found) => obstacle("this node", cidr, found)),
   );
   const others = routes.filter(isOurs).flatMap((route) => {
     const { destination } = route;
     if (destination === undefined) return [];
     const isOnWay = (other: Route): boolean =>
       other.gateway === route.gateway && other.outputInterface === route.outputInterface;
-    return peerObstacles(containment, destination, isOnWay).map((found) =>
-      obstacle("another node", destination, found),
-    );
+    return peerObstacles(placed, destination, isOnWay).map((found) => obstacle("another node", destination, found));
   });
   return [...own, ...others];
 }

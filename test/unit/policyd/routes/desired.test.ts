@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
+import { problemsIn } from "../../../../objects/nodes/node_verdict.ts";
 import type { Node } from "../../../../objects/model.ts";
-import { type Desired, desiredRoutes, planRoutes } from "../../../../policyd/routes/desired.ts";
+import { type Desired, desiredRoutes } from "../../../../policyd/routes/desired.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
-import { podMtu } from "../../../../policyd/routes/pod_mtu.ts";
 import { PODS_TABLE } from "../../../../policyd/routes/own_routes.ts";
-import type { RouteOptions } from "../../../../policyd/routes/surroundings.ts";
-import { peersOf } from "../../../../policyd/routes/peers.ts";
+import type { DesiredRoute } from "../../../../policyd/routes/peer_routes.ts";
+import { clusterNodes, podMtu, type RouteOptions } from "../../../../policyd/routes/surroundings.ts";
 import { tunnelMac } from "../../../../policyd/routes/tunnel_mac.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
@@ -29,11 +29,12 @@ function tried({
   services = [],
   options = {},
   state = machine(),
-}: Case): ReturnType<typeof desiredRoutes> {
+}: Case): Desired | { readonly unknown: string } {
   const all = { encapsulation: "auto", bridge: "drawbridge0", ...options } as const;
   const serviceCidrs = services.map((text) => parseCidr(text));
   const judged = judgeNodes(nodes, { nodeName: "a", serviceCidrs });
-  return desiredRoutes(peersOf(judged, "a"), serviceCidrs, all, state);
+  const found = atOnce(desiredRoutes(clusterNodes(judged, "a"), serviceCidrs, all, state));
+  return "unknown" in found ? found : { ...found, problems: [...problemsIn(judged), ...found.problems] };
 }
 
 function desired(one: Case): Desired {
@@ -42,10 +43,14 @@ function desired(one: Case): Desired {
   return found;
 }
 
+function allRoutes(one: Case): readonly DesiredRoute[] {
+  return [...desired(one).routes.values()];
+}
+
 /** The routes in the notation of `ip route`. */
 function routesOf(one: Case, table = 254): readonly string[] {
-  return desired(one)
-    .routes.filter((route) => route.table === table)
+  return allRoutes(one)
+    .filter((route) => route.table === table)
     .map(({ destination, gateway, device, source }) => {
       const way = gateway === undefined ? "" : ` via ${formatAddress(gateway)}`;
       return `${formatCidr(destination)}${way} dev ${device}${source === undefined ? "" : ` src ${formatAddress(source)}`}`;
@@ -57,8 +62,8 @@ const FAR_MAC = tunnelMac(FAR.addresses[0]?.address ?? assert.fail());
 describe("policyd/routes/desired", () => {
   it("D10: a direct route of IPv6 has the pods' MTU where that is smaller than the network's", () => {
     const mtus = (encapsulation: RouteOptions["encapsulation"]): readonly (number | undefined)[] =>
-      desired({ options: { encapsulation } })
-        .routes.filter(({ table }) => table === 254)
+      allRoutes({ options: { encapsulation } })
+        .filter(({ table }) => table === 254)
         .map(({ mtu }) => mtu);
     assert.deepEqual(mtus("auto"), [undefined, 1450, undefined, undefined], "IPv4 and the tunnel need none");
     assert.deepEqual(mtus("never"), [undefined, undefined]);
@@ -74,9 +79,9 @@ describe("policyd/routes/desired", () => {
     assert.match(fourth ?? "", /^fd00:244:3::\/64 via fe80::[0-9a-f:]+ dev tunnel src 2001:db8::1$/);
     assert.deepEqual(more, []);
     const { forwarding, neighbours, tunnel, rules, problems } = desired({});
-    assert.deepEqual(forwarding, [{ mac: FAR_MAC, remote: FAR.addresses[0]?.address }]);
+    assert.deepEqual([...forwarding], [[FAR_MAC, FAR.addresses[0]?.address]]);
     assert.deepEqual(
-      neighbours.map(({ mac }) => mac),
+      [...neighbours.values()].map(({ mac }) => mac),
       [FAR_MAC, FAR_MAC],
       "one for each family",
     );
@@ -94,15 +99,10 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(problems, []);
   });
 
-  it("ENDS-06: a node is on the link if no router is on the way to its address, for any encapsulation, until it leaves the plan", () => {
-    const judged = judgeNodes([OWN, NEAR, FAR], { nodeName: "a", serviceCidrs: [] });
-    const peers = peersOf(judged, "a");
+  it("ENDS-06: a node is on the link if no router is on the way to its address, for any encapsulation", () => {
     for (const encapsulation of ["auto", "always", "never"] as const) {
-      const plan = atOnce(planRoutes(peers, { encapsulation, bridge: "drawbridge0" }, machine()));
-      if ("unknown" in plan) assert.fail(plan.unknown);
-      assert.deepEqual([...plan.onLink].map(formatAddress), ["192.0.2.2", "2001:db8::2"], encapsulation);
-      plan.delete("b");
-      assert.deepEqual([...plan.onLink], []);
+      const { onLink } = desired({ options: { encapsulation } });
+      assert.deepEqual([...onLink].map(formatAddress), ["192.0.2.2", "2001:db8::2"], encapsulation);
     }
   });
 
@@ -163,8 +163,9 @@ describe("policyd/routes/desired", () => {
   });
 
   it("D11: without IPv6 on the node there are only IPv4 routes and no problems", () => {
-    const found = desired({ state: machine({ hasIpv6: false }), services: ["fd00:96::/112"] });
-    assert.ok(found.routes.length > 0 && found.routes.every(({ family }) => family === 4));
+    const one = { state: machine({ hasIpv6: false }), services: ["fd00:96::/112"] };
+    const found = desired(one);
+    assert.ok(found.routes.size > 0 && allRoutes(one).every(({ family }) => family === 4));
     assert.deepEqual([found.tunnel?.addresses.map(formatCidr), found.problems], [["192.0.2.1/32"], []]);
   });
 
@@ -184,7 +185,7 @@ describe("policyd/routes/desired", () => {
     const other = node("c", ["2001:db8:9::3", "198.51.100.3"], ["10.244.3.0/24"]);
     const { problems, routes } = desired({ nodes: [OWN, NEAR, other] });
     assert.match(problems.join(), /Node c: its first InternalIP 2001:db8:9::3 is not of the family of 192\.0\.2\.1/);
-    assert.equal(routes.length, 2, "the other routes stay");
+    assert.equal(routes.size, 2, "the other routes stay");
   });
 
   it("D9: routes are unknown while this node's address is on no interface or its Node is missing", () => {
@@ -199,7 +200,7 @@ describe("policyd/routes/desired", () => {
   it("D1: another program's route to a pod CIDR is reported unless it leads to the same node", () => {
     const other = foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.77");
     const found = desired({ state: machine({ routes: [...machine().routes, other] }) });
-    assert.equal(found.routes[0]?.isTaken, true);
+    assert.equal(found.routes.get("254 10.244.2.0/24")?.isTaken, true);
     assert.match(
       found.problems.join(),
       /pods of Node b: another program's route \(protocol 2\) to 10\.244\.2\.0\/24 is in the way/,
@@ -230,21 +231,21 @@ describe("policyd/routes/desired", () => {
     const services = ["fd00:96::/112"];
     assert.deepEqual(routesOf({ nodes: [], services }), [`fd00:96::/112 dev ${UPLINK}`]);
     const found = desired({ nodes: [], services, state: machine({ addresses: [] }) });
-    assert.deepEqual(found.routes, []);
+    assert.equal(found.routes.size, 0);
     assert.match(found.problems.join(), /Service range fd00:96::\/112: no interface to route it to is up/);
   });
 
   it("SVC-19: a Service range that holds a node's address gets no route and is reported", () => {
     const found = desired({ nodes: [OWN, NEAR], services: ["2001:db8::/112"] });
-    assert.ok(!found.routes.some(({ gateway }) => gateway === undefined));
+    assert.ok(![...found.routes.values()].some(({ gateway }) => gateway === undefined));
     assert.match(found.problems.join(), /Service range 2001:db8::\/112: has an address of Node a/);
   });
 
   it("D1: a Node with an address in a Service range takes no route from the range, and the address is not used", () => {
     const thief = node("b", ["192.0.2.2", "fd00:96::5"], ["10.244.2.0/24", "fd00:244:2::/64"]);
     const found = desired({ nodes: [OWN, thief], services: ["fd00:96::/112"] });
-    assert.ok(found.routes.some(({ destination }) => formatCidr(destination) === "fd00:96::/112"));
-    assert.ok(!found.routes.some(({ gateway }) => gateway === parseAddress("fd00:96::5")));
+    assert.ok(found.routes.has("254 fd00:96::/112"));
+    assert.ok(![...found.routes.values()].some(({ gateway }) => gateway === parseAddress("fd00:96::5")));
     assert.match(found.problems.join(), /Node b: InternalIP fd00:96::5 is in fd00:96::\/112, a range of Services/);
   });
 
@@ -252,13 +253,11 @@ describe("policyd/routes/desired", () => {
     const thief = node("b", ["198.51.100.2", "198.51.100.3", "2001:db8:9::3"], ["10.244.2.0/24", "fd00:244:2::/64"]);
     const victim = parseAddress("2001:db8:9::3");
     const { routes, forwarding, neighbours } = desired({ nodes: [OWN, thief, FAR] });
-    assert.deepEqual(
-      forwarding.map(({ remote }) => formatAddress(remote)),
-      ["198.51.100.2"],
-    );
-    assert.ok(!neighbours.some(({ address }) => address === victim || address === parseAddress("198.51.100.3")));
-    const hosts = routes.filter(({ table }) => table === PODS_TABLE).map(({ destination }) => formatCidr(destination));
-    assert.deepEqual(hosts, ["198.51.100.2/32"]);
+    assert.deepEqual([...forwarding.values()].map(formatAddress), ["198.51.100.2"]);
+    const reached = [...neighbours.values()].map(({ address }) => address);
+    assert.ok(![victim, parseAddress("198.51.100.3")].some((address) => reached.includes(address)));
+    const hosts = [...routes.keys()].filter((key) => key.startsWith(`${PODS_TABLE} `));
+    assert.deepEqual(hosts, [`${PODS_TABLE} 198.51.100.2/32`]);
   });
 
   for (const [cidr, network] of [
@@ -298,7 +297,7 @@ describe("policyd/routes/desired", () => {
       address: parseCidr(formatCidr(one.address)),
     }));
     const both = machine({ addresses: [...loopback, ...machine().addresses] });
-    assert.equal(desired({ state: both }).podMtu, 1450);
+    assert.equal(desired({ state: both }).surroundings.podMtu, 1450);
     assert.equal(desired({ state: both }).tunnel?.mtu, 1450);
     const alone = machine({ addresses: loopback, outward: [UPLINK] });
     assert.equal(desired({ state: alone }).tunnel?.mtu, 1450);

@@ -11,7 +11,7 @@ import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "../../../
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
 import type { KernelState, Step } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
 import { isOurs } from "../../../../policyd/routes/own_routes.ts";
-import { peersOf } from "../../../../policyd/routes/peers.ts";
+import { clusterNodes } from "../../../../policyd/routes/surroundings.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
@@ -43,12 +43,9 @@ type Cluster = typeof someCluster extends fc.Arbitrary<infer T> ? T : never;
 function desiredOf({ nodes, services, encapsulation }: Cluster, state: KernelState): Desired {
   const all: readonly Node[] = [OWN, ...nodes];
   const options = { encapsulation, bridge: "drawbridge0" };
-  const found = desiredRoutes(
-    peersOf(judgeNodes(all, { nodeName: "a" }), "a"),
-    services.map((text) => parseCidr(text)),
-    options,
-    state,
-  );
+  const known = clusterNodes(judgeNodes(all, { nodeName: "a" }), "a");
+  const ranges = services.map((text) => parseCidr(text));
+  const found = atOnce(desiredRoutes(known, ranges, options, state));
   if ("unknown" in found) assert.fail(found.unknown);
   return found;
 }
@@ -116,7 +113,7 @@ describe("policyd/routes/difference", () => {
                   [table, destination && formatCidr(destination), gateway, outputInterface, source].join(),
                 )
                 .toSorted(),
-              desired.routes
+              [...desired.routes.values()]
                 .map(({ table, destination, gateway, device, source }) =>
                   [
                     table,
@@ -128,8 +125,9 @@ describe("policyd/routes/difference", () => {
                 )
                 .toSorted(),
             );
-            assert.deepEqual(new Set(tunnel?.forwarding), new Set(desired.forwarding));
-            assert.deepEqual(new Set(tunnel?.neighbours), new Set(desired.neighbours));
+            const remotes = (tunnel?.forwarding ?? []).map(({ mac, remote }) => [mac, remote] as const);
+            assert.deepEqual(new Map(remotes), desired.forwarding);
+            assert.deepEqual(new Set(tunnel?.neighbours), new Set(desired.neighbours.values()));
             assert.deepEqual(new Set(kernel.state.rules), new Set(desired.rules));
             assert.deepEqual(
               routes.filter((route) => !isOurs(route)),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Cidr, cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import { leftoverSteps } from "../../../../policyd/routes/leftovers.ts";
-import { peersOf } from "../../../../policyd/routes/peers.ts";
+import { clusterNodes } from "../../../../policyd/routes/surroundings.ts";
 import { machine, node } from "../../../support/routes/machine.ts";
 
 const BRIDGE = 3;
@@ -14,7 +14,7 @@ function removed(bridge: readonly string[], own: readonly string[], other: reado
   const nodes = [node("a", ["192.0.2.1"], own), node("b", ["192.0.2.2"], other)];
   const uses = (one: Cidr): boolean => pods.some((pod) => cidrContains(one, parseCidr(pod).address));
   const options = { encapsulation: "auto", bridge: "cni0", uses } as const;
-  const steps = leftoverSteps(peersOf(judgeNodes(nodes, { nodeName: "a" }), "a"), options, state);
+  const steps = leftoverSteps(clusterNodes(judgeNodes(nodes, { nodeName: "a" }), "a"), options, state);
   return steps.map((step) => (step.type === "delete-address" ? formatCidr(step.address) : step.type));
 }
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
-import { addressFromValue, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
-import { cidrContains, formatCidr, networkAddress, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { FoundRoute } from "../../../../kernel/route/route.ts";
+import { cidrContains, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
+import type { JudgedNodes } from "../../../../objects/nodes/node_verdict.ts";
 import { desiredRoutes } from "../../../../policyd/routes/desired.ts";
-import { RouteContainment } from "../../../../policyd/routes/obstacles.ts";
-import { peersOf } from "../../../../policyd/routes/peers.ts";
+import type { DesiredRoute } from "../../../../policyd/routes/peer_routes.ts";
+import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
+import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
+import { clusterNodes } from "../../../../policyd/routes/surroundings.ts";
 import type { Encapsulation } from "../../../../policyd/configuration/schema.ts";
 import { foreignRoute, machine, node, UPLINK } from "../../../support/routes/machine.ts";
 
@@ -22,6 +22,10 @@ function route(destination: string, link: number, gateway?: string, protocol = 8
   return { ...foreignRoute(destination, link, gateway), protocol, priority };
 }
 
+function desiredOf(judged: JudgedNodes, encapsulation: Encapsulation, state: KernelState) {
+  return atOnce(desiredRoutes(clusterNodes(judged, "a"), [], { encapsulation, bridge: "cni0" }, state));
+}
+
 function problems(
   routes: readonly ReturnType<typeof route>[],
   discarding: readonly ReturnType<typeof route>[] = [],
@@ -30,7 +34,7 @@ function problems(
   const plain = machine();
   const state = { ...plain, routes: [...plain.routes, ...routes], discarding };
   const judged = judgeNodes(NODES, { nodeName: "a", serviceCidrs: [] });
-  const found = desiredRoutes(peersOf(judged, "a"), [], { encapsulation, bridge: "cni0" }, state);
+  const found = desiredOf(judged, encapsulation, state);
   return "unknown" in found ? assert.fail(found.unknown) : found.problems;
 }
 
@@ -90,36 +94,11 @@ describe("policyd/routes/obstacles", () => {
       const bgp = route("10.244.3.64/26", UPLINK, "192.0.2.254", 12);
       const judged = judgeNodes(far, { nodeName: "a", serviceCidrs: [] });
       const state = { ...plain, routes: [...plain.routes, bgp], discarding };
-      const found = desiredRoutes(peersOf(judged, "a"), [], { encapsulation: "never", bridge: "cni0" }, state);
+      const found = desiredOf(judged, "never", state);
       return "unknown" in found ? assert.fail(found.unknown) : found.problems;
     };
     assert.deepEqual(reported([]), []);
     assert.equal(reported([route("10.244.3.0/26", 1)]).length, 1);
-  });
-
-  it("WAY-01: the search finds the same routes within a prefix as a comparison with each route", () => {
-    const prefix = fc.record({ bits: fc.integer({ min: 0, max: 0xff }), length: fc.integer({ min: 24, max: 32 }) });
-    const cidrOf = ({ bits, length }: { readonly bits: number; readonly length: number }) => {
-      const address = addressFromValue(4, 0x0af4_0000n + BigInt(bits)) ?? assert.fail();
-      const cidr = { address, prefixLength: length };
-      return { address: networkAddress(cidr), prefixLength: length };
-    };
-    fc.assert(
-      fc.property(fc.array(prefix, { maxLength: 20 }), prefix, (all, one) => {
-        const routes = all.map((each): FoundRoute => ({ route: route(formatCidr(cidrOf(each)), 1), discards: true }));
-        const cidr = cidrOf(one);
-        const texts = (found: readonly FoundRoute[]): readonly string[] =>
-          found
-            .map(({ route: { destination } }) => (destination === undefined ? "" : formatCidr(destination)))
-            .toSorted();
-        const expected = routes.filter(({ route: { destination } }) => {
-          if (destination === undefined) return false;
-          return destination.prefixLength >= cidr.prefixLength && cidrContains(cidr, destination.address);
-        });
-        assert.deepEqual(texts(new RouteContainment(routes).within(cidr)), texts(expected));
-      }),
-    );
-    assert.equal(formatAddress(parseAddress("10.244.1.2")), "10.244.1.2");
   });
 });
 
@@ -129,13 +108,12 @@ describe("policyd/routes and links without a link layer", () => {
     const plain = machine();
     const links = plain.links.map((link) => (link.index === UPLINK ? { ...link, hasLinkLayer } : link));
     const judged = judgeNodes(NODES, { nodeName: "a", serviceCidrs: [] });
-    const options = { encapsulation, bridge: "cni0" };
-    const found = desiredRoutes(peersOf(judged, "a"), [], options, { ...plain, links });
+    const found = desiredOf(judged, encapsulation, { ...plain, links });
     if ("unknown" in found) assert.fail(found.unknown);
-    const isOfPods = ({ destination }: (typeof found.routes)[number]): boolean =>
+    const isOfPods = ({ destination }: DesiredRoute): boolean =>
       cidrContains(parseCidr("10.244.0.0/16"), destination.address) ||
       cidrContains(parseCidr("fd00:244::/32"), destination.address);
-    return found.routes.filter(isOfPods).map(({ device }) => device);
+    return [...found.routes.values()].filter(isOfPods).map(({ device }) => device);
   }
 
   it("WAY-02: auto uses the tunnel over a link without a link layer, and Ethernet directly; always and never do not change", () => {
