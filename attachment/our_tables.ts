@@ -3,6 +3,11 @@ import type { TableReference } from "../kernel/nftables/model/object.ts";
 /** The prefix of the comment of each table of the daemon. The kernel lets nobody change a comment of a table. */
 export const DAEMON_MARK = "drawbridge schema ";
 
+/** Returns the comment of a table of the daemon. @param version where its version is found */
+export function ownComment(version: string): string {
+  return `${DAEMON_MARK}${version}`;
+}
+
 /** Returns whether a comment is of a table that some version of the daemon made. */
 export function isOfDaemon(comment: string | undefined): boolean {
   return comment?.startsWith(DAEMON_MARK) === true;

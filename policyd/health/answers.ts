@@ -1,5 +1,5 @@
 import type { Condition } from "../component.ts";
-import type { HealthAnswer } from "../services/health_check/health_answer.ts";
+import type { HealthAnswer } from "../services/health_check/health_check.ts";
 
 /** The state of this node for a cloud's load balancers. */
 export interface NodeHealth {

@@ -1,15 +1,14 @@
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import { type Component, type Condition } from "../component.ts";
+import type { Component, Condition } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { healthListen } from "../configuration/own_ports.ts";
-import type { HealthAnswer } from "../services/health_check/health_answer.ts";
+import { type HealthAnswer, isProxyHealthy } from "../services/health_check/health_check.ts";
 import { nodeHttpListener } from "../services/health_check/http_listener.ts";
-import { isProxyHealthy } from "../services/health_check/proxy_health.ts";
 import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
-import { HealthServers, healthPlaces } from "./health_servers.ts";
+import { healthPlaces, HealthServers } from "./health_servers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
 
 export interface HealthMachine {

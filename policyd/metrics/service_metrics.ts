@@ -1,6 +1,6 @@
 import type { Service } from "../../objects/model.ts";
 import type { CompiledService, TrafficPolicy } from "../services/elements/compile_service.ts";
-import type { ServiceObserver } from "../services/service_observer.ts";
+import type { ServiceObserver } from "../services/service_follower.ts";
 import { countedPorts } from "./counted_ports.ts";
 import type { NodeCounters } from "./node_counters.ts";
 

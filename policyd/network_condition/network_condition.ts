@@ -1,11 +1,10 @@
-import type { ApiWriter, WriteOutcome } from "../api_write/api_writer.ts";
+import type { ApiWriter, Write, WriteOutcome } from "../api_write/api_writer.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectChange } from "../../objects/model.ts";
 import { attempted, type Attempts, decide, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./decision.ts";
-import { availablePatch } from "./patch.ts";
 
 const LONGEST_REASON = 200;
 const CONTESTED =
@@ -135,4 +134,28 @@ export class NetworkCondition implements ObjectConsumer {
     logger.warn("the Node says that its network is unavailable", { reason: problem });
     events.tell({ regarding: nodeNamed(nodeName), reason: "InstallationProblem", note: problem });
   }
+}
+
+/**
+ * Returns the patch that sets the condition NetworkUnavailable of a Node to False, as flannel and the cloud's route
+ * controller do. Conditions are merged by type, so all others stay unchanged (the patch strategy of
+ * NodeStatus.conditions).
+ *
+ * @param at time of the change, in milliseconds since the epoch
+ */
+export function availablePatch(nodeName: string, at: number): Write {
+  const time = new Date(at).toISOString().replace(/\.\d+Z$/, "Z");
+  const condition = {
+    type: "NetworkUnavailable",
+    status: "False",
+    reason: "RouteCreated",
+    message: "Drawbridge's rules and routes are in force on this node",
+    lastHeartbeatTime: time,
+    lastTransitionTime: time,
+  };
+  return {
+    method: "PATCH",
+    path: `/api/v1/nodes/${encodeURIComponent(nodeName)}/status`,
+    body: JSON.stringify({ status: { conditions: [condition] } }),
+  };
 }

@@ -2,10 +2,14 @@ import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import { type Address, FAMILIES, familyOf } from "../../kernel/ip/address.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
+import { forgetFlowsOf } from "../../cni/node_rules/stale_flows.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** The kernel's memory of a pod's address, which the next pod with that address must not inherit (POD-20). */
 export interface AddressMemory {
@@ -81,4 +85,30 @@ export function kernelAddressCleanup(syscalls: FlowCalls, ruleset: Pick<Ruleset,
       }
     },
   });
+}
+
+/** Deletes flows and other memory that the kernel keeps beyond the rules that created it. */
+export interface FlowCleanup {
+  /** Forgets the UDP flows that a new attachment's host ports now take over (R2). @throws SyscallError, NetlinkError */
+  forgetOf(attachment: AttachmentRecord): void;
+  /** Forgets everything about a deleted attachment (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
+  forgetPod(attachment: AttachmentRecord): Promise<void>;
+  /** Does the same for addresses. @throws DrawbridgeError when the kernel refuses */
+  forgetAddresses(addresses: readonly Address[]): Promise<void>;
+}
+
+/**
+ * Returns the connection tracking of this thread's network namespace. A new pod without published UDP ports costs no
+ * request; otherwise the kernel walks its whole table, which takes some 10 ms.
+ */
+export function kernelFlowCleanup(syscalls: Syscalls & FileReadCalls, pods: AddressCleanup): FlowCleanup {
+  return {
+    forgetOf: ({ policyd, portMappings: mappings, addresses }) => {
+      if (policyd === undefined) return;
+      const own = addresses.map(({ address }) => address);
+      forgetFlowsOf(syscalls, { mappings, addresses: own, serviceCidrs: policyd.serviceCidrs });
+    },
+    forgetPod: ({ addresses }) => pods.forget(addresses.map(({ address }) => address)),
+    forgetAddresses: (addresses) => pods.forget(addresses),
+  };
 }

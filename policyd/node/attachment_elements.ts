@@ -10,7 +10,7 @@ import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
 import { endsElements } from "./tables/related_packets.ts";
 import { GUARD_SETS } from "./tables/guard.ts";
 import { hostPortHooks } from "./tables/host_ports.ts";
-import { podMasqueradeHooks } from "./masquerade/pod_masquerade.ts";
+import { podMasqueradeHooks } from "./masquerade/share_rules.ts";
 import { BRIDGE_TABLE, INET_TABLE } from "../ruleset/table_part.ts";
 
 /** Returns all elements that an attachment contributes to the node's sets. */

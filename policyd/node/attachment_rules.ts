@@ -15,7 +15,7 @@ import type { Logger } from "../log/logger.ts";
 import type { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
-import type { FlowCleanup } from "./flow_cleanup.ts";
+import type { FlowCleanup } from "./address_cleanup.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
 
 export interface AttachmentRulesParts {

@@ -6,7 +6,7 @@ import type { AttachmentFollower, RemainingFlows } from "../attachments/follower
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
 import type { ObjectConsumer } from "../component.ts";
-import type { Commit } from "../ruleset/commit.ts";
+import type { Commit } from "../ruleset/difference.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { CollectionPace } from "../lib/collection_pace.ts";
 import { workFor } from "../lib/sliced_work.ts";

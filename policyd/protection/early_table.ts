@@ -2,7 +2,7 @@ import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import { type Nftables, removalOf } from "../../kernel/nftables/socket.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import { ownComment } from "../ruleset/own_comment.ts";
+import { ownComment } from "../../attachment/our_tables.ts";
 import { keptChains, keptElement, keptSets } from "./nat_exemption.ts";
 import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 

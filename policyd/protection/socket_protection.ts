@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { ObjectConsumer } from "../component.ts";
-import type { Commit } from "../ruleset/commit.ts";
+import type { Commit } from "../ruleset/difference.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";

@@ -5,16 +5,14 @@ import type { Cancel, Clock } from "../lib/clock.ts";
 import { Signal } from "../lib/signal.ts";
 import type { Logger } from "../log/logger.ts";
 import { type DesiredElement, tableKey } from "./desired/desired_element.ts";
-import type { Commit } from "./commit.ts";
+import type { Commit, SetDifference } from "./difference.ts";
 import { DesiredElements } from "./desired/desired_elements.ts";
 import { DesiredObjects, type ProvidedObjects } from "./desired/desired_objects.ts";
-import type { SetDifference } from "./difference.ts";
 import { logRepairs, logReplacements } from "./observed/findings.ts";
 import { ForeignSearch } from "./observed/foreign_search.ts";
 import { BatchPace, type BatchPaceOptions, type Haste } from "./batch_window.ts";
 import type { TableFindings } from "./observed/table_reading.ts";
 import { READ_WORK, type Reading, readOn, TableWriter } from "./table_writer.ts";
-import { deleteWritten } from "./observed/written_elements.ts";
 
 /** The dependencies of the ruleset, and when it acts. */
 export interface RulesetOptions extends BatchPaceOptions {
@@ -180,12 +178,19 @@ export class Ruleset {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Deletes elements at once that rules have written into a set. @returns, @throws as {@link deleteWritten} */
+  /**
+   * Deletes elements at once that rules have written into a set.
+   *
+   * @returns the number of deleted elements
+   * @throws DrawbridgeError when the kernel refuses
+   */
   deleteWritten(reference: TableReference, name: string, isMeant: (element: Element) => boolean): number {
     const table = this.tableNamed(reference.family, reference.name);
     const set = table && this.#objects.set(tableKey(table), name);
     if (table === undefined || set === undefined || this.#phase === "stopped") return 0;
-    return deleteWritten({ ...this.#options, commit: (changes) => this.#send(changes), table, set }, isMeant);
+    const deleted = this.#writer.deleteWritten(table, set, isMeant);
+    if (deleted > 0) this.#counts.commits++;
+    return deleted;
   }
 
   /**

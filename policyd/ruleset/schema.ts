@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Chain, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
-import { ownComment } from "./own_comment.ts";
+import { ownComment } from "../../attachment/our_tables.ts";
 
 /** The prefix of the name of a chain without rules; the rest of the name is the version in force. */
 const VERSION_CHAIN = "schema-";

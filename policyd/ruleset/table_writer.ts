@@ -1,5 +1,6 @@
 import type { Change } from "../../kernel/nftables/encode/change.ts";
-import type { Table } from "../../kernel/nftables/model/object.ts";
+import { NetlinkError } from "../../kernel/netlink/error.ts";
+import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import { changesOf, type TableBatch } from "./batch.ts";
 import { type Following, nextBatch } from "./batch_slices.ts";
@@ -20,6 +21,8 @@ export interface TableWriterParts {
   readonly elements: DesiredElements;
 }
 
+/** How often the elements are listed again when some have expired before their deletion. */
+const DELETION_ATTEMPTS = 5;
 /** The work of reading between two turns of the event loop ({@link readTable}). */
 export const READ_WORK = 64;
 
@@ -141,6 +144,26 @@ export class TableWriter {
   send(changes: readonly Change[]): number {
     this.learn();
     return this.#commit(changes);
+  }
+
+  /**
+   * Deletes elements that rules have written.
+   *
+   * @returns the number of deleted elements
+   * @throws DrawbridgeError when the kernel refuses; an element that has expired meanwhile is not an error
+   */
+  deleteWritten(table: Table, set: SetDefinition, isMeant: (element: Element) => boolean): number {
+    for (let attempt = 1; ; attempt++) {
+      const meant = this.#parts.kernel.elements(table, set).filter(isMeant);
+      if (meant.length === 0) return 0;
+      try {
+        this.send([{ kind: "delete elements", table, set, elements: meant.map(({ key }) => ({ key })) }]);
+        return meant.length;
+      } catch (error) {
+        const hasEnded = error instanceof NetlinkError && error.errnoName === "ENOENT";
+        if (!hasEnded || attempt === DELETION_ATTEMPTS) throw error;
+      }
+    }
   }
 
   /** Whether {@link learn} has chains to read back. */

@@ -3,8 +3,9 @@ import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { CompiledService } from "./elements/compile_service.ts";
-import type { ServiceObserver } from "./service_observer.ts";
+import type { ServiceObserver } from "./service_follower.ts";
 import { shortList } from "../../objects/printable.ts";
+import { familiesOf } from "./elements/frontends.ts";
 
 const MOST_SHOWN = 5;
 
@@ -32,4 +33,35 @@ function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService
   if (ignoredEndpoints.length === 0) return problems;
   const list = shortList(ignoredEndpoints, MOST_SHOWN, formatAddress);
   return [...problems, `Service ${key}: endpoints' addresses: ${list}; expected ones that a machine can have`];
+}
+
+/**
+ * Warns once about each Service with externalIPs: anyone who may write a Service can use them to take traffic to any
+ * address (CVE-2020-8554). For nodes that do not refuse them.
+ */
+export function servedExternalIpWarning(logger: Logger, events: NoticeSink): ServiceObserver {
+  const warned = new Set<string>();
+  return Object.freeze({
+    compiled: (service) => {
+      const { key, externalIps } = service;
+      if (externalIps.length === 0 || familiesOf(service).length === 0 || warned.has(key)) return;
+      warned.add(key);
+      const shown = externalIps.slice(0, MOST_SHOWN).map(formatAddress).join(", ");
+      const count = externalIps.length;
+      logger.warn(
+        "a Service takes traffic to its externalIPs; set refuseExternalIPs to ignore them",
+        {
+          service: key,
+          externalIPs: shown,
+          count,
+        },
+        namespaceOf(key),
+      );
+      const list = shortList(externalIps, MOST_SHOWN, formatAddress);
+      const note = `Service ${key}: spec.externalIPs: takes traffic to ${list}; set refuseExternalIPs to ignore them`;
+      events.tell({ regarding: service, reason: "ExternalIPsServed", note });
+    },
+    // A Service that is created again under the same name gets a new warning.
+    removed: (key) => warned.delete(key),
+  } satisfies ServiceObserver);
 }

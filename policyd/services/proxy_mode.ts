@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
-import type { HealthAnswer } from "./health_check/health_answer.ts";
+import type { HealthAnswer } from "./health_check/health_check.ts";
 import type { HttpListener, Listening } from "./health_check/http_listener.ts";
 import type { ListeningAddress } from "./health_check/listening_addresses.ts";
 import type { ServiceFollower } from "./service_follower.ts";

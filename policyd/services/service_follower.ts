@@ -1,8 +1,9 @@
 import type { EndpointSlice, Service } from "../../objects/model.ts";
-import type { Commit } from "../ruleset/commit.ts";
+import type { Commit } from "../ruleset/difference.ts";
 import type { FrontendHolders } from "./elements/arbitration.ts";
 import type { CompileContext } from "./rules/context.ts";
 import type { NodeFacts } from "./elements/service_index.ts";
+import type { CompiledService } from "./elements/compile_service.ts";
 
 /** A Service with everything that decides how this node serves it. */
 export interface ServedService {
@@ -26,4 +27,12 @@ export interface ServiceFollower {
   /** Returns the present problems, for the status. */
   problems(): readonly string[];
   stop(): void;
+}
+
+/** Is notified of compiled Services. It must not throw. */
+export interface ServiceObserver {
+  /** A Service was compiled, for the first time or again, and its claims are about to be written. */
+  compiled(service: Service, compiled: CompiledService): void;
+  /** The Service is gone. */
+  removed(key: string): void;
 }

@@ -5,7 +5,7 @@ import type { Cancel } from "../lib/clock.ts";
 import type { Slices } from "../lib/sliced_work.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
-import type { Commit } from "../ruleset/commit.ts";
+import type { Commit } from "../ruleset/difference.ts";
 import type { Haste } from "../ruleset/batch_window.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
@@ -23,8 +23,7 @@ import { RESTRICTED_PORTS } from "./rules/frontend_sets.ts";
 import { nodePortElements, protectedElements } from "./elements/node_elements.ts";
 import { ServiceIndex } from "./elements/service_index.ts";
 import { roughSize } from "./elements/service_size.ts";
-import type { ServiceFollower } from "./service_follower.ts";
-import type { ServiceObserver } from "./service_observer.ts";
+import type { ServiceFollower, ServiceObserver } from "./service_follower.ts";
 import { ServiceTurns, type ServiceTurnsParts } from "./service_turns.ts";
 
 export interface ServiceProxyParts extends ServiceTurnsParts {

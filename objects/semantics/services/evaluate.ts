@@ -3,14 +3,15 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { specialClass } from "./address_class.ts";
 import { applyAffinity } from "./affinity.ts";
 import { endpointsOf, type PortEndpoints } from "./endpoint.ts";
-import { findFrontend, type FoundFrontend, nearMisses, ownerOfClusterIp } from "./frontend.ts";
+import { findFrontend, type FoundFrontend, isVirtualAddress, nearMisses, ownerOfClusterIp } from "./frontend.ts";
 import type { Packet, SocketAddress } from "./packet.ts";
-import { masqueradeOf, routeOf } from "./route.ts";
+import { masqueradeOf, routeOf, senderOf } from "./route.ts";
 import { hasUsable, select, type Selected, type Selection } from "./selection.ts";
-import { senderOf } from "./sender.ts";
-import { evaluateSource } from "./source_ranges.ts";
 import type { Candidate, Drop, EndpointReport, Reject, Route, Verdict } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
+import { cidrContains } from "../../../kernel/ip/cidr.ts";
+import { primaryAddresses } from "./node_port.ts";
+import { ENFORCE_SOURCE_RANGES } from "../../model.ts";
 
 /**
  * Computes the verdict of this node's Services on the first packet of a connection, with all reasons. It follows the
@@ -111,4 +112,27 @@ function drop(reason: Drop["reason"], about: Pick<Drop, "frontend" | "endpoints"
 
 function report({ omitted, ignoredSlices }: PortEndpoints, selection: Selection): EndpointReport {
   return Object.freeze({ hints: selection.hints, omitted: [...omitted, ...selection.omitted], ignoredSlices });
+}
+
+/**
+ * Checks a packet against a Service's loadBalancerSourceRanges (LB-06). They apply only to its load balancer's
+ * addresses, or with the annotation to every external frontend; never to its cluster IP.
+ *
+ * If a node is within the ranges, packets from the load balancer's addresses are allowed too: a node that has such an
+ * address uses it as the source of its own packets to it. If all ranges are of the other family, no source is allowed.
+ */
+export function evaluateSource(
+  world: ServiceWorld,
+  { service, frontend }: FoundFrontend,
+  packet: Packet,
+): "none" | "within" | "outside" {
+  const { loadBalancerSourceRanges: ranges } = service;
+  const { source, destination } = packet;
+  const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
+  const isRestricted = frontend.type !== "ClusterIP" && (isEnforced || isVirtualAddress(service, destination));
+  if (ranges === undefined || !isRestricted) return "none";
+  if (ranges.some((range) => cidrContains(range, source))) return "within";
+  const primary = primaryAddresses(world).filter((address) => familyOf(address) === familyOf(source));
+  const isNodeAllowed = primary.some((address) => ranges.some((range) => cidrContains(range, address)));
+  return isNodeAllowed && isVirtualAddress(service, source) ? "within" : "outside";
 }

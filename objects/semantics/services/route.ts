@@ -1,10 +1,11 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { addressesOfNode } from "../../nodes/node_addresses.ts";
-import type { Service } from "../../model.ts";
+import type { Node, Service } from "../../model.ts";
 import type { Packet } from "./packet.ts";
-import { isOfPods, type Sender, senderOf } from "./sender.ts";
 import type { Frontend, Masquerade, Route } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
+import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
+import { judgeNodes } from "../../nodes/judged_nodes.ts";
 
 /**
  * Returns the endpoints that the traffic policies leave a sender (ITP-01, ITP-02, ETP-01 to ETP-08). The internal
@@ -53,4 +54,35 @@ export function masqueradeOf(
 /** Returns whether an address is one of the pods' networks, and none that a Node implies. */
 function isPod(world: ServiceWorld, address: Address): boolean {
   return isOfPods(world, address) && !world.nodes.some((node) => addressesOfNode(node).includes(address));
+}
+
+/** The senders that Services distinguish. */
+export type Sender = "node" | "local pod" | "other pod" | "outside";
+
+/**
+ * Returns the kind of a packet's sender. A process of the node is never one of its pods, whatever address it uses; a
+ * pod of another node is recognised by the networks of the cluster's pods.
+ */
+export function senderOf(world: ServiceWorld, { entry, source }: Packet): Sender {
+  if (entry === "node") return "node";
+  if (entry === "pod") return "local pod";
+  return isOfPods(world, source) ? "other pod" : "outside";
+}
+
+/** Returns whether an address is in a network of the pods of any node, as the addresses of the nodes' bridges are. */
+export function isOfPods({ nodes, nodeName, configuration }: ServiceWorld, address: Address): boolean {
+  const networks = [...configuration.clusterCidrs, ...podCidrsOf(nodes, nodeName)];
+  return networks.some((network) => cidrContains(network, address));
+}
+
+/** Cached, since each packet needs it and it is the same for all packets of a world. */
+const believed = new WeakMap<readonly Node[], Map<string, readonly Cidr[]>>();
+
+function podCidrsOf(nodes: readonly Node[], nodeName: string): readonly Cidr[] {
+  const ofNodes = believed.get(nodes) ?? new Map<string, readonly Cidr[]>();
+  believed.set(nodes, ofNodes);
+  const known =
+    ofNodes.get(nodeName) ?? [...judgeNodes(nodes, { nodeName }).nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+  ofNodes.set(nodeName, known);
+  return known;
 }

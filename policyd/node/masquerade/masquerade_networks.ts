@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
-import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
-import { rangeText } from "../../../objects/nodes/joined_networks.ts";
+import { type Cidr, cidrContains, cidrFamily, hostCidr } from "../../../kernel/ip/cidr.ts";
+import { JoinedNetworks, type RangeDifference, rangeText } from "../../../objects/nodes/joined_networks.ts";
 import type { NodeJudge, VerdictReader } from "../../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../component.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
@@ -8,7 +8,9 @@ import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { NETWORK_NAME } from "../../installation/network_configuration.ts";
 import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
-import { UnmasqueradedNetworks } from "./unmasqueraded_networks.ts";
+import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { bothFamilies, EVERY_ADDRESS, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
+import type { JudgedNode } from "../../../objects/nodes/node_verdict.ts";
 
 const OWNER = "cluster networks";
 
@@ -86,4 +88,46 @@ export function openMasquerade(
   const further = [...podCIDRs, ...nonMasqueradeCIDRs];
   const component = new MasqueradeNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, further });
   return { components: [component], elementsOf: (attachment) => component.elementsOf(attachment) };
+}
+
+/** Link-local addresses, which are on the link itself, and multicast. */
+const NEVER_HIDDEN = bothFamilies(LINK_LOCAL, MULTICAST);
+
+/**
+ * The networks where pods keep their own address: the cluster, link-local addresses and multicast. In a family without
+ * a known pod network pods keep it everywhere, since nothing then says what is outside the cluster (POD-19).
+ */
+export class UnmasqueradedNetworks {
+  readonly #joined = new JoinedNetworks();
+  readonly #podCidrs = new Map<string, readonly Cidr[]>();
+  /** Number of known pod networks, by family. */
+  readonly #known = { 4: 0, 6: 0 };
+
+  /** @param further configured networks that know a route to pods */
+  constructor(further: readonly Cidr[]) {
+    this.#count(further, 1);
+    this.#joined.set("configuration", [...further, ...NEVER_HIDDEN]);
+  }
+
+  /** Sets the accepted networks and addresses of a node; undefined removes it. */
+  setNode(name: string, node: JudgedNode | undefined): void {
+    const { podCidrs, addresses } = node ?? { podCidrs: [], addresses: [] };
+    this.#count(this.#podCidrs.get(name) ?? [], -1);
+    this.#count(podCidrs, 1);
+    if (podCidrs.length === 0) this.#podCidrs.delete(name);
+    else this.#podCidrs.set(name, podCidrs);
+    this.#joined.set(`node ${name}`, [...podCidrs, ...addresses.map((address) => hostCidr(address))]);
+  }
+
+  /** Returns the ranges added and removed since the previous call. */
+  difference(): RangeDifference {
+    for (const family of FAMILIES) {
+      this.#joined.set(`everything ${family}`, this.#known[family] > 0 ? [] : [EVERY_ADDRESS[family]]);
+    }
+    return this.#joined.difference();
+  }
+
+  #count(cidrs: readonly Cidr[], change: 1 | -1): void {
+    for (const cidr of cidrs) this.#known[cidrFamily(cidr)] += change;
+  }
 }

@@ -1,4 +1,4 @@
-import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Address, FAMILIES, familyOf } from "../../../kernel/ip/address.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
@@ -17,6 +17,7 @@ import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { fromLocalPod } from "../../services/rules/nat_part.ts";
 import { toPod } from "../tables/tunnel_guard.ts";
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
+import { hiding, masqueradeConditions, masqueradeSets } from "../../../cni/node_rules/masquerade.ts";
 
 /** The map from a pod's address to the first port of its share; the digit of the family follows. */
 const POD_SHARES = "pod_ports";
@@ -114,3 +115,20 @@ export function podShareElement(address: Address, { first }: PortRange): Desired
     element: { key: [address], data: [first] },
   };
 }
+
+/** Returns the part of the inet table that gives packets of pods with `ipMasq` the node's address (B11). */
+export function podMasquerade(): TablePart {
+  return { sets: masqueradeSets, chains: [] };
+}
+
+/** The hook of `ipMasq`, which exists while a pod of the node has it; ports come from the pod's own share (POD-25). */
+export const podMasqueradeHooks: readonly Chain[] = [
+  {
+    name: "ipmasq_postrouting",
+    base: { type: "nat", hook: "postrouting", priority: 99, policy: "accept" },
+    rules: FAMILIES.flatMap((family) => {
+      const conditions = masqueradeConditions(family);
+      return [rule(...conditions, ...masqueradeInShare(family)), ...hiding(...conditions)];
+    }),
+  },
+];

@@ -12,12 +12,15 @@ import { relatedPackets } from "./related_packets.ts";
 import { guard } from "./guard.ts";
 import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
-import { portShares } from "../masquerade/share_rules.ts";
-import { podMasquerade } from "../masquerade/pod_masquerade.ts";
+import { podMasquerade, portShares } from "../masquerade/share_rules.ts";
 import { BRIDGE_TABLE, INET_TABLE, joined, type TablePart } from "../../ruleset/table_part.ts";
 import { otherTunnels } from "./other_tunnels.ts";
 import { serviceLoops } from "./service_loops.ts";
 import { hasTunnel, tunnelGuard, tunnelNodes } from "./tunnel_guard.ts";
+import type { Configuration } from "../../configuration/configuration.ts";
+import { askedPorts } from "../../configuration/own_ports.ts";
+import { policyOptions } from "../../policies/compile/options.ts";
+import { serviceRules } from "../../services/rules/context.ts";
 
 /**
  * Returns the tables of a node, composed of their parts, without elements and without the chains and sets of policies.
@@ -27,7 +30,7 @@ import { hasTunnel, tunnelGuard, tunnelNodes } from "./tunnel_guard.ts";
  * when nft could not read back the bridge's name.
  */
 export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
-  const { bridge, policyOptions, fragmentMemory = 0, askedPorts = [] } = configuration;
+  const { bridge, policyOptions: policies, fragmentMemory = 0, askedPorts: asked = [] } = configuration;
   const desired = { mebibytes: fragmentMemory, seconds: REASSEMBLY_SECONDS };
   const { reassembly = { 4: desired, 6: desired } } = configuration;
   return [
@@ -38,7 +41,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       bridgePackets(configuration),
       attachedAddresses(bridge),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, reassembly)] : []),
-      ...(askedPorts.length > 0 ? [askerShare(askedPorts)] : []),
+      ...(asked.length > 0 ? [askerShare(asked)] : []),
       keptSockets(),
       hostPorts(),
       podMasquerade(),
@@ -51,9 +54,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
         : [serviceLoops(configuration.services.masqueradeBit), ...services(configuration.services)]),
       ...(configuration.masquerade === true ? [clusterMasquerade()] : []),
     ]),
-    ...(policyOptions === undefined
-      ? []
-      : [compose(POLICY_TABLE, configuration, [policyTable({ ...policyOptions, bridge })])]),
+    ...(policies === undefined ? [] : [compose(POLICY_TABLE, configuration, [policyTable({ ...policies, bridge })])]),
   ];
 }
 
@@ -62,5 +63,17 @@ function compose(reference: TableReference, { tableOwner }: NodeConfiguration, p
     ...reference,
     ...(tableOwner ? { isOwned: true } : {}),
     ...joined(parts),
+  });
+}
+
+/** Returns the tables of a node with this configuration of its daemon, as {@link nodeTables} does. */
+export function configuredTables(
+  configuration: Configuration & Pick<NodeConfiguration, "reassembly">,
+): readonly Table[] {
+  return nodeTables({
+    ...configuration,
+    askedPorts: askedPorts(configuration),
+    services: serviceRules(configuration),
+    policyOptions: policyOptions(configuration),
   });
 }

@@ -3,7 +3,7 @@ import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { accept, dropping, equals, not, oneOf, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
-import { ownComment } from "../../ruleset/own_comment.ts";
+import { ownComment } from "../../../attachment/our_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
 /** The table that keeps the bridge closed from the daemon's start until policies are in force again. */

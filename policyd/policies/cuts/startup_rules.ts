@@ -1,9 +1,8 @@
-import { isOfDaemon } from "../../../attachment/our_tables.ts";
+import { isOfDaemon, ownComment } from "../../../attachment/our_tables.ts";
 import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { equals, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
-import { ownComment } from "../../ruleset/own_comment.ts";
 import { openingChanges } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 

@@ -1,5 +1,5 @@
 import type { Frontend, Refusal } from "../../../objects/socket_refusal.ts";
-import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Address, FAMILIES, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { Protocol, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { isSpecial } from "./endpoints.ts";
@@ -109,4 +109,20 @@ function claimedFrontends(
 /** Returns the load balancer's addresses that packets still carry when they arrive (LB-01, LB-12). */
 export function virtualAddresses({ loadBalancerIngress }: Service): readonly Address[] {
   return loadBalancerIngress.filter(({ ipMode }) => ipMode === "VIP").map(({ address }) => address);
+}
+
+/** Returns a sentence for each address of a Service that cannot be a frontend, since no single machine can have it. */
+export function fieldProblems(service: Service): readonly string[] {
+  if (familiesOf(service).length === 0) return [];
+  const { key, clusterIps, externalIps, loadBalancerIngress } = service;
+  const problems: string[] = [];
+  const check = (field: string, address: Address): void => {
+    if (!isSpecial(address)) return;
+    const text = formatAddress(address);
+    problems.push(`Service ${key}: ${field}: ${text}; expected an address that a machine can have`);
+  };
+  for (const address of clusterIps) check("spec.clusterIPs", address);
+  for (const address of externalIps) check("spec.externalIPs", address);
+  for (const { address } of loadBalancerIngress) check("status.loadBalancer.ingress", address);
+  return problems;
 }

@@ -3,6 +3,7 @@ import type { CompileContext } from "../rules/context.ts";
 import { portEndpoints, slicePorts } from "../elements/endpoints.ts";
 import type { RuleFamily } from "../rules/frontend_kind.ts";
 import { familiesOf } from "../elements/frontends.ts";
+import type { RulesetStatus } from "../../ruleset/ruleset.ts";
 
 /** A load balancer's health check of one Service on this node. */
 export interface HealthCheck {
@@ -39,4 +40,52 @@ export function healthCheckOf(
     return new Set(ready.map(({ address }) => address)).size;
   };
   return { key, namespace, name, port, localEndpoints: new Map(families.map((family) => [family, readyIn(family)])) };
+}
+
+export interface HealthAnswer {
+  readonly status: 200 | 404 | 503;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/**
+ * Returns the answer to a load balancer about a Service, byte for byte as kube-proxy does it (ServeHTTP of
+ * pkg/proxy/healthcheck/service_health.go): indented by tabs, without a newline at the end.
+ *
+ * @param localEndpoints their number, in the family in which the balancer asks
+ * @param isHealthy whether the kernel has the desired rules
+ */
+export function healthAnswer(
+  { namespace, name }: Pick<HealthCheck, "namespace" | "name">,
+  localEndpoints: number,
+  isHealthy: boolean,
+): HealthAnswer {
+  const content = { service: { namespace, name }, localEndpoints, serviceProxyHealthy: isHealthy };
+  return {
+    status: localEndpoints > 0 && isHealthy ? 200 : 503,
+    headers: {
+      "Content-Type": "application/json",
+      "X-Content-Type-Options": "nosniff",
+      "X-Load-Balancing-Endpoint-Weight": String(localEndpoints),
+    },
+    body: JSON.stringify(content, undefined, "\t"),
+  };
+}
+
+/** kube-proxy's healthTimeout is twice its syncPeriod too (cmd/kube-proxy/app/server.go). */
+const PERIODS = 2;
+
+/**
+ * Returns whether the node does what its objects say: the kernel has the desired state, or has differed from it for
+ * less than two resync periods. So a single refused batch turns no traffic away, but a kernel that keeps refusing does.
+ *
+ * @param now milliseconds, of the same clock as `pendingSince`
+ * @param syncPeriod milliseconds
+ */
+export function isProxyHealthy(
+  { isReconciled, pendingSince }: Pick<RulesetStatus, "isReconciled" | "pendingSince">,
+  now: number,
+  syncPeriod: number,
+): boolean {
+  return isReconciled || (pendingSince !== undefined && now - pendingSince < PERIODS * syncPeriod);
 }

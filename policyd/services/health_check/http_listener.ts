@@ -3,7 +3,7 @@ import { isIPv4, type Socket } from "node:net";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { oneRequestAtATime } from "../../lib/one_request.ts";
-import type { HealthAnswer } from "./health_answer.ts";
+import type { HealthAnswer } from "./health_check.ts";
 import type { ListeningAddress } from "./listening_addresses.ts";
 
 /** A server that is listening. */

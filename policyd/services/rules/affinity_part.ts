@@ -1,5 +1,5 @@
 import { TRANSPORTS } from "../../../kernel/ip/protocol.ts";
-import { type Address, addressToBytes, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, FAMILIES, familyOf } from "../../../kernel/ip/address.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import {
   type Concatenation,
@@ -30,12 +30,12 @@ import {
   type RuleFamily,
   type Scope,
   SCOPES,
+  translation,
   words,
 } from "./frontend_kind.ts";
 import { jenkinsHash, scaled } from "./jenkins_hash.ts";
 import { loadNumber, numberMap } from "./number_maps.ts";
 import { DURATION_BITS, rememberedHash } from "./priority_number.ts";
-import { translation } from "./translation.ts";
 
 /** The most clients of all Services with affinity that are remembered at once, per family; further ones do not stay. */
 const MOST_CLIENTS = 262_144;

@@ -1,4 +1,4 @@
-import { TRANSPORTS, type Transport } from "../../../kernel/ip/protocol.ts";
+import { type Transport, TRANSPORTS } from "../../../kernel/ip/protocol.ts";
 import { lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { equals, goTo, jumpTo, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
@@ -12,11 +12,11 @@ import {
   nameOf,
   type Scope,
   SCOPES,
+  translation,
   words,
 } from "./frontend_kind.ts";
-import { DRAWS, drawnModuli, EXACT_MODULI } from "./endpoint_draw.ts";
+import { drawnModuli, DRAWS, EXACT_MODULI } from "./endpoint_draw.ts";
 import { loadNumber, numberMap } from "./number_maps.ts";
-import { translation } from "./translation.ts";
 
 /** Returns the name of the map from a frontend and a number below the modulus to an endpoint. */
 export function endpointMap(kind: FrontendKind, scope: Scope, modulus: number): string {

@@ -4,11 +4,13 @@ import {
   type Concatenation,
   concatenation,
   type JenkinsHash,
+  type MapLookup,
   type NumberGenerator,
   type Selector,
 } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { FieldType, KeyPart } from "../../../kernel/nftables/model/object.ts";
+import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 
 export type RuleFamily = (typeof FAMILIES)[number];
 
@@ -19,8 +21,6 @@ export type Space = (typeof SPACES)[number];
 /** Which endpoints: all that a client may use, or this node's, for external clients of a Service with policy Local. */
 export const SCOPES = ["all", "local"] as const;
 export type Scope = (typeof SCOPES)[number];
-
-/** The protocols of Services as nft names them; a NAT statement with a port needs a field of one of them. */
 
 /** The kind of a frontend's key: its family and space. */
 export interface FrontendKind {
@@ -65,4 +65,9 @@ export function frontendKey(
 /** Returns the key of a map by frontend and further fields. */
 export function frontendParts(kind: FrontendKind, ...further: readonly KeyPart[]): readonly KeyPart[] {
   return [...frontendTypes(kind), ...further];
+}
+
+/** Sends a packet to the address and port that a map has for it; a packet without an entry continues. */
+export function translation(family: RuleFamily, from: MapLookup): Statement {
+  return { kind: "dnat", target: { kind: "map", lookup: from, family: words[family].nat, hasPort: true } };
 }

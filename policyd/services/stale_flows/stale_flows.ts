@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { ControlLoop } from "../../lib/control_loop.ts";
-import type { Commit } from "../../ruleset/commit.ts";
+import type { Commit } from "../../ruleset/difference.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { FrontendId } from "../elements/arbitration.ts";
 import { formerFrontends } from "./former_frontends.ts";

@@ -4,7 +4,7 @@ import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
-import type { Commit } from "../../ruleset/commit.ts";
+import type { Commit } from "../../ruleset/difference.ts";
 import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { HttpApiWriter } from "../../../policyd/api_write/http_api_writer.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { judge } from "../../../objects/gate/gate.ts";
 import type { ClusterObject, Kind } from "../../../objects/model.ts";
-import { availablePatch } from "../../../policyd/network_condition/patch.ts";
+import { availablePatch } from "../../../policyd/network_condition/network_condition.ts";
 import { ApiSource } from "../../../policyd/sources/api/api_source.ts";
 import type { ApiConnection } from "../../../policyd/sources/api/connection/connection.ts";
 import { HttpConnection } from "../../../policyd/sources/api/connection/http_connection.ts";

@@ -4,7 +4,7 @@ import { bridgeTable, ipTable } from "../../../cni/node_rules/node_tables.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { NodeConfiguration } from "../../../policyd/node/tables/configuration.ts";
 import { hostPortHooks } from "../../../policyd/node/tables/host_ports.ts";
-import { podMasqueradeHooks } from "../../../policyd/node/masquerade/pod_masquerade.ts";
+import { podMasqueradeHooks } from "../../../policyd/node/masquerade/share_rules.ts";
 import { INET_TABLE } from "../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";

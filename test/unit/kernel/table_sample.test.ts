@@ -3,7 +3,7 @@ import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { sampleOf } from "../../../kernel/nftables/table_check.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
-import { configuredTables } from "../../../policyd/node/tables/configured_tables.ts";
+import { configuredTables } from "../../../policyd/node/tables/tables.ts";
 
 describe("kernel/nftables: a sample of a table", () => {
   const tables = configuredTables(readConfiguration(undefined, { nodeName: { value: "node", where: "test" } }));

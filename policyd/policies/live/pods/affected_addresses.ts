@@ -1,7 +1,7 @@
 import { type Address, addressFromValue } from "../../../../kernel/ip/address.ts";
 import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import { tableKey } from "../../../ruleset/desired/desired_element.ts";
-import type { Commit } from "../../../ruleset/commit.ts";
+import type { Commit } from "../../../ruleset/difference.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../compile/policy_table.ts";
 
 /** The addresses from or to which flows are affected, as policies see them; "all" also when they are not known. */

@@ -6,8 +6,7 @@ import { type Change, requestsOf } from "../../../../kernel/nftables/encode/chan
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
-import { RulesetWatch } from "../../../../policyd/ruleset/ruleset_watch.ts";
-import { UnheardCommits } from "../../../../policyd/ruleset/unheard_commits.ts";
+import { RulesetWatch, UnheardCommits } from "../../../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { recordingNotices } from "../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import type { CompiledService } from "../../../../policyd/services/elements/compile_service.ts";
-import { servedExternalIpWarning } from "../../../../policyd/services/served_external_ips.ts";
+import { servedExternalIpWarning } from "../../../../policyd/services/problem_report.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const NOTHING: CompiledService = {

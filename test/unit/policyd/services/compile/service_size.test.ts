@@ -1,9 +1,9 @@
+import assert from "node:assert/strict";
 import { atOnce } from "../../../../../policyd/lib/sliced_work.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import assert from "node:assert/strict";
 import { Signal } from "../../../../../policyd/lib/signal.ts";
-import type { Commit } from "../../../../../policyd/ruleset/commit.ts";
+import type { Commit } from "../../../../../policyd/ruleset/difference.ts";
 import { recordingNotices } from "../../../../../policyd/events/notice.ts";
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../../../../objects/model.ts";

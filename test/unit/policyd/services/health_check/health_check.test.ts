@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
-import { healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
-import { type HealthCheck, healthCheckOf } from "../../../../../policyd/services/health_check/health_check.ts";
+import {
+  healthAnswer,
+  type HealthCheck,
+  healthCheckOf,
+  isProxyHealthy,
+} from "../../../../../policyd/services/health_check/health_check.ts";
 import { answeringAddresses } from "../../../../../policyd/services/health_check/listening_addresses.ts";
-import { isProxyHealthy } from "../../../../../policyd/services/health_check/proxy_health.ts";
 import { indexed, readScenario } from "../../../../support/services/scenario.ts";
 
 const LOCAL = { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort: 30_999 };

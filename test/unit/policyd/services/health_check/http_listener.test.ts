@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { type HealthAnswer, healthAnswer } from "../../../../../policyd/services/health_check/health_answer.ts";
+import { type HealthAnswer, healthAnswer } from "../../../../../policyd/services/health_check/health_check.ts";
 import { type Listening, nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
 import type { ListeningAddress } from "../../../../../policyd/services/health_check/listening_addresses.ts";
 
