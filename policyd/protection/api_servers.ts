@@ -1,5 +1,6 @@
 import { type Address, tryParseAddress } from "../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import { hostOf, portOf } from "./configured_sockets.ts";
 import { API_SERVER, type ProtectedSocket } from "../../objects/socket_refusal.ts";
 
@@ -32,16 +33,17 @@ export class ApiServers {
   #own: URL | undefined;
   #reported = "";
   #running: Promise<void> | undefined;
-  #timer: Cancel | undefined;
-  #isStopped = false;
+  readonly #loop: ControlLoop;
 
   constructor(parts: ApiServersParts) {
     this.#parts = parts;
+    const pass = (): Promise<undefined> => this.#refresh().then(() => undefined);
+    this.#loop = new ControlLoop({ clock: parts.clock, pass, pause: () => PERIOD });
   }
 
   /** Reads the other programs' servers for the first time, and then periodically. */
   start(): void {
-    void this.#refresh();
+    this.#loop.run();
   }
 
   /** Resolves when a request to a server may be sent. Never rejects. */
@@ -58,8 +60,7 @@ export class ApiServers {
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#timer?.();
+    void this.#loop.stop();
   }
 
   #refresh(): Promise<void> {
@@ -70,8 +71,7 @@ export class ApiServers {
   }
 
   async #look(): Promise<void> {
-    const { others, clock, protect } = this.#parts;
-    this.#timer?.();
+    const { others, protect } = this.#parts;
     const urls = [...(this.#own === undefined ? [] : [this.#own]), ...others()];
     const lists = await Promise.all(urls.map((url) => this.#socketsOf(url)));
     const sockets = lists.flat();
@@ -80,7 +80,7 @@ export class ApiServers {
       await protect(sockets);
       this.#reported = text;
     }
-    if (!this.#isStopped) this.#timer = clock.after(PERIOD, () => void this.#refresh());
+    this.#loop.enqueue();
   }
 
   async #socketsOf(url: URL): Promise<readonly ProtectedSocket[]> {

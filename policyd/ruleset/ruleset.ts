@@ -2,6 +2,7 @@ import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import { Signal } from "../lib/signal.ts";
 import type { Logger } from "../log/logger.ts";
 import { type DesiredElement, tableKey } from "./desired/desired_element.ts";
@@ -68,7 +69,7 @@ export class Ruleset {
   readonly #pace: BatchPace;
   #retry = FIRST_RETRY;
   #timer: { readonly at: number; readonly cancel: Cancel } | undefined;
-  #verification: Cancel | undefined;
+  readonly #verification: ControlLoop;
   #counts = { commits: 0, failures: 0, repairs: 0, replacements: 0 };
   #lastError: string | undefined;
   #pendingSince: number | undefined;
@@ -91,6 +92,7 @@ export class Ruleset {
     this.#objects = new DesiredObjects(options.tables);
     const { kernel, tables, clock } = options;
     this.#pace = new BatchPace(options);
+    this.#verification = new ControlLoop({ clock, pass: () => this.#verifyAgain() });
     this.#writer = new TableWriter({ kernel, tables, objects: this.#objects, elements: this.#desired });
     this.#search = new ForeignSearch({
       writer: this.#writer,
@@ -109,14 +111,14 @@ export class Ruleset {
     this.#phase = "unread";
     this.#pendingSince ??= this.#options.clock.now();
     this.#commit();
-    this.#verifyLater();
+    this.#verification.within(this.#options.syncPeriod);
   }
 
   /** Stops writing; the tables stay. */
   stop(): void {
     this.#phase = "stopped";
     this.#unschedule();
-    this.#verification?.();
+    void this.#verification.stop();
     this.#abandon();
   }
 
@@ -386,17 +388,16 @@ export class Ruleset {
     this.#counts.commits++;
   }
 
-  #verifyLater(): void {
-    const { clock, syncPeriod, kernel } = this.#options;
-    this.#verification = clock.after(syncPeriod, () => {
-      let hasChanged = true;
-      try {
-        hasChanged = kernel.generation() !== this.#writer.generation;
-      } catch (error) {
-        this.#failed(error);
-      }
-      if (hasChanged) this.verify();
-      this.#verifyLater();
-    });
+  /** Looks for changes of which the kernel has not notified. */
+  #verifyAgain(): number {
+    const { syncPeriod, kernel } = this.#options;
+    let hasChanged = true;
+    try {
+      hasChanged = kernel.generation() !== this.#writer.generation;
+    } catch (error) {
+      this.#failed(error);
+    }
+    if (hasChanged) this.verify();
+    return syncPeriod;
   }
 }

@@ -3,7 +3,8 @@ import type { KernelNotifications } from "../../kernel/notifications/notificatio
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import { type NftablesNotification, parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop } from "../lib/control_loop.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "./ruleset.ts";
@@ -32,11 +33,12 @@ export class RulesetWatch {
   readonly #subscription: RenewedSubscription;
   readonly #touched = new Set<Table>();
   #who = "";
-  #pending: Cancel | undefined;
+  readonly #loop: ControlLoop;
 
   constructor(parts: RulesetWatchParts) {
     const { clock, logger, portId } = parts;
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock, pass: () => this.#verify(), pause: () => SETTLE_MILLISECONDS });
     this.#subscription = new RenewedSubscription({
       clock,
       source: { kind: "nftables", exceptPortId: portId },
@@ -68,7 +70,7 @@ export class RulesetWatch {
 
   stop(): void {
     this.#subscription.stop();
-    this.#pending?.();
+    void this.#loop.stop();
   }
 
   #take(messages: readonly ReceivedMessage[]): void {
@@ -95,15 +97,17 @@ export class RulesetWatch {
 
   /** @param table undefined when any of our tables may have changed */
   #look(table: Table | undefined): void {
-    const { ruleset, clock, logger } = this.#parts;
-    for (const touched of table === undefined ? ruleset.tables : [table]) this.#touched.add(touched);
-    this.#pending ??= clock.after(SETTLE_MILLISECONDS, () => {
-      this.#pending = undefined;
-      const tables = [...this.#touched];
-      this.#touched.clear();
-      logger.debug("another program changed tables of ours", { program: this.#who, tables: tables.length });
-      ruleset.verify(tables);
-    });
+    const { tables } = this.#parts.ruleset;
+    for (const touched of table === undefined ? tables : [table]) this.#touched.add(touched);
+    this.#loop.enqueue();
+  }
+
+  #verify(): undefined {
+    const { ruleset, logger } = this.#parts;
+    const tables = [...this.#touched];
+    this.#touched.clear();
+    logger.debug("another program changed tables of ours", { program: this.#who, tables: tables.length });
+    ruleset.verify(tables);
   }
 }
 

@@ -1,7 +1,8 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ControlLoop } from "../../lib/control_loop.ts";
 import type { PodGate } from "../../component.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
@@ -59,15 +60,16 @@ export class PortShares implements PodGate {
   #local = UNREAD.local;
   #podPorts: PodPorts | undefined;
   #shares: readonly PortRange[] = [];
-  #timer: Cancel | undefined;
+  readonly #loop: ControlLoop;
   #hasFailed = false;
 
   constructor(parts: PortShareParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#readAgain() });
   }
 
   begin(): void {
-    this.#readAgain();
+    this.#loop.run();
   }
 
   /** Claims the elements of an attachment, in the same batch as other claims of this turn of the event loop. */
@@ -97,16 +99,16 @@ export class PortShares implements PodGate {
   }
 
   async stop(): Promise<void> {
-    this.#timer?.();
+    await this.#loop.stop();
   }
 
-  #readAgain(): void {
+  #readAgain(): number {
     // The rules of the fewest shares exist from the first batch on, so the first pod only adds an element.
     if (this.#read()) {
       this.#divide();
       this.#claimAll();
     }
-    this.#timer = this.#parts.clock.after(READ_MILLISECONDS, () => this.#readAgain());
+    return READ_MILLISECONDS;
   }
 
   /** @returns whether the ports for pods have changed */

@@ -3,7 +3,8 @@ import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import type { Commit } from "../../ruleset/difference.ts";
 import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
@@ -71,13 +72,14 @@ export class UnansweredConnections {
   /** The frontends that are new since the last walk. */
   #new: New = new Map();
   #last = Number.NEGATIVE_INFINITY;
-  #timer: Cancel | undefined;
-  #isStopped = false;
+  readonly #loop: ControlLoop;
   #deleted = 0;
   #lastError: string | undefined;
 
   constructor(parts: UnansweredConnectionsParts) {
     this.#parts = parts;
+    const { clock } = parts;
+    this.#loop = new ControlLoop({ clock, pass: () => this.#walk(), pause: () => this.#wait ?? PERIOD });
   }
 
   /** Notes the endpoints that a commit removed, and the frontends that it added. */
@@ -87,7 +89,7 @@ export class UnansweredConnections {
     this.#fresh = joined(this.#fresh, lost);
     this.#new = commit.isWhole ? "all" : joinedNew(this.#new, begun);
     this.#isAllFresh ||= commit.isWhole;
-    this.#schedule();
+    if (this.#wait !== undefined) this.#loop.enqueue();
   }
 
   /** The number of connections deleted so far. */
@@ -100,20 +102,17 @@ export class UnansweredConnections {
   }
 
   stop(): void {
-    this.#isStopped = true;
-    this.#timer?.();
+    void this.#loop.stop();
   }
 
-  #schedule(): void {
-    const { clock } = this.#parts;
-    const hasNew = this.#new === "all" || this.#new.size > 0;
+  /** Milliseconds until the next walk; undefined where there is nothing to look for. */
+  get #wait(): NextPass {
+    if (this.#new === "all" || this.#new.size > 0) return Math.max(0, this.#last + PERIOD - this.#parts.clock.now());
     const hasOld = this.#fresh.size > 0 || this.#waiting.size > 0 || this.#isAllFresh || this.#isAllWaiting;
-    if (this.#isStopped || this.#timer !== undefined || (!hasNew && !hasOld)) return;
-    const wait = hasNew ? Math.max(0, this.#last + PERIOD - clock.now()) : PERIOD;
-    this.#timer = clock.after(wait, () => void this.#walk());
+    return hasOld ? PERIOD : undefined;
   }
 
-  async #walk(): Promise<void> {
+  async #walk(): Promise<NextPass> {
     const { flows, clock, logger } = this.#parts;
     const subject = this.#take();
     try {
@@ -129,8 +128,7 @@ export class UnansweredConnections {
       logger.error("unanswered connections are not forgotten; it is tried again", { error: error.message });
     }
     this.#last = clock.now();
-    this.#timer = undefined;
-    this.#schedule();
+    return this.#wait;
   }
 
   /** Takes the subject of the next walk; endpoints that were lost since the last one wait for the walk after it. */
