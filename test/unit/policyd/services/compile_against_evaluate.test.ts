@@ -62,26 +62,20 @@ describe(`services: the compiled rules do what the objects say (seed ${seed})`, 
     assert.ok(Math.min(kinds.protected, kinds.served) > RUNS / 20, JSON.stringify(kinds));
   });
 
-  const scenarios = readScenarios(new URL("frontends.yaml", import.meta.url));
-  for (const name of [
-    "own_addresses_first",
-    "node_ports",
-    "external_ips",
-    "load_balancer",
-    "source_ranges",
-    "ranges_of_node_ports",
-  ]) {
-    it(`SVC-18: the packets of the scenario ${name} have the evaluator's outcomes`, () => {
-      const scenario = scenarios.get(name);
-      assert.ok(scenario !== undefined);
-      const world = scenarioWorld(scenario, "IPv4");
-      const node = new CompiledNode(world);
-      for (const text of Object.keys(scenario.packets)) {
-        const [packet] = readPacket(text);
-        const walked = NUMBERS.flatMap((number) => node.walk([packet], (modulus) => number % modulus));
-        assert.deepEqual(inOrder(walked), inOrder(allowedOutcomes(evaluate(world, packet))), text);
-      }
-    });
+  for (const file of ["frontends", "endpoints", "dual_stack"]) {
+    for (const [name, scenario] of readScenarios(new URL(`${file}.yaml`, import.meta.url))) {
+      // The guard drops packets from the bridge without a pod's address, and its table is not walked here.
+      if (name === "senders") continue;
+      it(`SVC-18: the packets of the scenario ${name} have the evaluator's outcomes`, () => {
+        const world = scenarioWorld(scenario, "IPv4");
+        const node = new CompiledNode(world);
+        for (const text of Object.keys(scenario.packets)) {
+          const [packet] = readPacket(text);
+          const walked = NUMBERS.flatMap((number) => node.walk([packet], (modulus) => number % modulus));
+          assert.deepEqual(inOrder(walked), inOrder(allowedOutcomes(evaluate(world, packet))), text);
+        }
+      });
+    }
   }
 
   it("SA-01 SA-05 SA-07: a client's next packet has the evaluator's outcomes, by whatever frontend it comes", () => {

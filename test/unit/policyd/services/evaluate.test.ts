@@ -31,7 +31,7 @@ function words(name: string, text: string): readonly string[] {
 }
 
 describe("policyd/services/evaluate: frontends", () => {
-  it("SVC-02 SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 SVC-08: a port finds its numbers in the slices by name and protocol", () => {
+  it("SVC-02 SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 SVC-08 SVC-23: a port finds its numbers in the slices by name and protocol", () => {
     check("ports");
   });
 
