@@ -1,10 +1,11 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { SocketAddress } from "../../../objects/semantics/services/packet.ts";
-import { dropText, rejectText } from "../../../objects/semantics/services/print.ts";
 import {
+  dropText,
   hintText,
   masqueradeText,
   missText,
+  rejectText,
   routeText,
   takenText,
 } from "../../../objects/semantics/services/reason_text.ts";

@@ -22,19 +22,17 @@ export function applyAffinity(
 ): Selection & { readonly affinity: Affinity } {
   if (affinitySeconds === undefined) return { ...selection, affinity: { type: "none" } };
   const timeoutSeconds = timeoutFor(affinitySeconds, keptOf(services));
-  if (remembered === undefined) return { ...selection, affinity: { type: "new", timeoutSeconds } };
+  const affinity = { type: "client", timeoutSeconds } as const;
   const kept = selection.selected.find(
-    ({ endpoint: { socket } }) => socket.address === remembered.address && socket.port === remembered.port,
+    ({ endpoint: { socket } }) => socket.address === remembered?.address && socket.port === remembered.port,
   );
-  if (kept === undefined) {
-    return { ...selection, affinity: { type: "endpoint no longer a candidate", timeoutSeconds } };
-  }
+  if (kept === undefined) return { ...selection, affinity };
   const others = selection.selected.filter((one) => one !== kept);
   return {
     hints: selection.hints,
     selected: [{ ...kept, because: [...kept.because, { type: "client's endpoint" }] }],
     omitted: [...selection.omitted, ...others.map((one) => omit(one.endpoint, "client has another endpoint"))],
-    affinity: { type: "kept", timeoutSeconds },
+    affinity,
   };
 }
 

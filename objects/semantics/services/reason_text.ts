@@ -1,5 +1,25 @@
 import { refusalText } from "../../socket_refusal.ts";
-import type { Candidate, HintUse, Masquerade, NearMiss, Route, TakenReason } from "./verdict.ts";
+import type { Drop, HintUse, Masquerade, NearMiss, Reject, Route, TakenReason } from "./verdict.ts";
+
+/** Returns why a packet is dropped. */
+export function dropText({ reason }: Drop): string {
+  switch (reason.type) {
+    case "loopback address from elsewhere":
+      return "a loopback address, and it does not come from this node itself";
+    case "source not of a local pod":
+      return "the source is not an address of a pod of this node";
+    case "source range":
+      return `the source is not within loadBalancerSourceRanges of Service ${reason.service}`;
+    case "no local endpoint":
+      return `${reason.policy}TrafficPolicy Local, and no endpoint on this node`;
+  }
+}
+
+/** Returns why a packet is refused. */
+export function rejectText({ reason }: Reject): string {
+  if (reason.type === "no endpoints") return "no endpoint anywhere";
+  return `a cluster IP of Service ${reason.service}, which has no such port`;
+}
 
 /** Returns why no frontend has a packet although one nearly matches. */
 export function missText(miss: NearMiss): string {
@@ -40,17 +60,9 @@ export function routeText({ endpoints, because }: Route): string {
 }
 
 /** Returns the effect of hints on the endpoints. */
-export function hintText(hints: HintUse, { endpoints }: Route): string {
+export function hintText(hints: Exclude<HintUse, { readonly type: "unused" }>, { endpoints }: Route): string {
   if (endpoints === "local") return "hints: not used when only endpoints of this node count";
-  if (hints.type === "unused") return `hints: unused, ${hints.because}`;
   return hints.type === "node" ? `hints: for node ${hints.node}` : `hints: for zone ${hints.zone}`;
-}
-
-/** Returns why an endpoint is a candidate, and how the packet is changed on the way to it. */
-export function candidateText({ because, masquerade, isRejected }: Candidate): string {
-  const taken = because.map(takenText).join(", ");
-  const refused = isRejected ? "; refused there: the endpoint is a cluster IP" : "";
-  return `${taken}; ${masqueradeText(masquerade)}${refused}`;
 }
 
 /** Returns why an endpoint is a candidate. */

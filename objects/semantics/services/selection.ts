@@ -61,19 +61,12 @@ const ZONE_LABEL = "topology.kubernetes.io/zone";
  */
 export function hintUse({ nodes, nodeName }: ServiceWorld, endpoints: readonly PortEndpoint[]): HintUse {
   const ready = endpoints.filter(({ usability }) => usability === "ready").map(({ endpoint }) => endpoint);
-  if (ready.length === 0) return { type: "unused", because: "no ready endpoint" };
   const zone = nodes.find(({ name }) => name === nodeName)?.labels[ZONE_LABEL] || undefined;
-  const haveNodes = ready.every(({ nodeHints }) => isSome(nodeHints));
-  const haveZones = ready.every(({ zoneHints }) => isSome(zoneHints));
-  if (haveNodes && ready.some(({ nodeHints }) => nodeHints?.includes(nodeName) === true)) {
-    return { type: "node", node: nodeName };
-  }
-  if (zone !== undefined && haveZones && ready.some(({ zoneHints }) => zoneHints?.includes(zone) === true)) {
-    return { type: "zone", zone };
-  }
-  if (!haveNodes && !haveZones) return { type: "unused", because: "not every ready endpoint has one" };
-  const isZoneMissing = zone === undefined && haveZones;
-  return { type: "unused", because: isZoneMissing ? "no zone of this node" : "none for this node or zone" };
+  const isHere = (hintsOf: (endpoint: Endpoint) => readonly string[] | undefined, here: string): boolean =>
+    ready.every((endpoint) => isSome(hintsOf(endpoint))) && ready.some((one) => hintsOf(one)?.includes(here) === true);
+  if (isHere(({ nodeHints }) => nodeHints, nodeName)) return { type: "node", node: nodeName };
+  if (zone !== undefined && isHere(({ zoneHints }) => zoneHints, zone)) return { type: "zone", zone };
+  return { type: "unused" };
 }
 
 /** Returns whether the hints in use allow this node to use an endpoint. */

@@ -3,7 +3,7 @@ import type { Protocol } from "../../model.ts";
 import type { Refusal } from "../../socket_refusal.ts";
 import type { SocketAddress } from "./packet.ts";
 
-/** The outcome for a packet, with the reasons as data; `print.ts` has the words. */
+/** The outcome for a packet, with the reasons as data; `reason_text.ts` has the words. */
 export type Verdict = Pass | Drop | Reject | Translate;
 
 /** The packet is not for a Service and continues unchanged. */
@@ -81,9 +81,8 @@ export type Route =
 
 export type Affinity =
   | { readonly type: "none" }
-  /** The client has not been here within the timeout, or its endpoint may not be used any more. */
-  | { readonly type: "new" | "endpoint no longer a candidate"; readonly timeoutSeconds: number }
-  | { readonly type: "kept"; readonly timeoutSeconds: number };
+  /** How long the client stays with its endpoint. */
+  | { readonly type: "client"; readonly timeoutSeconds: number };
 
 /** An endpoint a packet may go to, with the changes to the packet on the way. */
 export interface Candidate {
@@ -125,13 +124,7 @@ export interface EndpointReport {
 export type HintUse =
   | { readonly type: "node"; readonly node: string }
   | { readonly type: "zone"; readonly zone: string }
-  | { readonly type: "unused"; readonly because: HintSafeguard };
-
-export type HintSafeguard =
-  | "no ready endpoint"
-  | "not every ready endpoint has one"
-  | "no zone of this node"
-  | "none for this node or zone";
+  | { readonly type: "unused" };
 
 export interface Omitted {
   readonly endpoint: SocketAddress;

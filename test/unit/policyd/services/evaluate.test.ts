@@ -1,13 +1,5 @@
 import assert from "node:assert/strict";
-import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
-import { describeVerdict } from "../../../../objects/semantics/services/print.ts";
-import {
-  checkScenario,
-  readPacket,
-  readScenarios,
-  type Scenario,
-  scenarioWorld,
-} from "../../../support/evaluate/scenario.ts";
+import { checkScenario, readScenarios, type Scenario } from "../../../support/evaluate/scenario.ts";
 
 const scenarios = new Map(
   ["frontends", "endpoints", "dual_stack"].flatMap((name) => [
@@ -23,11 +15,6 @@ function scenario(name: string): Scenario {
 
 function check(name: string, families: readonly ("IPv4" | "IPv6")[] = ["IPv4", "IPv6"]): void {
   for (const family of families) checkScenario(scenario(name), family);
-}
-
-function words(name: string, text: string): readonly string[] {
-  const [packet, remembered] = readPacket(text);
-  return describeVerdict(packet, evaluate(scenarioWorld(scenario(name), "IPv4"), packet, remembered));
 }
 
 describe("policyd/services/evaluate: frontends", () => {
@@ -119,36 +106,4 @@ describe("policyd/services/evaluate: endpoints", () => {
   it("TD-01: node hints come before zone hints", () => check("node_hints"));
 
   it("SA-01 SA-05 SA-07 SA-08: a client keeps its endpoint as long as that is a candidate", () => check("affinity"));
-});
-
-describe("policyd/services/evaluate/print", () => {
-  it("the explanation says what happens to a packet and why each endpoint is used or not", () => {
-    assert.deepEqual(words("external_local", "pod 10.244.1.5 TCP 10.240.0.5:30002"), [
-      "TCP 10.244.1.5:40000 -> 10.240.0.5:30002 from a pod of this node",
-      "NodePort 10.240.0.5:30002 of Service default/vote (here)",
-      "externalTrafficPolicy Local, but from a pod of this node: endpoints of all nodes",
-      "hints: unused, not every ready endpoint has one",
-      "goes to one of 2:",
-      "  10.244.1.5:80 ready; the source becomes this node's address (the pod meets itself)",
-      "  10.244.0.4:80 ready; the source is kept (a pod of this node)",
-      "  EndpointSlice default/vote-b does not count: no such port",
-    ]);
-  });
-
-  it("the explanation of a packet that passes names the Service that almost has its address", () => {
-    assert.deepEqual(words("external_ips_refused", "outside 10.188.0.4 TCP 192.0.2.5:6379").slice(1), [
-      "passes unchanged: no Service has this address and port",
-      "externalIPs are refused by the configuration, and Service default/redis has it as one",
-    ]);
-  });
-
-  it("the explanation of every verdict of every scenario has no undefined part", () => {
-    for (const [name, { packets }] of scenarios) {
-      for (const text of Object.keys(packets)) {
-        const lines = words(name, text);
-        assert.ok(lines.length > 1, `${name}: ${text}`);
-        for (const line of lines) assert.doesNotMatch(line, /undefined|\[object|null/, `${name}: ${line}`);
-      }
-    }
-  });
 });
