@@ -126,16 +126,10 @@ export class Ruleset {
    * Sets what an owner claims; an empty list removes all its claims.
    *
    * Claims are committed together with the other changes of the same turn of the event loop or, in a burst, within
-   * `minSyncPeriod` ({@link BatchPace}). Urgent claims skip that wait.
-   *
-   * @throws RangeError for a set that neither the schema has nor anybody provides; nothing has changed then
+   * `minSyncPeriod` ({@link BatchPace}). Urgent claims skip that wait. A commit fails while the set of a claim is neither
+   * in the schema nor provided.
    */
   claim(owner: string, claims: readonly DesiredElement[], haste: Haste = "usual"): void {
-    for (const { table, set } of claims) {
-      if (!this.#desired.hasSet(table, set) && this.#objects.set(tableKey(table), set) === undefined) {
-        throw new RangeError(`${owner} claims elements of ${tableKey(table)} ${set}, which nobody provides`);
-      }
-    }
     const places = this.#desired.replace(owner, claims);
     // The read at the start compares everything.
     if (this.#phase !== "stopped") for (const place of places) this.#writer.pending.markElement(place);
@@ -149,8 +143,6 @@ export class Ruleset {
    * The change is committed like a claim, together with the claims of the same turn. An owner that removes a set or a
    * chain must also remove the claims of elements in that set, and of elements that jump to that chain, before the next
    * commit. Otherwise the commit fails.
-   *
-   * @throws RangeError as {@link DesiredObjects.replace}; nothing has changed then
    */
   provide(owner: string, objects: ProvidedObjects, haste: Haste = "usual"): void {
     const places = this.#objects.replace(owner, objects);

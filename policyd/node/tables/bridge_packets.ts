@@ -17,7 +17,7 @@ import type { TablePart } from "../../ruleset/table_part.ts";
  *   (guard.ts) lets nothing pass. Redirects that others send about a pod's connection are dropped too: connection
  *   tracking takes them for a part of that connection (nf_conntrack_inet_error).
  */
-export function bridgePackets({ bridge, hostInterfacePrefix = HOST_INTERFACE_PREFIX }: NodeConfiguration): TablePart {
+export function bridgePackets({ bridge }: NodeConfiguration): TablePart {
   // Connection tracking classifies a redirect as related, invalid or untracked, whichever message it quotes.
   const mayBeRedirect = not(anyFlag("ct state", "new", "established"));
   return {
@@ -32,7 +32,7 @@ export function bridgePackets({ bridge, hostInterfacePrefix = HOST_INTERFACE_PRE
       },
     ],
     shared: {
-      before_reassembly: [dropping(DropReason.PORT, startsWith("iifname", hostInterfacePrefix))],
+      before_reassembly: [dropping(DropReason.PORT, startsWith("iifname", HOST_INTERFACE_PREFIX))],
       after_nat_postrouting: [rule(mayBeRedirect, equals("oifname", bridge), goTo("redirects"))],
     },
   };

@@ -34,7 +34,4 @@ export interface NodeConfiguration {
   readonly services?: ServiceRules | undefined;
   /** How policies are enforced; undefined where another program does it. */
   readonly policyOptions?: Omit<PolicyOptions, "bridge"> | undefined;
-  /** {@link HOST_INTERFACE_PREFIX} when absent. Ports with other names belong to other programs and are left untouched.
-   */
-  readonly hostInterfacePrefix?: string;
 }

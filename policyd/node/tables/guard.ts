@@ -66,8 +66,9 @@ export const DropReason = {
  * connection (marks.ts): everything else takes the node's IP layer, where policies apply (POD-22). Frames to the bridge
  * itself do not pass here.
  */
-export function guard({ markBits, hostInterfacePrefix = HOST_INTERFACE_PREFIX }: NodeConfiguration): TablePart {
-  const isOthers = not(startsWith("iifname", hostInterfacePrefix));
+export function guard({ markBits }: NodeConfiguration): TablePart {
+  // Ports with other names belong to other programs and are left untouched.
+  const isOthers = not(startsWith("iifname", HOST_INTERFACE_PREFIX));
   const hasPodMac = inSet(concatenation("iifname", "ether saddr"), GUARD_SETS.mac.name);
   return {
     sets: Object.values(GUARD_SETS),

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Chain, SetDefinition, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { type TableKey, tableKey } from "./desired_element.ts";
 
@@ -52,15 +51,6 @@ class Objects<T extends { readonly name: string }> {
     return this.#provided.size;
   }
 
-  /** @throws RangeError when something else has the object's name */
-  check(object: T): void {
-    if (this.#fixed.has(object.name)) throw new RangeError(`${object.name}: provided, although the schema has it`);
-    const other = this.#provided.get(object.name)?.object;
-    if (other !== undefined && other !== object && !isDeepStrictEqual(other, object)) {
-      throw new RangeError(`${object.name}: provided with other content than before; expected a hash as its name`);
-    }
-  }
-
   /** @returns whether the object is new */
   enter(object: T): boolean {
     const provided = this.#provided.get(object.name);
@@ -78,8 +68,8 @@ class Objects<T extends { readonly name: string }> {
   }
 }
 
+/** The sets and chains of one owner, all in one table. */
 interface Holding {
-  readonly table: TableKey;
   readonly sets: ReadonlyMap<string, SetDefinition>;
   readonly chains: ReadonlyMap<string, Chain>;
 }
@@ -102,21 +92,13 @@ export class DesiredObjects {
    * Sets what an owner provides; empty lists forget the owner.
    *
    * @returns the objects that are added or removed by this: those that nobody else provides
-   * @throws RangeError for a table that is not ours or not the owner's, a name of the schema, or a name that already
-   *   has different content; nothing has changed then
    */
   replace(owner: string, { table: reference, sets, chains }: ProvidedObjects): readonly ObjectPlace[] {
     const table = tableKey(reference);
     const objects = this.#tables.get(table);
-    if (objects === undefined)
-      throw new RangeError(`${owner} provides objects in ${table}, which is not a table of ours`);
+    if (objects === undefined) throw new RangeError(`${owner} provides objects in ${table}; expected a table of ours`);
     const before = this.#owners.get(owner);
-    if (before !== undefined && before.table !== table) {
-      throw new RangeError(`${owner} provides objects in ${table}; expected ${before.table} as before`);
-    }
-    const next: Holding = { table, sets: byName(sets), chains: byName(chains) };
-    for (const set of next.sets.values()) objects.sets.check(set);
-    for (const chain of next.chains.values()) objects.chains.check(chain);
+    const next: Holding = { sets: byName(sets), chains: byName(chains) };
     if (next.sets.size + next.chains.size === 0) this.#owners.delete(owner);
     else this.#owners.set(owner, next);
     return [
@@ -161,17 +143,8 @@ export class DesiredObjects {
   }
 }
 
-/** @throws RangeError when two objects with one name differ */
 function byName<T extends { readonly name: string }>(objects: readonly T[]): ReadonlyMap<string, T> {
-  const found = new Map<string, T>();
-  for (const object of objects) {
-    const other = found.get(object.name);
-    if (other !== undefined && !isDeepStrictEqual(other, object)) {
-      throw new RangeError(`${object.name}: provided twice with different content`);
-    }
-    found.set(object.name, object);
-  }
-  return found;
+  return new Map(objects.map((object) => [object.name, object]));
 }
 
 /** Replaces an owner's objects; those in both lists stay. @returns the names that are added or removed */

@@ -84,11 +84,10 @@ describe("the tables of a node", () => {
     assert.equal(forwarded.filter(({ type }) => type === "nat").length, 2);
   });
 
-  it("the tables follow the configured bridge, prefix and mark bits, including the highest bit", () => {
+  it("the tables follow the configured bridge and mark bits, including the highest bit", () => {
     const other = {
       ...DEFAULTS,
       bridge: "br-pods.1",
-      hostInterfacePrefix: "pod",
       markBits: { masquerade: 1, bridged: 0x8000_0000 },
     };
     assert.equal(chainText("forward", other)[2], "meta mark & 0x80000000 == 0x80000000 accept");
@@ -97,8 +96,6 @@ describe("the tables of a node", () => {
       'iifname "br-pods.1" meta mark set meta mark & 0x7fffffff',
     );
     assert.equal(chainText("after_nat_postrouting", other)[2], "meta mark set meta mark & 0x7ffffffe");
-    assert.equal(chainText("prerouting", other)[1], 'iifname != "pod*" accept');
-    assert.match(chainText("before_reassembly", other)[1] ?? "", /^iifname "pod\*" counter drop/);
     assert.match(chainText("after_nat_postrouting", other)[3] ?? "", /oifname "br-pods.1" goto redirects$/);
   });
 

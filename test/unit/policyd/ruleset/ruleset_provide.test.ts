@@ -120,50 +120,6 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(kernel.commits.length, before + 1);
   });
 
-  it("DP-12: contradictory objects are refused, and the ruleset stays unchanged", () => {
-    const { kernel, ruleset } = started();
-    const { table, sets, chains } = profileObjects(1);
-    const [set] = sets;
-    const [chain] = chains;
-    assert.ok(set !== undefined && chain !== undefined);
-    const wrong = [
-      { table: { ...table, name: "foreign" }, sets, chains },
-      { table, sets: [{ ...set, key: ["ipv6_addr"] as const }], chains: [] },
-      { table, sets: [{ ...set, name: "known" }], chains: [] },
-      { table, sets: [], chains: [{ ...chain, rules: [] }] },
-      {
-        table,
-        sets: [],
-        chains: [
-          { name: "twice", rules: [] },
-          { name: "twice", rules: [rule(drop)] },
-        ],
-      },
-    ];
-    for (const objects of wrong) assert.throws(() => ruleset.provide("profile 2", objects), RangeError);
-    const claim = { table, set: "nosuch", element: { key: [sampleAddress(1)] } };
-    assert.throws(() => ruleset.claim("pod 1", [claim]), /nosuch, which nobody provides/);
-    const before = kernel.commits.length;
-    assert.equal(ruleset.flush(), true);
-    assert.equal(kernel.commits.length, before);
-    withdrawProfile(ruleset, 2);
-    ruleset.claim("pod 2", []);
-    assert.equal(ruleset.flush(), true, ruleset.status().lastError);
-    assert.equal(names(kernel).includes("first2"), false);
-  });
-
-  it("DP-12: an owner's objects in a second table are refused until it has let go of the first", () => {
-    const tables = [profileTable(), ...sampleTables()];
-    const { ruleset } = setUp(new FakeNftables(), tables);
-    const [, other] = tables;
-    assert.ok(other !== undefined);
-    ruleset.provide("a", profileObjects(1));
-    const objects = { table: other, sets: [], chains: [{ name: "x", rules: [] }] };
-    assert.throws(() => ruleset.provide("a", objects), /expected inet drawbridge-policy as before/);
-    ruleset.provide("a", { ...profileObjects(1), sets: [], chains: [] });
-    ruleset.provide("a", objects);
-  });
-
   it("DP-12: nothing is committed while a set that goes has claims, and everything when they are gone", () => {
     const { kernel, clock, ruleset } = started();
     ruleset.provide("profile 2", { table: profileTable(), sets: [], chains: [] });
