@@ -54,7 +54,6 @@ import { openPolicies } from "./policies/open.ts";
 import { policyReporter } from "./policies/status/policy_report.ts";
 import { openProtection } from "./protection/open.ts";
 import { openRoutes } from "./routes/open.ts";
-import { prepareStaticRules } from "./ruleset/desired/static_rules.ts";
 import { Ruleset } from "./ruleset/ruleset.ts";
 import { RulesetWatch, UnheardCommits } from "./ruleset/ruleset_watch.ts";
 import { withVersion } from "./ruleset/schema.ts";
@@ -237,7 +236,10 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
       health.watch(events);
       return events;
     },
-    prepare: () => prepareStaticRules(tables, kernel, clock),
+    prepare: () =>
+      clock.after(0, () => {
+        for (const table of tables) for (const chain of table.chains) kernel.prepare(table, chain);
+      }),
     onObjects: (events) => policies.record(events),
     takeOver,
     follower: policies.follower,
