@@ -30,7 +30,7 @@ import { winstonLogger } from "./log/winston_logger.ts";
 import { observed } from "./metrics/commit_observer.ts";
 import { mergedRules } from "./metrics/merged_rules.ts";
 import { openNodeMetrics, serveMetrics } from "./metrics/open.ts";
-import { openNetworkCondition } from "./network_condition/open.ts";
+import { openNetworkCondition } from "./network_condition/network_condition.ts";
 import { kernelAddressCleanup, kernelFlowCleanup } from "./node/address_cleanup.ts";
 import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
 import { openMasquerade } from "./node/masquerade/masquerade_networks.ts";

@@ -92,6 +92,7 @@ for (const [family, { vip, first, second, other }] of [
       assert.ok(judge(udpEntry([vip, 53], [first, 5353])));
       assert.ok(!judge(udpEntry([vip, 53], [second, 5353])));
       assert.ok(judge(udpEntry([vip, 53], [second, 5354])), "another port of the endpoint");
+      assert.ok(judge(udpEntry([vip, 53], [second, 535])), "a port with the same first digits");
       assert.ok(!judge(udpEntry([vip, 54], [first, 5353])), "no frontend");
       assert.ok(!judge(udpEntry([other, 53], [first, 5353])), "no frontend");
     });
