@@ -3,17 +3,6 @@ import type { Clock } from "../lib/clock.ts";
 /** Milliseconds between two batches, at least; or a time that follows from their cost ({@link gatheringWindow}). */
 export type BatchPeriod = number | "adaptive";
 
-/** The times of earlier batches. Times are milliseconds of a clock that is never set (`Clock.now`). */
-export interface BatchHistory {
-  /** When the last batch was in force; undefined before the first. */
-  readonly ended: number | undefined;
-  /** How long the last batch took, and the one before it. */
-  readonly took: readonly [last: number, previous: number];
-}
-
-/** The history before the first batch. */
-export const NO_BATCHES: BatchHistory = Object.freeze({ ended: undefined, took: Object.freeze([0, 0] as const) });
-
 /**
  * When claims are committed: without any wait; after the window of the last batch; or, when a related change is
  * expected, together with that one if it comes within the shortest window.
@@ -30,16 +19,6 @@ const LONGEST_OVERLOAD_WINDOW = 1000;
 const WINDOW_PER_BATCH = 8;
 
 /**
- * Returns the history with one more batch.
- *
- * @param began when its first part was given to the kernel
- * @param ended when all of it was in force
- */
-export function withBatch({ took: [last] }: BatchHistory, began: number, ended: number): BatchHistory {
-  return Object.freeze({ ended, took: Object.freeze([Math.max(0, ended - began), last] as const) });
-}
-
-/**
  * Returns for how many milliseconds after a batch changes are gathered for the next one.
  *
  * The window is eight times what the last batch took, from 2 to 10 ms: either batches take a ninth of the time at most,
@@ -47,30 +26,14 @@ export function withBatch({ took: [last] }: BatchHistory, began: number, ended: 
  * then as long as a batch, up to a second, so that larger and fewer batches leave half of the time to everything else.
  * One slow batch is not an overload, since a pause of the garbage collector or of the processors causes one. Therefore
  * the shorter of the last two batches decides, and the window is short again after one quick batch.
+ *
+ * @param last how many milliseconds the last batch took
+ * @param previous the same of the one before it
  */
-export function gatheringWindow({ took: [last, previous] }: BatchHistory): number {
+export function gatheringWindow(last: number, previous: number): number {
   const lasting = Math.min(last, previous);
   if (lasting > LONGEST_WINDOW) return Math.min(lasting, LONGEST_OVERLOAD_WINDOW);
   return Math.min(Math.max(SHORTEST_WINDOW, WINDOW_PER_BATCH * last), LONGEST_WINDOW);
-}
-
-/**
- * Returns for how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch is
- * over (SYNC-03). It is never longer than the window, even if the clock went back.
- */
-export function gatheringWait(history: BatchHistory, period: BatchPeriod, now: number): number {
-  if (history.ended === undefined) return 0;
-  const window = period === "adaptive" ? gatheringWindow(history) : period;
-  return Math.min(Math.max(0, history.ended + window - now), window);
-}
-
-/**
- * Like {@link gatheringWait} for a change whose companion is expected: at least the shortest window. With a fixed
- * period it waits no longer than other changes.
- */
-export function companionWait(history: BatchHistory, period: BatchPeriod, now: number): number {
-  const wait = gatheringWait(history, period, now);
-  return period === "adaptive" ? Math.max(wait, SHORTEST_WINDOW) : wait;
 }
 
 export interface BatchPaceOptions {
@@ -79,10 +42,16 @@ export interface BatchPaceOptions {
   readonly minSyncPeriod: BatchPeriod;
 }
 
-/** Measures the batches of one ruleset, and computes how long a change waits. */
+/**
+ * Measures the batches of one ruleset, and computes how long a change waits. Times are milliseconds of a clock that is
+ * never set (`Clock.now`).
+ */
 export class BatchPace {
   readonly #options: BatchPaceOptions;
-  #history = NO_BATCHES;
+  /** When the last batch was in force; undefined before the first. */
+  #ended: number | undefined;
+  /** How long the last batch took, and the one before it. */
+  #took: readonly [last: number, previous: number] = [0, 0];
   #began: number | undefined;
 
   constructor(options: BatchPaceOptions) {
@@ -96,7 +65,9 @@ export class BatchPace {
 
   /** Notes that the batch that was begun is in force now. */
   ended(): void {
-    if (this.#began !== undefined) this.#history = withBatch(this.#history, this.#began, this.#options.clock.now());
+    if (this.#began === undefined) return;
+    this.#ended = this.#options.clock.now();
+    this.#took = [Math.max(0, this.#ended - this.#began), this.#took[0]];
     this.#began = undefined;
   }
 
@@ -105,11 +76,16 @@ export class BatchPace {
     this.#began = undefined;
   }
 
-  /** @returns for how many milliseconds a change that comes now waits for its batch */
+  /**
+   * Returns for how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch
+   * is over (SYNC-03), and never longer than the window, even if the clock went back. A change whose companion is
+   * expected waits for at least the shortest window; with a fixed period it waits no longer than others.
+   */
   wait(haste: Haste): number {
+    const { clock, minSyncPeriod: period } = this.#options;
     if (haste === "urgent") return 0;
-    const { clock, minSyncPeriod } = this.#options;
-    const wait = haste === "usual" ? gatheringWait : companionWait;
-    return wait(this.#history, minSyncPeriod, clock.now());
+    const window = period === "adaptive" ? gatheringWindow(...this.#took) : period;
+    const wait = this.#ended === undefined ? 0 : Math.min(Math.max(0, this.#ended + window - clock.now()), window);
+    return haste === "with its companion" && period === "adaptive" ? Math.max(wait, SHORTEST_WINDOW) : wait;
   }
 }

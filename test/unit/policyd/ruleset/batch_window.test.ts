@@ -1,15 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import {
-  type BatchHistory,
-  type BatchPeriod,
-  gatheringWait,
-  gatheringWindow,
-  type Haste,
-  NO_BATCHES,
-  withBatch,
-} from "../../../../policyd/ruleset/batch_window.ts";
+import { BatchPace, type BatchPeriod, gatheringWindow, type Haste } from "../../../../policyd/ruleset/batch_window.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
@@ -69,10 +61,6 @@ function every(milliseconds: number, count: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => index * milliseconds);
 }
 
-function history(ended: number, ...took: readonly [last: number, previous: number]): BatchHistory {
-  return { ended, took };
-}
-
 describe("policyd/gathering", () => {
   it("SYNC-03 SYNC-07: a change after a pause is committed in the same turn", () => {
     const timed = new TimedRuleset();
@@ -82,7 +70,9 @@ describe("policyd/gathering", () => {
   });
 
   it("SYNC-07: no change waits before the first batch, for any period", () => {
-    for (const period of ["adaptive", 0, 1000] as const) assert.equal(gatheringWait(NO_BATCHES, period, 5), 0);
+    for (const minSyncPeriod of ["adaptive", 0, 1000] as const) {
+      assert.equal(new BatchPace({ clock: new FakeClock(), minSyncPeriod }).wait("usual"), 0);
+    }
   });
 
   it("SYNC-02 SYNC-07: 1,000 changes in one turn are one batch, and over some milliseconds two", () => {
@@ -154,7 +144,7 @@ describe("policyd/gathering", () => {
   });
 
   it("SYNC-08: no change waits for more than a second, however long batches take", () => {
-    assert.equal(gatheringWindow(history(0, 5000, 7000)), 1000);
+    assert.equal(gatheringWindow(5000, 7000), 1000);
     const timed = new TimedRuleset();
     timed.costOf = () => 4000;
     timed.claimAt([0, 1, 4001, 4002, 20_000, 20_001], 60_000);
@@ -165,15 +155,15 @@ describe("policyd/gathering", () => {
   });
 
   it("SYNC-08: a single slow batch, such as by a pause of the machine, is not an overload", () => {
-    assert.equal(gatheringWindow(history(0, 300, 0.2)), 10);
-    assert.equal(gatheringWindow(history(0, 0.2, 300)), 2);
-    assert.equal(gatheringWindow(history(0, 300, 300)), 300);
+    assert.equal(gatheringWindow(300, 0.2), 10);
+    assert.equal(gatheringWindow(0.2, 300), 2);
+    assert.equal(gatheringWindow(300, 300), 300);
   });
 
   it("SYNC-07 SYNC-08: the window is between 2 ms and a second, and never shorter for slower batches", () => {
     let before = 0;
     for (const cost of [0, 0.05, 0.2, 0.25, 0.5, 1, 1.25, 2, 9, 10, 10.1, 50, 999, 1000, 1e9]) {
-      const window = gatheringWindow(history(0, cost, cost));
+      const window = gatheringWindow(cost, cost);
       assert.ok(window >= before && window >= 2 && window <= 1000, `${cost}: ${window}`);
       if (cost <= 10) assert.ok(window <= 10, `${cost}: ${window}`);
       before = window;
@@ -181,12 +171,19 @@ describe("policyd/gathering", () => {
   });
 
   it("DAEMON-09 SYNC-07: a clock that jumps forward gives no long window, and one that jumps back no long wait", () => {
-    const jumped = withBatch(withBatch(NO_BATCHES, 1000, 1001), 2000, 3_602_000);
-    assert.ok(gatheringWindow(jumped) <= 10);
-    const back = withBatch(NO_BATCHES, 5000, 1000);
-    assert.deepEqual(back.took, [0, 0]);
-    assert.ok(gatheringWait(history(10_000, 1, 1), "adaptive", 10) <= 10);
-    assert.equal(gatheringWait(history(10_000, 1, 1), 500, 10), 500);
+    /** A pace with a batch between these times, now that it is this time. */
+    const wait = (began: number, ended: number, now: number, minSyncPeriod: BatchPeriod): number => {
+      let time = ended;
+      const pace = new BatchPace({ clock: { now: () => time }, minSyncPeriod });
+      pace.began(began);
+      pace.ended();
+      time = now;
+      return pace.wait("usual");
+    };
+    assert.ok(wait(2000, 3_602_000, 3_602_000, "adaptive") <= 10, "the batch before it took no time");
+    assert.equal(wait(5000, 1000, 1000, "adaptive"), 2, "the time that a batch took is never negative");
+    assert.ok(wait(9999, 10_000, 10, "adaptive") <= 10);
+    assert.equal(wait(9999, 10_000, 10, 500), 500);
     const timed = new TimedRuleset();
     timed.clock.set(-7_200_000);
     timed.claimAt(every(3, 100));
