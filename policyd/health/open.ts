@@ -8,7 +8,7 @@ import { healthListen } from "../configuration/own_ports.ts";
 import { type HealthAnswer, isProxyHealthy } from "../services/health_check/health_check.ts";
 import { nodeHttpListener } from "../services/health_check/http_listener.ts";
 import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
-import { healthPlaces, HealthServers } from "./health_servers.ts";
+import { healthPlaces, type HealthServers, serveHealth } from "./health_servers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
 
 export interface HealthMachine {
@@ -76,7 +76,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
         "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback, problems()),
         ...(services ? { "/healthz": node } : {}),
       };
-      servers = new HealthServers({
+      servers = serveHealth({
         listener: nodeHttpListener(),
         clock,
         logger,

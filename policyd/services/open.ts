@@ -88,11 +88,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
     ...(configuration.externalIPsTakePorts ? {} : { yielded: new YieldedFrontends(yieldedParts(machine)) }),
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
-    followers: [
-      healthChecks(configuration, machine),
-      stale.follower,
-      proxyMode({ listener: nodeHttpListener(), clock }),
-    ],
+    followers: [healthChecks(configuration, machine), stale.follower, proxyMode(nodeHttpListener(), clock)],
     observers: [problemReport(logger, clusterEvents), observer, ...warning],
   });
   return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };

@@ -1,22 +1,17 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
 import type { HealthAnswer } from "./health_check/health_check.ts";
-import type { HttpListener, Listening } from "./health_check/http_listener.ts";
+import type { HttpListener } from "./health_check/http_listener.ts";
+import { Listeners } from "./health_check/listeners.ts";
 import type { ListeningAddress } from "./health_check/listening_addresses.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 
 /** kube-proxy's `metricsBindAddress`. Only the node itself can ask there. */
-export const PROXY_MODE_PLACES: readonly ListeningAddress[] = [
+const PLACES: readonly ListeningAddress[] = [
   { family: 4, address: parseAddress("127.0.0.1"), port: 10_249 },
   { family: 6, address: parseAddress("::1"), port: 10_249 },
 ];
-const RETRY_MILLISECONDS = 30_000;
-
-export interface ProxyModeParts {
-  readonly listener: HttpListener;
-  readonly clock: Pick<Clock, "after">;
-}
+const RETRIES = [30_000, 30_000] as const;
 
 /**
  * Answers `/proxyMode` as kube-proxy does in its mode nftables (installProxyModeHandler of cmd/kube-proxy/app), once
@@ -26,38 +21,13 @@ export interface ProxyModeParts {
  * A port that another program has is left to it and tried again without a message, since kube-proxy may still be
  * running. The same applies to an address that the kernel does not have.
  */
-export function proxyMode({ listener, clock }: ProxyModeParts): ServiceFollower {
-  const listening = new Set<Listening>();
-  const retries = new Map<ListeningAddress, Cancel>();
-  let state: "waiting" | "serving" | "stopped" = "waiting";
-  const open = async (place: ListeningAddress): Promise<void> => {
-    try {
-      const opened = await listener.listen(place, answer);
-      if (state === "stopped") opened.close();
-      else listening.add(opened);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      if (state !== "stopped") {
-        retries.set(
-          place,
-          clock.after(RETRY_MILLISECONDS, () => void open(place)),
-        );
-      }
-    }
-  };
+export function proxyMode(listener: HttpListener, clock: Clock): ServiceFollower {
+  const listeners = new Listeners({ clock, open: (place) => listener.listen(place, answer), retries: RETRIES });
   return {
     nodeChanged: () => {},
-    rulesInForce: () => {
-      if (state !== "waiting") return;
-      state = "serving";
-      for (const place of PROXY_MODE_PLACES) void open(place);
-    },
+    rulesInForce: () => listeners.set(PLACES),
     problems: () => [],
-    stop: () => {
-      state = "stopped";
-      for (const cancel of retries.values()) cancel();
-      for (const one of listening) one.close();
-    },
+    stop: () => listeners.stop(),
   };
 }
 

@@ -1,13 +1,14 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Budget } from "../../lib/budget.ts";
-import type { Cancel, Clock } from "../../lib/clock.ts";
-import { ControlLoop } from "../../lib/control_loop.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { type HealthAnswer, healthAnswer, type HealthCheck } from "./health_check.ts";
 import type { HttpListener, Listening } from "./http_listener.ts";
-import { type ListeningAddress, placeDifference, placeId, placesOf } from "./listening_addresses.ts";
+import { Listeners } from "./listeners.ts";
+import { type ListeningAddress, placeId, placesOf } from "./listening_addresses.ts";
 
 export interface HealthCheckParts {
   readonly listener: HttpListener;
@@ -22,19 +23,9 @@ export interface HealthCheckParts {
   readonly budget: Budget;
 }
 
-const FIRST_RETRY = 200;
-const LAST_RETRY = 30_000;
+const RETRIES = [200, 30_000] as const;
 const NO_ROOM = "the namespace has its share of the node's sockets for health checks, and no other is free";
 const UNKNOWN = "the node's addresses cannot be read, so they are taken to be as before; it is tried again";
-
-interface Server {
-  readonly place: ListeningAddress;
-  /** The namespace that has room for it; undefined while there is none. */
-  namespace: string | undefined;
-  listening: Listening | undefined;
-  problem: string | undefined;
-  cancelRetry: Cancel | undefined;
-}
 
 /**
  * The servers at which load balancers check Services of this node (LB-14).
@@ -46,8 +37,7 @@ interface Server {
 export class HealthCheckServers {
   readonly #parts: HealthCheckParts;
   readonly #holders = new CheckHolders();
-  /** By port, then by {@link placeId}. */
-  readonly #servers = new Map<number, Map<string, Server>>();
+  readonly #listeners: Listeners;
   /** The checks by port at the time when the rules were last in force. */
   readonly #inForce = new Map<number, HealthCheck>();
   /** Ports whose checks have changed since then. */
@@ -57,21 +47,30 @@ export class HealthCheckServers {
   /** Why the last read of the addresses failed. */
   #refusal: string | undefined;
   #isStarted = false;
-  #isStopped = false;
   /** Reads the node's addresses. */
   readonly #loop: ControlLoop;
 
   constructor(parts: HealthCheckParts) {
     this.#parts = parts;
-    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look() });
+    const { clock, logger } = parts;
+    this.#loop = new ControlLoop({ clock, pass: () => this.#look() });
+    this.#listeners = new Listeners({
+      clock,
+      open: (place) => this.#open(place),
+      onRefused: (place, error, _isFirst, retryMilliseconds) => {
+        const service = this.#holders.holder(place.port)?.key;
+        const fields = { place: placeId(place), service, error, retryMilliseconds };
+        logger.warn("a health check server cannot listen; it is tried again", fields, namespaceOf(service ?? ""));
+      },
+      retries: RETRIES,
+    });
   }
 
   /** Replaces a Service's check, undefined for none. */
   replace(key: string, check: HealthCheck | undefined): void {
-    for (const port of this.#holders.replace(key, check)) {
-      this.#touched.add(port);
-      if (this.#isStarted) this.#arrange(port, this.#addresses());
-    }
+    const touched = this.#holders.replace(key, check);
+    for (const port of touched) this.#touched.add(port);
+    if (touched.size > 0) this.addressesChanged();
   }
 
   /** Reports that the kernel has all rules that follow from the checks set so far. */
@@ -89,19 +88,19 @@ export class HealthCheckServers {
 
   /** Reports that the node's addresses may have changed. */
   addressesChanged(): void {
-    if (!this.#isStarted || this.#holders.ports().length === 0) return;
-    const addresses = this.#addresses();
-    for (const port of this.#holders.ports()) this.#arrange(port, addresses);
+    if (!this.#isStarted) return;
+    const ports = this.#holders.ports();
+    const addresses = ports.length === 0 ? [] : this.#addresses();
+    this.#listeners.set(ports.flatMap((port) => placesOf(this.#holders.holder(port), addresses)));
   }
 
   problems(): readonly string[] {
-    const servers = [...this.#servers].flatMap(([port, ofPort]) =>
-      [...ofPort.values()].flatMap(({ problem }) =>
-        problem === undefined
-          ? []
-          : [`Service ${this.#holders.holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`],
-      ),
-    );
+    const servers = this.#listeners
+      .problems()
+      .map(
+        ([{ port }, problem]) =>
+          `Service ${this.#holders.holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`,
+      );
     // Without a check the addresses are not needed.
     const isUnknown = this.#refusal !== undefined && this.#holders.ports().length > 0;
     const unknown = isUnknown ? [`health checks: ${UNKNOWN}: ${this.#refusal}`] : [];
@@ -109,10 +108,8 @@ export class HealthCheckServers {
   }
 
   stop(): void {
-    this.#isStopped = true;
     void this.#loop.stop();
-    for (const servers of this.#servers.values()) for (const server of servers.values()) this.#close(server);
-    this.#servers.clear();
+    this.#listeners.stop();
   }
 
   /**
@@ -132,53 +129,28 @@ export class HealthCheckServers {
     return this.#known;
   }
 
-  #look(): number | undefined {
+  #look(): NextPass {
     this.addressesChanged();
     return this.#parts.addressPeriod;
   }
 
-  #arrange(port: number, addresses: readonly Address[]): void {
-    if (this.#isStopped) return;
-    const servers = this.#servers.get(port) ?? new Map<string, Server>();
-    const { closed, opened } = placeDifference(servers.keys(), placesOf(this.#holders.holder(port), addresses));
-    for (const id of closed) {
-      this.#close(servers.get(id));
-      servers.delete(id);
-    }
-    this.#servers.set(port, servers);
-    for (const place of opened) {
-      const server: Server = {
-        place,
-        namespace: undefined,
-        listening: undefined,
-        problem: undefined,
-        cancelRetry: undefined,
-      };
-      servers.set(placeId(place), server);
-      void this.#open(server, FIRST_RETRY);
-    }
-    if (servers.size === 0) this.#servers.delete(port);
-  }
-
-  async #open(server: Server, retry: number): Promise<void> {
-    const { listener, clock, logger } = this.#parts;
-    const { place } = server;
-    const isWanted = (): boolean => this.#servers.get(place.port)?.get(placeId(place)) === server;
-    server.cancelRetry = undefined;
+  /** @throws DrawbridgeError (by the promise) if there is no room for the server, or it cannot listen */
+  async #open(place: ListeningAddress): Promise<Listening> {
+    const { listener, budget } = this.#parts;
+    const namespace = namespaceOf(this.#holders.holder(place.port)?.key ?? "");
+    if (!budget.take(namespace, 1)) throw new DrawbridgeError("ERR_UNAVAILABLE", NO_ROOM);
+    const leave = (): void => budget.change(namespace, -1);
     try {
-      this.#charge(server);
       const listening = await listener.listen(place, () => this.#answer(place));
-      if (!isWanted()) return listening.close();
-      server.listening = listening;
-      server.problem = undefined;
+      return {
+        close: () => {
+          leave();
+          listening.close();
+        },
+      };
     } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      if (!isWanted()) return;
-      server.problem = error.message;
-      const service = this.#holders.holder(place.port)?.key;
-      const fields = { place: placeId(place), service, error: error.message, retryMilliseconds: retry };
-      logger.warn("a health check server cannot listen; it is tried again", fields, namespaceOf(service ?? ""));
-      server.cancelRetry = clock.after(retry, () => void this.#open(server, Math.min(2 * retry, LAST_RETRY)));
+      leave();
+      throw error;
     }
   }
 
@@ -190,20 +162,6 @@ export class HealthCheckServers {
     const countOf = (of: HealthCheck | undefined): number => of?.localEndpoints.get(family) ?? 0;
     const count = inForce?.key === check.key ? Math.min(countOf(check), countOf(inForce)) : 0;
     return healthAnswer(check, count, this.#parts.isProxyHealthy());
-  }
-
-  /** @throws DrawbridgeError if there is no room for the server */
-  #charge(server: Server): void {
-    if (server.namespace !== undefined) return;
-    const namespace = namespaceOf(this.#holders.holder(server.place.port)?.key ?? "");
-    if (!this.#parts.budget.take(namespace, 1)) throw new DrawbridgeError("ERR_UNAVAILABLE", NO_ROOM);
-    server.namespace = namespace;
-  }
-
-  #close(server: Server | undefined): void {
-    server?.cancelRetry?.();
-    server?.listening?.close();
-    if (server?.namespace !== undefined) this.#parts.budget.change(server.namespace, -1);
   }
 }
 

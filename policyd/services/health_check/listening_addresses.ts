@@ -34,32 +34,16 @@ export function answeringAddresses(
   );
 }
 
-/** Returns the places where a Service's check is answered, by {@link placeId}. */
-export function placesOf(
-  check: HealthCheck | undefined,
-  addresses: readonly Address[],
-): ReadonlyMap<string, ListeningAddress> {
-  if (check === undefined) return new Map();
+/** Returns the places where a Service's check is answered. */
+export function placesOf(check: HealthCheck | undefined, addresses: readonly Address[]): readonly ListeningAddress[] {
+  if (check === undefined) return [];
   const { port, localEndpoints } = check;
-  const places = addresses
+  return addresses
     .map((address): ListeningAddress => ({ family: familyOf(address), address, port }))
     .filter(({ family }) => localEndpoints.has(family));
-  return new Map(places.map((place) => [placeId(place), place]));
 }
 
 /** "10.0.0.1 30000" */
 export function placeId({ address, port }: ListeningAddress): string {
   return `${formatAddress(address)} ${port}`;
-}
-
-/** Returns the places to close and to open so that servers listen exactly at the desired ones. */
-export function placeDifference(
-  present: Iterable<string>,
-  wanted: ReadonlyMap<string, ListeningAddress>,
-): { readonly closed: readonly string[]; readonly opened: readonly ListeningAddress[] } {
-  const here = new Set(present);
-  return {
-    closed: [...here].filter((id) => !wanted.has(id)),
-    opened: [...wanted].filter(([id]) => !here.has(id)).map(([, place]) => place),
-  };
 }

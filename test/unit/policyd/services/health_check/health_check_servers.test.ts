@@ -39,7 +39,10 @@ function setUp() {
     budget: new Budget({ share: 1, pool: 2 }),
   });
   const settle = async (): Promise<void> => {
-    for (let i = 0; i < 5; i++) await turn();
+    for (let i = 0; i < 5; i++) {
+      await turn();
+      clock.pass(0);
+    }
   };
   const reported = (id: string): readonly [number, string] => {
     const answer = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
