@@ -172,7 +172,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const masquerade = openMasquerade(configuration, ruleset, judge);
   const portShares = new PortShares({
     ...machine,
-    ports: kernelNodePorts(syscalls),
+    ports: () => kernelNodePorts(syscalls),
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });

@@ -37,43 +37,30 @@ export const BESIDE_PRIORITY = 106;
 /** Errors that mean the change is already made or the link is gone. */
 const HARMLESS: readonly string[] = ["EEXIST", "ESRCH", "ENOENT", "ENODEV"];
 
-/** The kernel's links, routes and proxy entries, for bridges beside ours. */
-export interface BesideKernel {
-  /** Returns all links. @throws DrawbridgeError when the kernel does not answer */
-  links(): readonly Link[];
-  /** @throws DrawbridgeError when the kernel does not answer */
-  bridges(): readonly NeighbouringBridge[];
-  /** Reads our entries. @throws DrawbridgeError when the kernel does not answer */
-  read(): BesideEntries;
-  /** Applies changes. @returns the refusals, in words. @throws DrawbridgeError when the kernel does not answer */
-  apply(change: BesideChange, bridges: readonly NeighbouringBridge[]): readonly string[];
-  close(): void;
-}
-
-/** Opens this thread's network namespace. @param own our bridge's name @throws SyscallError when refused a socket */
-export function netlinkBesideKernel(syscalls: Syscalls & FileCalls, own: string): BesideKernel {
-  return new NetlinkBesideKernel(openRouteSocket(syscalls), procSysctl(syscalls), own);
-}
-
-class NetlinkBesideKernel implements BesideKernel {
+/** The links, routes and proxy entries of this thread's network namespace, for bridges beside ours. */
+export class BesideKernel {
   readonly #socket: NetlinkSocket;
   readonly #sysctl: Sysctl;
   readonly #own: string;
 
-  constructor(socket: NetlinkSocket, sysctl: Sysctl, own: string) {
-    this.#socket = socket;
-    this.#sysctl = sysctl;
+  /** @param own our bridge's name @throws SyscallError when refused a socket */
+  constructor(syscalls: Syscalls & FileCalls, own: string) {
+    this.#socket = openRouteSocket(syscalls);
+    this.#sysctl = procSysctl(syscalls);
     this.#own = own;
   }
 
+  /** Returns all links. @throws DrawbridgeError when the kernel does not answer */
   links(): readonly Link[] {
     return this.#list(dumpLinks(), parseLink);
   }
 
+  /** @throws DrawbridgeError when the kernel does not answer */
   bridges(): readonly NeighbouringBridge[] {
     return neighbouringBridges(this.links(), this.#list(dumpAddresses(), parseInterfaceAddress), this.#own);
   }
 
+  /** Reads our entries. @throws DrawbridgeError when the kernel does not answer */
   read(): BesideEntries {
     const own = findLink(this.#socket, { name: this.#own })?.index;
     const routes: BesideRoute[] = [];
@@ -92,6 +79,7 @@ class NetlinkBesideKernel implements BesideKernel {
     return { routes, proxies };
   }
 
+  /** Applies changes. @returns the refusals, in words. @throws DrawbridgeError when the kernel does not answer */
   apply({ added, removed }: BesideChange, bridges: readonly NeighbouringBridge[]): readonly string[] {
     const own = findLink(this.#socket, { name: this.#own })?.index;
     const requests: Request[] = [

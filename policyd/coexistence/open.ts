@@ -11,7 +11,7 @@ import type { Logger } from "../log/logger.ts";
 import { CLOSING_TABLE } from "../policies/closing/closing_tables.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
 import { NeighbouringPods } from "./neighbouring_pods.ts";
-import { netlinkBesideKernel } from "./beside_kernel.ts";
+import { BesideKernel } from "./beside_kernel.ts";
 import { foreignPorts } from "./foreign_ports.ts";
 import { TakeOver } from "./take_over.ts";
 
@@ -45,7 +45,7 @@ export function openCoexistence(
   { syscalls, kernel: nftables, clock, logger, attachments, clusterEvents: events, wasEnforced }: CoexistenceMachine,
   tables: readonly Table[],
 ): Coexistence {
-  const kernel = netlinkBesideKernel(syscalls, bridge);
+  const kernel = new BesideKernel(syscalls, bridge);
   const beside = new NeighbouringPods({ kernel, bridge, attachments, clock, logger, syncPeriod });
   if (!policies) return { beside, takeOver: undefined };
   const version = versionOf(

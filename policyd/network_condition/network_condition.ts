@@ -1,5 +1,6 @@
 import type { ApiWriter, Write, WriteOutcome } from "../api_write/api_writer.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed, type NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
@@ -44,12 +45,11 @@ export class NetworkCondition implements ObjectConsumer {
   #problem: string | undefined;
   /** The last reported problem, which is reported only once. */
   #reported: string | undefined;
-  #isUnderWay = false;
-  #isStopped = false;
-  #cancel: Cancel = () => {};
+  readonly #loop: ControlLoop;
 
   constructor(parts: NetworkConditionParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look() });
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -66,8 +66,7 @@ export class NetworkCondition implements ObjectConsumer {
 
   /** Stops without waiting for a request in progress. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#loop.stop();
     this.#parts.writer.stop();
   }
 
@@ -79,12 +78,10 @@ export class NetworkCondition implements ObjectConsumer {
       this.#attempts = seenAvailable(this.#attempts, random());
       this.#problem = undefined;
     }
-    this.#look();
+    this.#loop.run();
   }
 
-  #look(): void {
-    this.#cancel();
-    if (this.#isStopped || this.#isUnderWay) return;
+  async #look(): Promise<NextPass> {
     const { clock, nodeName, isOurs, isReady } = this.#parts;
     const action = decide({
       now: clock.now(),
@@ -93,27 +90,27 @@ export class NetworkCondition implements ObjectConsumer {
       isOurs,
       attempts: this.#attempts,
     });
-    if (action.type === "wait") this.#cancel = clock.after(action.milliseconds, () => this.#look());
-    if (action.type === "patch") void this.#patch();
+    if (action.type === "wait") return action.milliseconds;
+    if (action.type === "patch") return this.#patch();
     if (action.type === "tell") {
       this.#tell(
         `Node ${nodeName} has the condition NetworkUnavailable, so that nothing is scheduled on it: apply ${OVERLAY}, ` +
           "by which policyd clears it (clearNetworkUnavailable), or have the cloud's route controller do it",
       );
     }
+    return undefined;
   }
 
-  async #patch(): Promise<void> {
+  /** @returns milliseconds until it is decided again */
+  async #patch(): Promise<NextPass> {
     const { writer, clock, nodeName, random } = this.#parts;
-    this.#isUnderWay = true;
     const outcome = await writer.write(availablePatch(nodeName, clock.time()));
-    this.#isUnderWay = false;
-    if (this.#isStopped) return;
+    if (this.#loop.isStopped) return undefined;
     this.#attempts = attempted(this.#attempts, outcome, clock.now(), random());
     // The watch may have been faster than the answer.
     if (this.#unavailableSince === undefined) this.#attempts = seenAvailable(this.#attempts, random());
     this.#settle(outcome);
-    this.#look();
+    return 0;
   }
 
   #settle(outcome: WriteOutcome): void {

@@ -9,7 +9,7 @@ import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
-import { netlinkRouteKernel } from "./route_kernel/netlink_kernel.ts";
+import { NetlinkRouteKernel } from "./route_kernel/netlink_kernel.ts";
 import { RouteReconciler } from "./route_reconciler.ts";
 
 /**
@@ -38,7 +38,7 @@ export function openRoutes(
   },
 ): RouteReconciler {
   return new RouteReconciler({
-    kernel: netlinkRouteKernel(syscalls),
+    kernel: new NetlinkRouteKernel(syscalls),
     clock,
     logger,
     events: clusterEvents,

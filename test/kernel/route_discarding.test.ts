@@ -4,7 +4,7 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { recordingNotices } from "../../policyd/events/notice.ts";
 import { recordingLogger } from "../../policyd/log/recording_logger.ts";
-import { netlinkRouteKernel } from "../../policyd/routes/route_kernel/netlink_kernel.ts";
+import { NetlinkRouteKernel } from "../../policyd/routes/route_kernel/netlink_kernel.ts";
 import { RouteReconciler } from "../../policyd/routes/route_reconciler.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -45,7 +45,7 @@ describe("policyd/routes and discarding routes, in the kernel", () => {
       const clock = new FakeClock();
       const judge = new NodeJudge({ nodeName: "a", serviceCidrs: [] });
       const routes = new RouteReconciler({
-        kernel: node.inside(() => netlinkRouteKernel(node.calls)),
+        kernel: node.inside(() => new NetlinkRouteKernel(node.calls)),
         clock,
         logger: recordingLogger(),
         events: recordingNotices(),

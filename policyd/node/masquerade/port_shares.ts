@@ -18,7 +18,6 @@ import {
   sizeOf,
 } from "./port_ranges.ts";
 import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
-import type { NodePortsReader } from "./taken_ports.ts";
 
 /** The fields of an attachment that decide its share. */
 export type SharingAttachment = Pick<
@@ -29,7 +28,8 @@ export type SharingAttachment = Pick<
 export interface PortShareParts {
   /** The ruleset whose inet table has the part `portShares()`. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
-  readonly ports: NodePortsReader;
+  /** Reads the ports of the node. @throws DrawbridgeError on failure */
+  readonly ports: () => NodePorts;
   /** Returns the current attachments. */
   readonly attachments: () => Iterable<SharingAttachment>;
   /** Whether an attachment may leave with the node's address. */
@@ -115,7 +115,7 @@ export class PortShares implements PodGate {
   #read(): boolean {
     const { logger, ports } = this.#parts;
     try {
-      const { local, taken } = ports.read();
+      const { local, taken } = ports();
       this.#hasFailed = false;
       return this.#take(local, taken);
     } catch (error) {

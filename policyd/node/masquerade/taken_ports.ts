@@ -20,27 +20,20 @@ const CHUNK = 32 * 1024;
 /** The state of a listening TCP socket (include/net/tcp_states.h). */
 const LISTEN = "0A";
 
-/** Reads the ports of a node. @throws DrawbridgeError by its method, on failure */
-export interface NodePortsReader {
-  read(): NodePorts;
-}
-
-/** Reads the ports of the network namespace of the calling thread. @throws SyscallError by its method */
-export function kernelNodePorts(files: FileReadCalls): NodePortsReader {
+/** Reads the ports of the network namespace of the calling thread. @throws SyscallError on failure */
+export function kernelNodePorts(files: FileReadCalls): NodePorts {
   const setting = (name: string): string => readTextFile(files, `/proc/sys/net/ipv4/${name}`, LONGEST_LIST) ?? "";
   const bound = (name: string, protocol: "tcp" | "udp"): readonly PortRange[] =>
     boundPorts(startOf(files, `/proc/thread-self/net/${name}`), protocol);
   return {
-    read: () => ({
-      local: portRanges(setting("ip_local_port_range").trim().replaceAll(/\s+/g, "-"))[0] ?? DEFAULT_LOCAL,
-      taken: [
-        ...portRanges(setting("ip_local_reserved_ports")),
-        ...(["tcp", "udp"] as const).flatMap((protocol) => [
-          ...bound(protocol, protocol),
-          ...bound(`${protocol}6`, protocol),
-        ]),
-      ],
-    }),
+    local: portRanges(setting("ip_local_port_range").trim().replaceAll(/\s+/g, "-"))[0] ?? DEFAULT_LOCAL,
+    taken: [
+      ...portRanges(setting("ip_local_reserved_ports")),
+      ...(["tcp", "udp"] as const).flatMap((protocol) => [
+        ...bound(protocol, protocol),
+        ...bound(`${protocol}6`, protocol),
+      ]),
+    ],
   };
 }
 

@@ -57,21 +57,14 @@ const LOOSE = 2;
 /** Errors of a deletion whose target is already gone. */
 const GONE: readonly string[] = ["ESRCH", "ENOENT", "ENODEV", "EADDRNOTAVAIL"];
 
-/**
- * Returns the links and routes of the calling thread's network namespace.
- *
- * @throws SyscallError when the kernel refuses a socket
- */
-export function netlinkRouteKernel(syscalls: Syscalls & FileCalls): RouteKernel {
-  return new NetlinkRouteKernel(syscalls);
-}
-
-class NetlinkRouteKernel implements RouteKernel {
+/** The links and routes of the calling thread's network namespace. */
+export class NetlinkRouteKernel implements RouteKernel {
   readonly #socket: NetlinkSocket;
   readonly #sysctl: Sysctl;
   /** Undefined where the kernel has no ethtool netlink: then checksum offload stays on, which is reported. */
   readonly #ethtool: EthtoolSocket | undefined;
 
+  /** @throws SyscallError when the kernel refuses a socket */
   constructor(syscalls: Syscalls & FileCalls) {
     this.#socket = openRouteSocket(syscalls);
     this.#sysctl = procSysctl(syscalls);

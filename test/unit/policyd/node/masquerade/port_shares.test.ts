@@ -6,10 +6,9 @@ import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desi
 import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
 import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
 import type { NodePorts } from "../../../../../policyd/node/masquerade/port_ranges.ts";
-import type { NodePortsReader } from "../../../../../policyd/node/masquerade/taken_ports.ts";
 
 /** Ports that a test sets. */
-class FakeNodePorts implements NodePortsReader {
+class FakeNodePorts {
   ports: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
   error: DrawbridgeError | undefined;
 
@@ -33,7 +32,7 @@ function setUp() {
         chains = objects.chains.map(({ name }) => name);
       },
     },
-    ports,
+    ports: () => ports.read(),
     attachments: () => present.values(),
     isNeeded: () => true,
     clock,
