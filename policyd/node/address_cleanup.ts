@@ -1,7 +1,7 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, FAMILIES, familyOf } from "../../kernel/ip/address.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
@@ -19,15 +19,12 @@ export interface AddressMemory {
   forgetClients(addresses: ReadonlySet<Address>): void;
 }
 
-interface Waiting {
-  readonly addresses: readonly Address[];
-  readonly settle: (error: DrawbridgeError | undefined) => void;
-}
-
 /** Forgets the addresses of pods that go together in one pass, since the kernel walks whole tables for it. */
 export class AddressCleanup {
   readonly #memory: AddressMemory;
-  #waiting: Waiting[] = [];
+  #addresses = new Set<Address>();
+  /** The pass that has not begun yet; further requests of this turn of the event loop join it. */
+  #next: Promise<void> | undefined;
 
   constructor(memory: AddressMemory) {
     this.#memory = memory;
@@ -36,30 +33,16 @@ export class AddressCleanup {
   /** Resolves when nothing is remembered of these addresses. @throws DrawbridgeError when the kernel refuses */
   async forget(addresses: readonly Address[]): Promise<void> {
     if (addresses.length === 0) return;
-    const error = await new Promise<DrawbridgeError | undefined>((settle) => {
-      this.#waiting.push({ addresses, settle });
-      // Further requests of this turn of the event loop join the same pass.
-      if (this.#waiting.length === 1) setImmediate(() => void this.#run());
-    });
-    if (error !== undefined) throw error;
+    for (const address of addresses) this.#addresses.add(address);
+    await (this.#next ??= turn().then(() => this.#run()));
   }
 
   async #run(): Promise<void> {
-    const together = this.#waiting;
-    this.#waiting = [];
-    const addresses = new Set(together.flatMap((one) => one.addresses));
-    const settleAll = (error?: DrawbridgeError): void => {
-      for (const { settle } of together) settle(error);
-    };
-    try {
-      await this.#memory.forgetFlows(addresses);
-      this.#memory.forgetClients(addresses);
-      settleAll();
-    } catch (error) {
-      // Any other error is a bug, and ends the daemon.
-      if (!(error instanceof DrawbridgeError)) throw error;
-      settleAll(error);
-    }
+    const addresses = this.#addresses;
+    this.#addresses = new Set();
+    this.#next = undefined;
+    await this.#memory.forgetFlows(addresses);
+    this.#memory.forgetClients(addresses);
   }
 }
 
