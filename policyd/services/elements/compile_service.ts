@@ -1,7 +1,6 @@
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
-import { atOnce } from "../../lib/sliced_work.ts";
 import { ProblemList } from "../../../objects/problem_list.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { MOST_TIMEOUTS, usedTimeout } from "../../../objects/timeout_choice.ts";
@@ -62,12 +61,6 @@ interface Destinations {
   /** The endpoints for clients from outside, if they differ (externalTrafficPolicy Local); undefined if not. */
   readonly local: readonly PortEndpoint[] | undefined;
   readonly isAnyUsable: boolean;
-}
-
-/** Returns the whole of {@link compileFrontends}, with the claims of all frontends. */
-export function compileService(...parts: Parameters<typeof compileFrontends>): CompiledService {
-  const compiled = atOnce(compileFrontends(...parts));
-  return { ...compiled, claims: [...compiled.claims, ...compiled.served.flatMap(({ claims }) => claims)] };
 }
 
 /**

@@ -16,7 +16,6 @@ import { chainsOf, claimsOf } from "./timeout_rules.ts";
 import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_numbers.ts";
 import { sourceHooks } from "../../../policyd/services/rules/check_part.ts";
 import { FrontendHolders } from "../../../policyd/services/elements/arbitration.ts";
-import { compileService } from "../../../policyd/services/elements/compile_service.ts";
 import { jenkinsHash, scaled } from "../../../policyd/services/rules/jenkins_hash.ts";
 import {
   localPodElements,
@@ -32,7 +31,7 @@ import { surroundingsOf, walkedOutcome } from "../evaluate/agreement.ts";
 import { FlowTable } from "../nftables/interpreter/flow_table.ts";
 import { Ruleset } from "../nftables/interpreter/ruleset.ts";
 import type { HashInput } from "../nftables/interpreter/surroundings.ts";
-import { SERVICE_RULES } from "./scenario.ts";
+import { compileService, SERVICE_RULES } from "./scenario.ts";
 
 const BRIDGE = "drawbridge0";
 

@@ -8,7 +8,8 @@ import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_el
 import { tunnelNodes } from "../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { NO_AFFINITY } from "../../../policyd/services/affinity/timeout_numbers.ts";
-import { type CompiledService, compileService } from "../../../policyd/services/elements/compile_service.ts";
+import { atOnce } from "../../../policyd/lib/sliced_work.ts";
+import { type CompiledService, compileFrontends } from "../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
 import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
 import { services } from "../../../policyd/services/rules/services_part.ts";
@@ -33,6 +34,12 @@ export function indexed(
   const index = new ServiceIndex(nodeName);
   index.apply(objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   return { index, context: { nodeName, refuseExternalIps: false, ...index.nodeFacts() } };
+}
+
+/** Compiles a Service at once, with the claims of all its frontends. */
+export function compileService(...parts: Parameters<typeof compileFrontends>): CompiledService {
+  const compiled = atOnce(compileFrontends(...parts));
+  return { ...compiled, claims: [...compiled.claims, ...compiled.served.flatMap(({ claims }) => claims)] };
 }
 
 /** Compiles a Service beside which no other one has session affinity, nor, without holders, any of its frontends. */
