@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
-import { counter, drop, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { counter, drop, goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
@@ -216,5 +216,32 @@ describe("policyd/ruleset: objects that come and go", () => {
     withdrawProfile(ruleset, 1);
     ruleset.flush();
     assert.equal(contentOf(kernel, inet), before);
+  });
+
+  it("DP-12: a chain with a hook comes when the chains it leads to have their rules, and goes in one batch", () => {
+    const { kernel, ruleset } = setUp();
+    ruleset.start();
+    const chains = (): readonly string[] => [...(kernel.table(profileTable())?.chains.keys() ?? [])];
+    const atFirst = chains();
+    const before = kernel.commits.length;
+    const { chains: led, ...objects } = profileObjects(1);
+    const base = { type: "filter", hook: "input", priority: 0, policy: "accept" } as const;
+    const hook = { name: "hooked", base, rules: [rule(goTo("first1"))] };
+    ruleset.provide("hook", { ...objects, chains: [hook, ...led] });
+    ruleset.flush();
+    assert.equal(ruleset.status().lastError, undefined);
+    const batches = kernel.commits.slice(before);
+    assert.deepEqual(
+      batches.map((batch) => touchedChains(batch, "add rule").includes("hooked")),
+      [false, true],
+    );
+    assert.ok(touchedChains(batches[0], "add rule").includes("first1"));
+    assert.equal(kernel.table(profileTable())?.chains.get("hooked")?.attributes.hook?.priority, 0);
+    const known = kernel.commits.length;
+    ruleset.verify();
+    assert.equal(kernel.commits.length, known, "the chain is correct");
+    ruleset.provide("hook", { ...objects, sets: [], chains: [] });
+    ruleset.flush();
+    assert.deepEqual(chains(), atFirst);
   });
 });
