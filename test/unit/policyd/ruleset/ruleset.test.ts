@@ -2,37 +2,17 @@ import assert from "node:assert/strict";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { EARLY_TABLE, EarlyTable } from "../../../../policyd/protection/early_table.ts";
-import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { sampleAddress, sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
 const MIN_SYNC_PERIOD = 1000;
 const SYNC_PERIOD = 30_000;
 
-function setUp(
-  kernel = new FakeNftables(),
-  tables: readonly Table[] = sampleTables(),
-): {
-  readonly kernel: FakeNftables;
-  readonly clock: FakeClock;
-  readonly logger: ReturnType<typeof recordingLogger>;
-  readonly ruleset: Ruleset;
-  readonly tables: readonly Table[];
-} {
-  const clock = new FakeClock();
-  const logger = recordingLogger();
-  const ruleset = new Ruleset({
-    kernel,
-    clock,
-    logger,
-    tables,
-    minSyncPeriod: MIN_SYNC_PERIOD,
-    syncPeriod: SYNC_PERIOD,
-  });
-  return { kernel, clock, logger, ruleset, tables };
+function setUp(kernel = new FakeNftables(), tables: readonly Table[] = sampleTables()) {
+  const times = { minSyncPeriod: MIN_SYNC_PERIOD, syncPeriod: SYNC_PERIOD };
+  return { ...rulesetBench(kernel, tables, times), tables };
 }
 
 function touched(changes: readonly Change[] | undefined): number {

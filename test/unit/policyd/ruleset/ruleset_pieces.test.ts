@@ -8,6 +8,7 @@ import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
 import { sampleAddress } from "../../../support/ruleset/sample.ts";
@@ -25,10 +26,8 @@ const targets: SetDefinition = { name: "targets", key: ["ipv4_addr"], data: ["in
 const loose: SetDefinition = { name: "loose", key: ["ipv4_addr"], data: ["inet_service"] };
 const table: Table = withVersion({ family: "inet", name: "drawbridge", sets: [targets], chains: [] });
 
-function setUp(kernel: Nftables): { readonly clock: FakeClock; readonly ruleset: Ruleset } {
-  const clock = new FakeClock();
-  const options = { kernel, clock, logger: recordingLogger(), tables: [table] };
-  return { clock, ruleset: new Ruleset({ ...options, minSyncPeriod: 0, syncPeriod: SYNC_PERIOD }) };
+function setUp(kernel: Nftables) {
+  return rulesetBench(kernel, [table], { syncPeriod: SYNC_PERIOD });
 }
 
 function element(number: number, port = 80): Element {

@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
 import { counter, drop, goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
-import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import {
   podClaims,
@@ -20,23 +18,15 @@ import { touchedChains, touchedSets } from "../../../support/ruleset/touched.ts"
 
 const SYNC_PERIOD = 30_000;
 
-interface Bench {
-  readonly kernel: FakeNftables;
-  readonly clock: FakeClock;
-  readonly ruleset: Ruleset;
-}
-
-function setUp(kernel = new FakeNftables(), tables: readonly Table[] = [profileTable()]): Bench {
-  const clock = new FakeClock();
-  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: SYNC_PERIOD };
-  return { kernel, clock, ruleset: new Ruleset(options) };
+function setUp(kernel = new FakeNftables(), tables: readonly Table[] = [profileTable()]) {
+  return rulesetBench(kernel, tables, { syncPeriod: SYNC_PERIOD });
 }
 
 const PROFILES = [1, 2, 3];
 const SETS = PROFILES.flatMap(profileSets);
 
 /** A ruleset in force with some profiles, each of which is the verdict of a pod. */
-function started(kernel?: FakeNftables): Bench {
+function started(kernel?: FakeNftables): ReturnType<typeof setUp> {
   const bench = setUp(kernel);
   for (const number of PROFILES) {
     provideProfile(bench.ruleset, number);

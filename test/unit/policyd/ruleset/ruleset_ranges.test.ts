@@ -3,32 +3,23 @@ import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { SetDefinition, Table } from "../../../../kernel/nftables/model/object.ts";
 import { goTo, inSet, rule } from "../../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion, withVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
 import { podClaims, profileTable } from "../../../support/ruleset/provided.ts";
+import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { touchedSets } from "../../../support/ruleset/touched.ts";
 
 const table = profileTable();
 const ranges = { name: "ranges", key: ["ipv4_addr"], isInterval: true } as const;
 
-interface Bench {
-  readonly kernel: FakeNftables;
-  readonly clock: FakeClock;
-  readonly ruleset: Ruleset;
-}
-
 /** A started ruleset with earlier claims. */
-function begin(of: Table, kernel = new FakeNftables(), claims: readonly DesiredElement[] = []): Bench {
-  const clock = new FakeClock();
-  const options = { kernel, clock, logger: recordingLogger(), tables: [of], minSyncPeriod: 0, syncPeriod: 60_000 };
-  const ruleset = new Ruleset(options);
-  ruleset.claim("before", claims);
-  ruleset.start();
-  clock.pass(0);
-  return { kernel, clock, ruleset };
+function begin(of: Table, kernel = new FakeNftables(), claims: readonly DesiredElement[] = []) {
+  const bench = rulesetBench(kernel, [of]);
+  bench.ruleset.claim("before", claims);
+  bench.ruleset.start();
+  bench.clock.pass(0);
+  return bench;
 }
 
 /** Gives a pod a verdict by this number of ranges in each set. */

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
-import type { Table } from "../../../../kernel/nftables/model/object.ts";
 import { goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
-import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import { emptyTargets } from "../../../support/ruleset/empty_targets.ts";
 import {
@@ -26,15 +23,8 @@ const MANY_ELEMENTS = 5000;
 const table = profileTable();
 const [, , parts] = profileSets(0);
 
-function setUp(kernel = new FakeNftables()): {
-  readonly kernel: FakeNftables;
-  readonly clock: FakeClock;
-  readonly ruleset: Ruleset;
-} {
-  const clock = new FakeClock();
-  const tables: readonly Table[] = [table];
-  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
-  return { kernel, clock, ruleset: new Ruleset(options) };
+function setUp(kernel = new FakeNftables()) {
+  return rulesetBench(kernel, [table]);
 }
 
 function wholeOf(from: number, to: number): string {
