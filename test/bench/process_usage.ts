@@ -30,19 +30,13 @@ export interface Memory {
   readonly peak: number;
   /** The largest memory that it and its children had at one time, by samples. */
   readonly peakWithChildren: number;
-  /** The largest memory that a child had. */
-  readonly peakOfChild: number;
 }
 
-/**
- * Samples the memory of a process and its children every 25 ms. A child's own peak is read too, so that one that ends
- * soon after a sample is missed by little.
- */
+/** Samples the memory of a process and its children every 25 ms. */
 export class MemoryWatch implements Disposable {
   readonly #pid: number;
   readonly #timer: NodeJS.Timeout;
   #together = 0;
-  #child = 0;
 
   constructor(pid: number) {
     this.#pid = pid;
@@ -51,7 +45,7 @@ export class MemoryWatch implements Disposable {
 
   memory(): Memory {
     const { now, peak } = residentOf(this.#pid) ?? { now: Number.NaN, peak: Number.NaN };
-    return { now, peak, peakWithChildren: Math.max(peak, this.#together), peakOfChild: this.#child };
+    return { now, peak, peakWithChildren: Math.max(peak, this.#together) };
   }
 
   [Symbol.dispose](): void {
@@ -67,7 +61,6 @@ export class MemoryWatch implements Disposable {
       this.#together,
       children.reduce((sum, { now }) => sum + now, own.now),
     );
-    this.#child = Math.max(this.#child, ...children.map(({ peak }) => peak));
   }
 }
 
@@ -84,7 +77,8 @@ export function residentOf(pid: number): { readonly now: number; readonly peak: 
   }
 }
 
-function childrenOf(pid: number): readonly number[] {
+/** Returns the children of all threads of a process: a Go program starts them from any thread. */
+export function childrenOf(pid: number): readonly number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
       readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1").split(" ").filter(Boolean).map(Number),

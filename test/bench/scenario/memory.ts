@@ -1,7 +1,8 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { LabPod } from "../../lab/lab.ts";
 import { pollEnd, startProgram } from "../../lab/posix_spawn.ts";
 import { type Contestant, demandSuccess, newSide, programFor, type Side, timeCall } from "../contestant.ts";
+import { childrenOf } from "../process_usage.ts";
 import { compared, interleave, type Row } from "../row.ts";
 import { type Context, PEER, type Scenario } from "./context.ts";
 
@@ -57,25 +58,11 @@ function residentPeak(pid: number): number | undefined {
   return Math.max(peak, megabytesIn(`/proc/${pid}/smaps_rollup`, "Rss") ?? 0);
 }
 
-/** Returns the children of all threads of a process: a Go program starts them from any thread. */
-function childrenOf(pid: number): readonly number[] {
-  const threads = ifThere(() => readdirSync(`/proc/${pid}/task`)) ?? [];
-  return threads
-    .map((thread) => ifThere(() => readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1")) ?? "")
-    .flatMap((text) => text.split(" ").filter(Boolean).map(Number));
-}
-
 /** Returns a field of a file of /proc in MB; undefined when the file has gone with its process, or has no such field. */
 function megabytesIn(file: string, field: string): number | undefined {
-  const text = ifThere(() => readFileSync(file, "latin1")) ?? "";
-  const kilobytes = new RegExp(`^${field}:\\s*([0-9]+) kB$`, "m").exec(text)?.[1];
-  return kilobytes === undefined ? undefined : (Number(kilobytes) * 1024) / 1e6;
-}
-
-/** Returns what is read in /proc; undefined when it has gone with its process. */
-function ifThere<T>(read: () => T): T | undefined {
   try {
-    return read();
+    const kilobytes = new RegExp(`^${field}:\\s*([0-9]+) kB$`, "m").exec(readFileSync(file, "latin1"))?.[1];
+    return kilobytes === undefined ? undefined : (Number(kilobytes) * 1024) / 1e6;
   } catch {
     return undefined;
   }
