@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { networkPolicy } from "../../../../support/policy/manifest.ts";
-import { allowed, ask, indexOf } from "../../../../support/policy/question.ts";
+import { ask, indexOf } from "../../../../support/policy/question.ts";
 
 interface PodParts {
   readonly labels?: object;
@@ -68,21 +68,6 @@ describe("objects/semantics/policies: pods that come, go and share their node's 
     );
     const next = pod("b-new", at("10.244.0.5"));
     assert.equal(ask(indexOf([...objects, next]), ["10.244.0.5", "default/server"]).kind, "denied");
-  });
-
-  it("POL-58: a terminating pod stays isolated, and so do the pods of a terminating namespace", () => {
-    const deletionTimestamp = "2026-01-01T00:00:00Z";
-    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default", deletionTimestamp } };
-    const ending = pod("ending", { deletionTimestamp });
-    const index = indexOf([namespace, ending, pod("web"), denyAll]);
-    assert.deepEqual(
-      allowed(index, [
-        ["192.0.2.9", "default/ending"],
-        ["default/web", "default/ending"],
-      ]),
-      [],
-    );
-    assert.equal(ask(indexOf([ending, pod("web"), fromPods]), ["default/ending", "default/web"]).kind, "allowed");
   });
 
   it("POL-59: a flow has the family of the destination's first address that the source has, too", () => {

@@ -119,16 +119,6 @@ describe("policyd/policies/live: pods whose ADD is expected", () => {
     }
   });
 
-  it("POL-28: a running pod that goes takes all its rules along", () => {
-    node.change(set(pod()));
-    node.apply({ type: "attached", attachment: ATTACHMENT });
-    node.change(set(pod({ phase: "Running" })));
-    assert.ok(isReady());
-    node.apply({ type: "detached", name: ATTACHMENT });
-    node.settle();
-    assert.deepEqual(node.provided(), []);
-  });
-
   it("POL-09: no rules are prepared for pods of other nodes, of no node, and of the host's network", () => {
     for (const spec of [{ nodeName: "node2" }, { nodeName: undefined }, { hostNetwork: true }]) {
       node.change(set(pod({ spec })));

@@ -174,16 +174,6 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.stop();
   });
 
-  it("POL-58: labels of its namespace still count for a deleted pod", () => {
-    const { node, before, now } = setUp();
-    node.change(gone(FIRST));
-    node.change(set(denying({ namespaceSelector: { matchLabels: { team: "bad" } }, podSelector: {} })));
-    assert.deepEqual(now(), []);
-    node.change(set(objectOf("Namespace", { metadata: { name: "tenant", labels: { team: "bad" } } })));
-    assert.ok(now().includes(before[0] ?? ""));
-    node.stop();
-  });
-
   it("POL-58: the last labels of a deleted namespace still count for its pods, as peers and as subjects", () => {
     const [team, space] = [denyingTeam(), namespaceOf("tenant", { team: "bad" })];
     const subject = { namespaces: { matchLabels: { team: "bad" } } };
