@@ -1,22 +1,33 @@
-import type { Address } from "./address.ts";
-import { parseCidr } from "./cidr.ts";
+import { type Address, addressFromBytes, addressToBytes } from "./address.ts";
+import { cidrContains, parseCidr } from "./cidr.ts";
 import { isInRanges, rangeOf, unitedRanges } from "./ranges.ts";
 import { bothFamilies, LINK_LOCAL, LOOPBACK, MULTICAST, RESERVED_IPV4, UNSPECIFIED } from "./special.ts";
 
 /**
- * Private and shared addresses (RFC 1918, RFC 4193, RFC 6598), those of a host or link itself, those of groups, and IPv6
- * addresses that are IPv4 ones (RFC 4291 section 2.5.5).
+ * Private and shared addresses (RFC 1918, RFC 3879, RFC 4193, RFC 6598), those of a host or link itself, those of groups,
+ * and IPv6 addresses that stand for IPv4 ones (RFC 4291 section 2.5.5, RFC 8215) or lead to them through a tunnel
+ * (Teredo, 6to4).
  */
 const NOT_PUBLIC = unitedRanges(
   [
     ...bothFamilies(UNSPECIFIED, LOOPBACK, LINK_LOCAL, MULTICAST),
     RESERVED_IPV4,
     ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"].map((text) => parseCidr(text)),
-    ...["fc00::/7", "::/96", "::ffff:0:0/96"].map((text) => parseCidr(text)),
+    ...["fc00::/7", "fec0::/10", "::/96", "::ffff:0:0/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"].map((text) =>
+      parseCidr(text),
+    ),
   ].map(rangeOf),
 );
 
+/** By this prefix NAT64 makes an IPv4 address an IPv6 one (RFC 6052 section 2.1). */
+const NAT64 = parseCidr("64:ff9b::/96");
+
+/** Returns the address that a packet to this one reaches: an IPv4 one through NAT64, else the address itself. */
+export function behindNat64(address: Address): Address {
+  return cidrContains(NAT64, address) ? addressFromBytes(addressToBytes(address).subarray(12)) : address;
+}
+
 /** Returns whether an address may be that of a server on the internet. */
 export function isPublic(address: Address): boolean {
-  return !isInRanges(NOT_PUBLIC, address);
+  return !isInRanges(NOT_PUBLIC, behindNat64(address));
 }

@@ -132,7 +132,7 @@ export function ofPolicies({
     {
       type: "counter",
       name: "drawbridge_policy_name_answers_total",
-      help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (addresses that went for others), overrun (times answers were lost before they were read).",
+      help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (addresses that went for others, or were too many at once), overrun (times answers were lost before they were read).",
       value: { label: "result", of: () => answers(names()) },
     },
   ];

@@ -1,3 +1,5 @@
+import type { Address } from "../../kernel/ip/address.ts";
+import { type AddressRange, isInRanges, rangeOf, unitedRanges } from "../../kernel/ip/ranges.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
@@ -119,11 +121,12 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
+  const isPodAddress = inPodNetworks(judge);
   const names = new NameLearning({
     ...machine,
     group: options.answerLogGroup,
     namedPods: () => view.namedPods(),
-    isOfCluster: (address) => view.holderOf(address) !== undefined,
+    isOfCluster: (address) => view.holderOf(address) !== undefined || isPodAddress(address),
   });
   // Before the cuts, which ask what pods know.
   policies.follow(names);
@@ -163,6 +166,19 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     dropLog: () => dropLog.counts(),
     cuts: () => cuts.status(),
     names: () => names.counts(),
+  };
+}
+
+/** Returns a test for addresses that a Node gives to pods, or will give. */
+function inPodNetworks(judge: NodeJudge): (address: Address) => boolean {
+  const changedNodes = judge.reader();
+  let ranges: readonly AddressRange[] = [];
+  return (address) => {
+    if (changedNodes().size > 0) {
+      const cidrs = [...judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+      ranges = unitedRanges(cidrs.map(rangeOf));
+    }
+    return isInRanges(ranges, address);
   };
 }
 

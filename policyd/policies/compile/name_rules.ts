@@ -3,7 +3,17 @@ import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import type { Chain, Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import { anyFlag, equals, inSet, type Match, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
+import {
+  anyFlag,
+  equals,
+  goTo,
+  inSet,
+  type Match,
+  type RateLimit,
+  type Rule,
+  rule,
+  type Statement,
+} from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
 import type { NameGroup, Profile } from "./profile.ts";
@@ -14,6 +24,8 @@ export const ANSWER_SETS = {
   askers: "askers",
   /** Addresses, protocols and ports of the DNS servers whose answers count. */
   servers: "dnsservers",
+  /** Askers with the rates of their answers; rules write it. */
+  answered: "answered",
 } as const;
 
 /** The prefix of the copies of answers. */
@@ -23,6 +35,15 @@ export const ANSWER_PREFIX = "drawbridge dns answer";
 const PRIORITY = -4;
 /** The largest copy of a packet that the kernel makes (NFULNL_COPY_RANGE_MAX). */
 const WHOLE_PACKET = 65_531;
+/** More pods than a node has. */
+const MOST_PODS = 4096;
+/** A pod without answers for this long has its whole burst again. */
+const KEPT_MILLISECONDS = 10_000;
+/** The answers of which the daemon gets copies, for each pod's address and in all: at the most, a fifth of a processor. */
+const RATES = {
+  pod: { kind: "limit", rate: 200, unit: "second", burst: 500, isOver: false },
+  node: { kind: "limit", rate: 2000, unit: "second", burst: 2000, isOver: false },
+} as const satisfies Readonly<Record<string, RateLimit>>;
 /** The most addresses that pods of a node may know by names. */
 export const MOST_KNOWN = 65_536;
 
@@ -95,6 +116,13 @@ export function answerSets(): readonly SetDefinition[] {
     return [
       { name: `${ANSWER_SETS.askers}${family}`, key: [type] },
       { name: `${ANSWER_SETS.servers}${family}`, key: [type, "inet_proto", "inet_service"] },
+      {
+        name: `${ANSWER_SETS.answered}${family}`,
+        key: [type],
+        timeout: "per element",
+        isDynamic: true,
+        size: MOST_PODS,
+      },
     ];
   });
 }
@@ -113,17 +141,19 @@ export function serverElement(address: Address, protocol: "tcp" | "udp", port: n
 /**
  * Returns the chains that copy the answers of DNS servers to pods, after policies have let them pass. The server's
  * address is the endpoint's: that of a Service is put back only later. Only answers in a flow that the pod began count,
- * and answers without a flow only from the node itself: NodeLocal DNSCache has its packets untracked.
+ * and answers without a flow only from the node itself: NodeLocal DNSCache has its packets untracked. The
+ * rates keep a pod that asks all the time from taking the daemon's time.
  *
  * @param group the nflog group
  */
 export function answerHooks(group: number): readonly Chain[] {
+  const copy = `answers${group}_copy`;
   const copies = (which: Match): readonly Rule[] =>
     FAMILIES.map((family) => {
       const { source, destination } = familyWords[family];
       const isServer = inSet(concatenation(source, "meta l4proto", "th sport"), `${ANSWER_SETS.servers}${family}`);
       const isAsker = inSet(destination, `${ANSWER_SETS.askers}${family}`);
-      return rule(which, isAsker, isServer, { kind: "log", prefix: ANSWER_PREFIX, group, snapLength: WHOLE_PACKET });
+      return rule(which, isAsker, isServer, withinRate(family), goTo(copy));
     });
   const answers = copies(equals("ct direction", "reply"));
   const chain = (hook: "forward" | "output", rules: readonly Rule[]): Chain => ({
@@ -131,7 +161,23 @@ export function answerHooks(group: number): readonly Chain[] {
     base: { type: "filter", hook, priority: PRIORITY, policy: "accept" },
     rules,
   });
-  return [chain("forward", answers), chain("output", [...answers, ...copies(anyFlag("ct state", "untracked"))])];
+  return [
+    { name: copy, rules: [rule(RATES.node, { kind: "log", prefix: ANSWER_PREFIX, group, snapLength: WHOLE_PACKET })] },
+    chain("forward", answers),
+    chain("output", [...answers, ...copies(anyFlag("ct state", "untracked"))]),
+  ];
+}
+
+/** Continues for an answer within the rate of its pod's address. */
+function withinRate(family: Family): Statement {
+  return {
+    kind: "dynamic",
+    operation: "update",
+    set: `${ANSWER_SETS.answered}${family}`,
+    key: familyWords[family].destination,
+    timeout: KEPT_MILLISECONDS,
+    limit: RATES.pod,
+  };
 }
 
 const groups = new WeakMap<Profile, readonly NameGroup[]>();

@@ -24,7 +24,7 @@ const ANSWER_MASK = 0xf80f;
 const ANSWER = 0x8000;
 const TYPE = { A: 1, CNAME: 5, AAAA: 28 } as const;
 /** More addresses than a client could try. Further records are not read. */
-const MOST_RECORDS = 1000;
+const MOST_RECORDS = 128;
 /** With the length bytes of all labels and the empty label at the end. */
 const LONGEST_NAME = 255;
 const LONGEST_LABEL = 63;

@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { isPublic } from "../../../kernel/ip/public_address.ts";
+import { behindNat64, isPublic } from "../../../kernel/ip/public_address.ts";
 import type { DnsAnswer } from "./dns_answer.ts";
 
 /** An address that an answer gives for the name that was asked for. */
@@ -36,7 +36,7 @@ export function learn({ name, records }: DnsAnswer, isOfCluster: (address: Addre
     if (before === undefined || !("address" in leadsTo)) continue;
     const { address } = leadsTo;
     const kept = Math.max(SHORTEST_SECONDS, Math.min(LONGEST_SECONDS, before, timeToLive));
-    if (!isPublic(address) || isOfCluster(address)) refused.push(address);
+    if (!isPublic(address) || isOfCluster(behindNat64(address))) refused.push(address);
     else addresses.push({ address, milliseconds: kept * 1000 });
   }
   return { addresses, refused };

@@ -8,6 +8,7 @@ import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { matchesDomain } from "../../../objects/domain_name.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { RateLimiter } from "../../lib/rate_limiter.ts";
 import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
@@ -50,7 +51,7 @@ export interface NameCounts {
   readonly answers: number;
   /** Addresses that names outside of the cluster must not have. */
   readonly refused: number;
-  /** Addresses that had to go for others. */
+  /** Addresses that had to go for others, or were too many at once. */
   readonly dropped: number;
   /** How often the kernel had no room for further answers. */
   readonly overruns: number;
@@ -61,6 +62,10 @@ const MOST_OF_POD = 4096;
 const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
 const RECEIVE_BUFFER_BYTES = 1024 * 1024;
 const RETRY_MILLISECONDS = 30_000;
+/** Of an address that a pod asks for all the time, a time that is this much longer is not written. */
+const RENEWAL_MILLISECONDS = 1000;
+/** Each costs a change of the kernel's sets, and servers of a name can have an endless number of addresses. */
+const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
 
 /**
  * Learns from DNS answers which addresses stand for the domain names of policies, for each pod that asked, and writes
@@ -78,6 +83,8 @@ export class NameLearning implements PolicyFollower {
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
   /** The container of each pod that knows addresses. */
   readonly #containers = new Map<Address, string>();
+  /** Bounds what each address of a pod learns. */
+  readonly #rates = new Map<Address, RateLimiter>();
   #counts = { answers: 0, refused: 0, dropped: 0, overruns: 0 };
   #lastError: string | undefined;
 
@@ -136,6 +143,7 @@ export class NameLearning implements PolicyFollower {
       this.#containers.delete(address);
       changes.push(...this.#removals(this.#known.forget(address)));
     }
+    for (const address of this.#rates.keys()) if (!this.#pods.has(address)) this.#rates.delete(address);
     for (const [address, pod] of this.#pods) {
       const had = new Set(before.get(address)?.groups.map(({ key }) => key));
       changes.push(...this.#additions(address, pod, (group) => !had.has(group.key)));
@@ -197,6 +205,12 @@ export class NameLearning implements PolicyFollower {
     const changes: Change[] = [];
     for (const { address: remote, milliseconds } of addresses) {
       for (const own of pod.addresses.filter((one) => familyOf(one) === familyOf(remote))) {
+        const known = this.#known.until([name], own, remote) ?? now;
+        if (now + milliseconds - known < RENEWAL_MILLISECONDS) continue;
+        if (!this.#rateOf(own).take(now)) {
+          this.#drop(pod, 1);
+          continue;
+        }
         const before = groups.map((group) => this.#known.until(group.names, own, remote) ?? Number.NEGATIVE_INFINITY);
         this.#containers.set(own, pod.container);
         const gone = this.#known.learn(own, remote, name, now + milliseconds);
@@ -213,6 +227,12 @@ export class NameLearning implements PolicyFollower {
     }
     if (addresses.length > 0) this.#counts.answers++;
     return changes;
+  }
+
+  #rateOf(pod: Address): RateLimiter {
+    const rate = this.#rates.get(pod) ?? new RateLimiter(LEARNING_RATE);
+    this.#rates.set(pod, rate);
+    return rate;
   }
 
   /** Returns the changes that add what a pod knows to the sets of its groups. */
@@ -256,7 +276,7 @@ export class NameLearning implements PolicyFollower {
   #drop({ podKey }: NamedPod, count: number): void {
     this.#counts.dropped += count;
     this.#parts.logger.warn(
-      "too many addresses are known by names: the oldest goes",
+      "a pod learns too many addresses by names: the oldest or the newest do not count",
       { pod: podKey },
       podKey?.split("/")[0],
     );

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
+import { scrape } from "../../../support/daemon/scrape.ts";
 import { Program } from "../../../support/on_top/program.ts";
 import { ask, lookUp } from "../../../support/on_top/resolver.ts";
 import { dnsResponse } from "../../../support/policy/dns_response.ts";
@@ -19,6 +20,23 @@ const PODS: readonly PodPlace[] = [
 ];
 const DNS_IPS = ["10.96.0.10", "fd00:96::a"] as const;
 const DNS = 53;
+/** An address of a Node's pod network that no pod has yet. */
+const FUTURE_POD = "198.51.100.77";
+
+/** Asks for a name by UDP, 50 times at once, until 4,000 answers have come, and prints their number with each 1,000. */
+const FLOOD = `
+  const question = Buffer.from("${Buffer.from(dnsResponse("api.example.com", [], { flags: 0x0100 })).toString("hex")}", "hex");
+  const socket = require("node:dgram").createSocket("udp4");
+  const ask = () => socket.send(question, 53, "${DNS_IPS[0]}");
+  let left = 0;
+  socket.on("message", () => {
+    if (++left % 1000 === 0) console.log(left);
+    if (left >= 4000) process.exit();
+    ask();
+  });
+  for (let i = 0; i < 50; i++) ask();
+  setInterval(ask, 10);
+`;
 
 /** Returns a policy that lets the pods of a namespace ask any DNS of the cluster and reach names at port 80, and no more. */
 function policy(namespace: string, names: readonly string[], priority = 10): object {
@@ -62,6 +80,7 @@ describe("egress to domain names", function () {
 
   const objects = (...policies: readonly object[]): readonly object[] => [
     ...lab.nodeManifests(),
+    { apiVersion: "v1", kind: "Node", metadata: { name: "far" }, spec: { podCIDRs: ["198.51.100.0/24"] } },
     ...["x", "y", "kube-system"].map((name) => namespaceManifest(name, { ns: name })),
     ...PODS.map(({ key, node }) => podManifest(lab.place(key), node)),
     ...service(
@@ -84,6 +103,7 @@ describe("egress to domain names", function () {
       ["api.example.com", ...outside, "0"],
       ["far.example.com", ...stranger, "300"],
       ["a.b.wild.example.com", ...outside, "86400"],
+      ["future.example.com", FUTURE_POD, "300"],
     ];
     const started = new Program(lab.lab, lab.place(pod).namespace, "dnsmasq", [
       "--keep-in-foreground",
@@ -204,6 +224,33 @@ describe("egress to domain names", function () {
     await pause(100);
     assert.match(lab.daemon("node1").process.log().slice(length), /an outside name an address of the inside/);
     assert.doesNotMatch(elements(), /rebound/);
+  });
+
+  it("NAME-04: an answer that leads an outside name to an address of a pod network that no pod has yet opens nothing", async () => {
+    await lab.apply(objects(policy("x", ["future.example.com"])));
+    assert.deepEqual(ask(lab.place("x/a").namespace, DNS_IPS[0], [{ type: "A", name: "future.example.com" }]), [
+      [FUTURE_POD],
+    ]);
+    await pause(100);
+    assert.doesNotMatch(elements(), /future/);
+  });
+
+  it("NAME-15: of 4,000 answers to one pod the daemon reads 500 and 200 a second, and another pod learns meanwhile", async () => {
+    await lab.apply(objects(policy("x", ["api.example.com"]), policy("y", ["far.example.com"], 11)));
+    await resolve("x/a", "api.example.com");
+    const used = (): number =>
+      scrape(lab.wired("node1").node).get('drawbridge_policy_name_answers_total{result="used"}') ?? 0;
+    const before = used();
+    const began = performance.now();
+    const flood = new Program(lab.lab, lab.place("x/b").namespace, process.execPath, ["-e", FLOOD]);
+    await flood.written(/1000\n/);
+    await resolve("y/a", "far.example.com");
+    assert.equal(await marks("y/a", "stranger", "80/TCP"), "..", elements());
+    await flood.written(/4000\n/);
+    await pause(100);
+    const read = used() - before;
+    const seconds = (performance.now() - began) / 1000;
+    assert.ok(read > 400 && read < 600 + 200 * seconds, `${read} answers were read in ${seconds} s`);
   });
 
   it("NAME-12: the answers of a pod that is not the cluster's DNS count for nothing", async () => {

@@ -100,8 +100,9 @@ describe("addresses in DNS answers", () => {
 
   const INSIDE =
     "10.0.0.1 172.31.0.1 192.168.1.1 100.64.0.1 127.0.0.1 169.254.169.254 0.0.0.0 224.0.0.1 255.255.255.255";
-  const INSIDE_V6 = "::1 :: fe80::1 fd00::1 ff02::1 ::ffff:203.0.113.7 ::203.0.113.7";
-  for (const text of [...INSIDE.split(" "), ...INSIDE_V6.split(" ")]) {
+  const INSIDE_V6 = "::1 :: fe80::1 fec0::1 fd00::1 ff02::1 ::ffff:203.0.113.7 ::203.0.113.7";
+  const THROUGH_TUNNELS = "64:ff9b::10.0.0.1 64:ff9b::169.254.169.254 64:ff9b:1::203.0.113.7 2002:a00:1::1 2001::1";
+  for (const text of [...INSIDE.split(" "), ...INSIDE_V6.split(" "), ...THROUGH_TUNNELS.split(" ")]) {
     it(`NAME-04: ${text} for an outside name is refused`, () => {
       const address = parseAddress(text);
       assert.deepEqual(
@@ -116,6 +117,9 @@ describe("addresses in DNS answers", () => {
 
   it("NAME-04: an address of a pod or a node is refused, also if it is public", () => {
     assert.deepEqual(learned(dnsResponse(NAME, [[NAME, V4]]), [V4]), ["-203.0.113.7"]);
+    const behindNat64 = parseAddress("64:ff9b::203.0.113.7");
+    assert.deepEqual(learned(dnsResponse(NAME, [[NAME, behindNat64]]), [V4]), ["-64:ff9b::cb00:7107"]);
+    assert.deepEqual(response([[NAME, behindNat64]]), ["64:ff9b::cb00:7107 300"]);
   });
 
   const ignored: readonly (readonly [string, ResponseForm])[] = [
@@ -155,7 +159,7 @@ describe("addresses in DNS answers", () => {
       Array.from({ length: 4000 }, (_, i) => record(i)),
     );
     const began = performance.now();
-    assert.equal(parseDnsAnswer(bytes.subarray(0, 65_535))?.records.length, 1000);
+    assert.equal(parseDnsAnswer(bytes.subarray(0, 65_535))?.records.length, 128);
     assert.ok(performance.now() - began < 200);
   });
 

@@ -80,15 +80,19 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.equal(learning.isKnownBy(GROUP.names, POD, REMOTE), false);
   });
 
-  it("NAME-07: an address counts as long as the longest of its names, and is written only when that is later", async () => {
-    const { learning, commits } = await started(() => [pod()]);
+  /** Lets a pod get answers. @returns a function for one answer that returns the times in the elements written for it */
+  async function answering() {
+    const { learning, commits, clock } = await started(() => [pod()]);
     const events = new FakeKernelNotifications();
     learning.start(events);
     assert.deepEqual(events.sources, []);
     learning.rulesInForce();
     await new Promise(setImmediate);
-    const answer = (name: string, seconds: number, prefix = ANSWER_PREFIX): readonly number[] => {
-      const message = dnsResponse(name, [[name, REMOTE, seconds]]);
+    const answer = (name: string, seconds: number, addresses = [REMOTE], prefix = ANSWER_PREFIX): readonly number[] => {
+      const message = dnsResponse(
+        name,
+        addresses.map((address) => [name, address, seconds]),
+      );
       const udp = Buffer.concat([ports(53, 40_000), message]);
       udp.writeUInt16BE(udp.length, 4);
       events.emit("nflog", [loggedMessage(prefix, packetBetween(SERVER, POD, 17, udp))]);
@@ -97,13 +101,36 @@ describe("addresses of names over a restart of the daemon", () => {
         one.kind === "add elements" ? one.elements.map(({ timeout = 0 }) => timeout) : [],
       );
     };
+    return { learning, clock, answer };
+  }
+
+  it("NAME-07: an address counts as long as the longest of its names, and is written only when that is later", async () => {
+    const { learning, clock, answer } = await answering();
     assert.deepEqual(answer("a.example.com", 600), [600_000, 600_000]);
     assert.deepEqual(answer("b.example.com", 60), []);
     assert.deepEqual(answer("a.example.com", 600), []);
     assert.deepEqual(answer("b.example.com", 900), [900_000, 900_000]);
     assert.deepEqual(answer("b.example.org", 900), []);
-    assert.deepEqual(answer("a.example.com", 3000, "another rule"), []);
+    assert.deepEqual(answer("a.example.com", 3000, [REMOTE], "another rule"), []);
+    clock.spend(999);
+    assert.deepEqual(answer("b.example.com", 900), [], "less than a second later");
+    clock.spend(1);
+    assert.deepEqual(answer("b.example.com", 900), [900_000, 900_000]);
     const { answers, known } = learning.counts();
-    assert.deepEqual([answers, known], [4, 1]);
+    assert.deepEqual([answers, known], [6, 1]);
+  });
+
+  it("NAME-15: of a name with new addresses in each answer a pod learns 4,096 at once, and one more each 10 ms", async () => {
+    const { learning, clock, answer } = await answering();
+    for (let i = 0; i < 50; i++)
+      answer(
+        "a.example.com",
+        60,
+        Array.from({ length: 100 }, (_, k) => parseAddress(`198.51.${i}.${k}`)),
+      );
+    assert.deepEqual([learning.counts().known, learning.counts().dropped], [4096, 904 + 1], "the restart's one goes");
+    assert.deepEqual(answer("a.example.com", 60), []);
+    clock.spend(10);
+    assert.deepEqual(answer("a.example.com", 60).slice(-2), [60_000, 60_000]);
   });
 });
