@@ -3,22 +3,11 @@ import { readManifests } from "../../../cli/input/manifests.ts";
 import { lint } from "../../../cli/policy/lint/lint.ts";
 import { RULES } from "../../../cli/policy/lint/rules.ts";
 import { memoryFiles } from "./cli.ts";
-
-/** Returns a manifest in one line, from members of the metadata and other fields in YAML's flow style. */
-export function manifest(kind: string, metadata: string, rest = ""): string {
-  return `{ apiVersion: ${API_VERSIONS[kind] ?? "v1"}, kind: ${kind}, metadata: { ${metadata} }${rest === "" ? "" : `, ${rest}`} }\n---\n`;
-}
-
-const API_VERSIONS: Readonly<Record<string, string>> = {
-  NetworkPolicy: "networking.k8s.io/v1",
-  ClusterNetworkPolicy: "policy.networking.k8s.io/v1beta1",
-  AdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
-  BaselineAdminNetworkPolicy: "policy.networking.k8s.io/v1alpha1",
-};
+import { manifest, networkPolicy } from "./objects.ts";
 
 /** Returns a NetworkPolicy of namespace shop. */
 export function policy(name: string, spec: string): string {
-  return manifest("NetworkPolicy", `name: ${name}, namespace: shop`, `spec: { ${spec} }`);
+  return networkPolicy(`shop/${name}`, spec);
 }
 
 /** Returns a running pod of namespace shop whose label app is its name. */

@@ -1,36 +1,4 @@
-import { memoryFiles, type Outcome, runCli } from "./cli.ts";
-
-/** Returns a manifest in YAML's flow style, from its metadata and its other members. */
-export function object(apiVersion: string, kind: string, metadata: string, rest = ""): string {
-  return `{ apiVersion: ${apiVersion}, kind: ${kind}, metadata: { ${metadata} }${rest === "" ? "" : `, ${rest}`} }\n---\n`;
-}
-
-/** Returns a running pod whose label app is its name, with an address and the ports that its container names. */
-export function pod(key: string, ip: string, { labels = "", ports = "", spec = "" } = {}): string {
-  const [namespace = "", name = ""] = key.split("/");
-  const own = `app: ${name}${labels === "" ? "" : `, ${labels}`}`;
-  return object(
-    "v1",
-    "Pod",
-    `name: ${name}, namespace: ${namespace}, labels: { ${own} }`,
-    `spec: { containers: [{ name: c, ports: [${ports}] }]${spec === "" ? "" : `, ${spec}`} }, status: { phase: Running, podIPs: [{ ip: "${ip}" }] }`,
-  );
-}
-
-export function service(key: string, app: string, ports: string, more = ""): string {
-  const [namespace = "", name = ""] = key.split("/");
-  return object(
-    "v1",
-    "Service",
-    `name: ${name}, namespace: ${namespace}`,
-    `spec: { selector: { app: ${app} }, ports: [${ports}]${more === "" ? "" : `, ${more}`} }`,
-  );
-}
-
-export function networkPolicy(key: string, spec: string): string {
-  const [namespace = "", name = ""] = key.split("/");
-  return object("networking.k8s.io/v1", "NetworkPolicy", `name: ${name}, namespace: ${namespace}`, `spec: { ${spec} }`);
-}
+import { ask, object, pod, service } from "./objects.ts";
 
 export function ingress(name: string, spec: string, { metadata = "" } = {}): string {
   return object("networking.k8s.io/v1", "Ingress", `name: ${name}, namespace: shop${metadata}`, `spec: { ${spec} }`);
@@ -69,11 +37,6 @@ export const WEB =
 
 /** The namespace of a controller, in a policy's peer. */
 export const FROM_EDGE = "{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: edge } } }";
-
-/** Runs a command on one file. */
-export function ask(text: string, ...args: readonly string[]): Promise<Outcome> {
-  return runCli([...args, "-f", "a.yaml"], memoryFiles({ "a.yaml": text }));
-}
 
 /**
  * Returns the connections through controllers that `policy matrix` prints, and stderr: `outside through Gateway a/b >

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { parseAllDocuments } from "yaml";
 import { asClusterNetworkPolicies } from "../../../../cli/input/admin_policy.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
-import { findingsOf, manifest } from "../../../support/cli/lint_case.ts";
+import { findingsOf } from "../../../support/cli/lint_case.ts";
+import { manifest } from "../../../support/cli/objects.ts";
 
 const admin = (spec: object, kind = "AdminNetworkPolicy"): object => ({
   apiVersion: "policy.networking.k8s.io/v1alpha1",

@@ -5,7 +5,8 @@ import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/silence.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
-import { manifest, pod, policy } from "../../../support/cli/lint_case.ts";
+import { pod, policy } from "../../../support/cli/lint_case.ts";
+import { manifest } from "../../../support/cli/objects.ts";
 
 const FIXTURES = "test/fixtures/cli/lint";
 const SHOP = Object.fromEntries(

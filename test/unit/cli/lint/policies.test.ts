@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../policyd/policies/policy_size.ts";
-import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/cli/lint_case.ts";
+import { assertFindings, findingsOf, pod, policy } from "../../../support/cli/lint_case.ts";
+import { manifest } from "../../../support/cli/objects.ts";
 
 const PODS = pod("web") + pod("db");
 const serving = (ips = ""): string =>

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { assertFindings, findingsOf, manifest, pod, policy } from "../../../support/cli/lint_case.ts";
+import { assertFindings, findingsOf, pod, policy } from "../../../support/cli/lint_case.ts";
+import { manifest } from "../../../support/cli/objects.ts";
 
 const PODS = pod("web") + pod("db");
 

@@ -1,4 +1,5 @@
-import { assertFindings, manifest, policy } from "../../../support/cli/lint_case.ts";
+import { assertFindings, policy } from "../../../support/cli/lint_case.ts";
+import { manifest } from "../../../support/cli/objects.ts";
 
 describe("policy lint of fields that the API does not have", () => {
   it("LINT-26: a label beside matchLabels is found: the field is dropped, and the selector selects everything", () => {

@@ -1,19 +1,8 @@
 import assert from "node:assert/strict";
 import type { Explanation, WayInReport } from "../../../../cli/policy/explain/explanation.ts";
 import { memoryFiles, runCli, matrixLines } from "../../../support/cli/cli.ts";
-import {
-  ask,
-  FROM_EDGE,
-  ingress,
-  NGINX,
-  NGINX_LABELS,
-  networkPolicy,
-  object,
-  pathTo,
-  pod,
-  waysInOf,
-  WEB,
-} from "../../../support/cli/ways_in.ts";
+import { ask, networkPolicy, object, pod } from "../../../support/cli/objects.ts";
+import { FROM_EDGE, ingress, NGINX, NGINX_LABELS, pathTo, waysInOf, WEB } from "../../../support/cli/ways_in.ts";
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
 const BASE = NGINX + WEB + INGRESS;

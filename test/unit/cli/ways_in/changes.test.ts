@@ -1,17 +1,8 @@
 import assert from "node:assert/strict";
 import { DIFF_FORMATS } from "../../../../cli/policy/diff/command.ts";
 import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
-import {
-  FROM_EDGE,
-  ingress,
-  NGINX,
-  NGINX_LABELS,
-  networkPolicy,
-  object,
-  pod,
-  service,
-  WEB,
-} from "../../../support/cli/ways_in.ts";
+import { networkPolicy, object, pod, service } from "../../../support/cli/objects.ts";
+import { FROM_EDGE, ingress, NGINX, NGINX_LABELS, WEB } from "../../../support/cli/ways_in.ts";
 
 const rule = (host: string, path: string, name: string, port: string): string =>
   `{ host: ${host}, http: { paths: [{ path: ${path}, pathType: Prefix, backend: { service: { name: ${name}, port: { ${port} } } } }] } }`;

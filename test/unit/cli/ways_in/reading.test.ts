@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { memoryFiles, runCli, runCliWhole, matrixLines } from "../../../support/cli/cli.ts";
 import { FakeCluster, statusOf } from "../../../support/daemon/fake_cluster.ts";
 import { readObjects } from "../../../../objects/yaml/documents.ts";
-import { ask, ingress, NGINX, object, pathTo, waysInOf, WEB } from "../../../support/cli/ways_in.ts";
+import { ask, object } from "../../../support/cli/objects.ts";
+import { ingress, NGINX, pathTo, waysInOf, WEB } from "../../../support/cli/ways_in.ts";
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`);
 

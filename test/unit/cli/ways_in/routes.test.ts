@@ -1,18 +1,6 @@
 import assert from "node:assert/strict";
-import {
-  ask,
-  backend,
-  ingress,
-  NGINX,
-  NGINX_LABELS,
-  networkPolicy,
-  object,
-  pathTo,
-  pod,
-  service,
-  waysInOf,
-  WEB,
-} from "../../../support/cli/ways_in.ts";
+import { ask, networkPolicy, object, pod, service } from "../../../support/cli/objects.ts";
+import { backend, ingress, NGINX, NGINX_LABELS, pathTo, waysInOf, WEB } from "../../../support/cli/ways_in.ts";
 
 const GATEWAY_API = "gateway.networking.k8s.io/v1";
 

@@ -4,27 +4,14 @@ import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
 import { styleOf } from "../../../../../cli/style.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
+import { networkPolicy, node, ownedBy, pod } from "../../../../support/cli/objects.ts";
 
 const TENANTS = fixtureFiles("tenants");
 
-const pod = (name: string, address: string, rest = ""): string => `---
-apiVersion: v1
-kind: Pod
-metadata: { name: ${name}, namespace: shop, labels: { app: ${name} } }
-spec: { nodeName: n1, containers: [{ name: c }]${rest} }
-status: { phase: Running, podIPs: [{ ip: ${address} }] }
-`;
-
-const policy = (rules: string): string => `---
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: db, namespace: shop }
-spec:
-  podSelector: { matchLabels: { app: db } }
-  ingress:${rules}
-`;
-
-const PODS = pod("web", "10.244.0.5") + pod("db", "10.244.0.6");
+const place = { spec: "nodeName: n1" };
+const policy = (rules: string, name = "db", more = ""): string =>
+  networkPolicy(`shop/${name}`, `podSelector: { matchLabels: { app: ${name} } }, ${more}ingress: [${rules}]`);
+const PODS = pod("shop/web", "10.244.0.5", place) + pod("shop/db", "10.244.0.6", place);
 
 const diff = (files: Readonly<Record<string, string>>, ...args: readonly string[]) =>
   runCli(["policy", "diff", "a.yaml", "b.yaml", ...args], memoryFiles(files));
@@ -67,11 +54,11 @@ describe("cli/policy/diff", () => {
 
   it("DIFF-05: a witness names the rule before and after with file and line, at the end where the verdict changed", async () => {
     const files = {
-      "a.yaml": PODS + policy(" [{ from: [{ podSelector: {} }], ports: [{ port: 5432 }] }]"),
+      "a.yaml": PODS + policy("\n{ from: [{ podSelector: {} }], ports: [{ port: 5432 }] }"),
       "b.yaml":
         PODS +
         policy(
-          "\n    - ports: [{ port: 80 }]\n    - from: [{ podSelector: { matchLabels: { app: web } } }]\n      ports: [{ port: 5433 }]",
+          "\n{ ports: [{ port: 80 }] }, { from: [{ podSelector: { matchLabels: { app: web } } }], ports: [{ port: 5433 }] }",
         ),
     };
     const { code, out } = await diff(files, "-o", "json");
@@ -85,35 +72,30 @@ describe("cli/policy/diff", () => {
         direction: "ingress",
         before: {
           allowed: true,
-          reason: "NetworkPolicy shop/db ingress[0] (a.yaml:19)",
-          places: [{ name: "NetworkPolicy shop/db ingress[0]", file: "a.yaml", line: 19 }],
+          reason: "NetworkPolicy shop/db ingress[0] (a.yaml:6)",
+          places: [{ name: "NetworkPolicy shop/db ingress[0]", file: "a.yaml", line: 6 }],
         },
         after: {
           allowed: false,
           reason:
-            "isolated by NetworkPolicy shop/db (b.yaml:14); nearest is shop/db ingress[0] (b.yaml:20), but it is for port 80",
-          places: [{ name: "NetworkPolicy shop/db", file: "b.yaml", line: 14 }],
+            "isolated by NetworkPolicy shop/db (b.yaml:5); nearest is shop/db ingress[0] (b.yaml:6), but it is for port 80",
+          places: [{ name: "NetworkPolicy shop/db", file: "b.yaml", line: 5 }],
         },
       },
     ]);
   });
 
   it("DIFF-09: a new pod that the database's policy admits is an added connection, and the exit code is 1", async () => {
-    const database = policy(" [{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 5432 }] }]");
-    const closed = policy(" [{ from: [], ports: [] }]")
-      .replaceAll("db", "new")
-      .replace(
-        "ingress:",
-        "policyTypes: [Ingress, Egress]\n  egress: [{ to: [{ podSelector: { matchLabels: { app: db } } }] }]\n  #",
-      );
-    const files = { "a.yaml": PODS + database, "b.yaml": PODS + database + pod("new", "10.244.0.9") + closed };
+    const database = policy("{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 5432 }] }");
+    const closed = policy("", "new", "egress: [{ to: [{ podSelector: { matchLabels: { app: db } } }] }], ");
+    const files = { "a.yaml": PODS + database, "b.yaml": PODS + database + pod("shop/new", "10.244.0.9") + closed };
     assert.deepEqual(await diff(files), {
       code: 1,
       out: `opens (new workload) shop/new -> shop/db: 5432/TCP
   1 of 1 pair, such as shop/new -> shop/db 5432/TCP
     before: shop/new is not there
-    after:  egress allowed: NetworkPolicy shop/new egress[0] (b.yaml:33)
-    after:  ingress allowed: NetworkPolicy shop/db ingress[0] (b.yaml:19)
+    after:  egress allowed: NetworkPolicy shop/new egress[0] (b.yaml:9)
+    after:  ingress allowed: NetworkPolicy shop/db ingress[0] (b.yaml:5)
 new: shop/new (1 pod)
 `,
       err: "",
@@ -133,8 +115,8 @@ new: shop/new (1 pod)
   });
 
   it("DIFF-09: a new pod to and from which nothing is allowed is reported, and the exit code is 0", async () => {
-    const closed = policy("").replaceAll("db", "new").replace("ingress:", "policyTypes: [Ingress, Egress]");
-    const files = { "a.yaml": PODS, "b.yaml": PODS + pod("new", "10.244.0.9") + closed };
+    const closed = policy("", "new", "policyTypes: [Ingress, Egress], ");
+    const files = { "a.yaml": PODS, "b.yaml": PODS + pod("shop/new", "10.244.0.9") + closed };
     assert.deepEqual(await diff(files), {
       code: 0,
       out: "no difference in what may be sent\nnew: shop/new (1 pod)\n",
@@ -143,39 +125,39 @@ new: shop/new (1 pod)
   });
 
   it("DIFF-09: a note says that no workload is on both sides, or that there are no pods", async () => {
-    const nothing = await diff({ "a.yaml": pod("a", "10.1.1.1"), "b.yaml": pod("b", "10.1.1.1") });
+    const nothing = await diff({ "a.yaml": pod("shop/a", "10.1.1.1"), "b.yaml": pod("shop/b", "10.1.1.1") });
     assert.match(nothing.err, /^no workload is on both sides: all connections count as those of new and removed/);
     assert.equal(nothing.code, 1);
-    const empty = await diff({ "a.yaml": policy(" []"), "b.yaml": policy(" [{}]") });
+    const empty = await diff({ "a.yaml": policy(""), "b.yaml": policy("{}") });
     assert.match(empty.err, /^no pod is on either side/m);
   });
 
   it("DIFF-06: a node of one side only is reported and not compared", async () => {
-    const node = "---\napiVersion: v1\nkind: Node\nmetadata: { name: n2 }\n";
-    const { code, out } = await diff({ "a.yaml": PODS, "b.yaml": PODS + node });
+    const { code, out } = await diff({ "a.yaml": PODS, "b.yaml": PODS + node("n2") });
     assert.deepEqual([code, out], [0, "no difference in what may be sent\nnew, and not compared: node/n2\n"]);
   });
 
   it("DIFF-10: pods of one workload are compared with each other, whatever their names and their number", async () => {
     const replica = (name: string, address: string, hash: string): string =>
-      pod(name, address).replace(
-        `labels: { app: ${name} }`,
-        `labels: { app: web, pod-template-hash: h${hash} }, ownerReferences: [{ apiVersion: apps/v1, kind: ReplicaSet, name: web-h${hash}, controller: true }]`,
-      );
-    const db = pod("db", "10.244.0.6");
+      pod(`shop/${name}`, address, {
+        app: "web",
+        labels: `pod-template-hash: h${hash}`,
+        metadata: ownedBy("ReplicaSet", `web-h${hash}`),
+      });
+    const db = pod("shop/db", "10.244.0.6");
     const [one, two] = [replica("web-1-a", "10.244.0.7", "1"), replica("web-1-b", "10.244.0.8", "1")];
     const young = replica("web-2-a", "10.244.0.9", "2") + replica("web-2-b", "10.244.0.10", "2");
     const clean = { code: 0, out: "no difference in what may be sent\n", err: "" };
-    const closed = policy(" [{ from: [{ podSelector: { matchLabels: { app: web } } }] }]");
+    const closed = policy("{ from: [{ podSelector: { matchLabels: { app: web } } }] }");
     assert.deepEqual(await diff({ "a.yaml": db + one + closed, "b.yaml": db + young + closed }), clean);
     assert.deepEqual(await diff({ "a.yaml": db + one + two + closed, "b.yaml": db + one + closed }), clean);
-    const cut = await diff({ "a.yaml": db + one + two, "b.yaml": db + young + policy(" []") });
+    const cut = await diff({ "a.yaml": db + one + two, "b.yaml": db + young + policy("") });
     assert.equal(cut.code, 1);
     assert.match(
       cut.out,
       /^closes new pod in any other namespace, outside IPv4, shop\/deployment\/web -> shop\/db: all\n {2}5 of 5 pairs/,
     );
-    const self = closed.replaceAll("db", "web").replace("app: web } } }]", "app: x } } }]");
+    const self = policy("{ from: [{ podSelector: { matchLabels: { app: x } } }] }", "web");
     const apart = await diff({ "a.yaml": one + two, "b.yaml": young + self }, "-o", "json");
     const [own] = changesIn(apart.out).filter(({ to }) => to.includes("shop/deployment/web"));
     assert.ok(own?.from.includes("shop/deployment/web") && own.pairs === own.of, apart.out);
@@ -187,10 +169,10 @@ new: shop/new (1 pod)
 
   it("DIFF-06: a file does not differ from itself or from an equivalent one", async () => {
     const both = {
-      "a.yaml": PODS + policy(" [{}]"),
+      "a.yaml": PODS + policy("{}"),
       "b.yaml":
         PODS +
-        policy(" [{ from: [{ podSelector: {} }, { ipBlock: { cidr: 0.0.0.0/0 } }, { ipBlock: { cidr: '::/0' } }] }]"),
+        policy("{ from: [{ podSelector: {} }, { ipBlock: { cidr: 0.0.0.0/0 } }, { ipBlock: { cidr: '::/0' } }] }"),
     };
     assert.deepEqual(await diff(both), { code: 0, out: "no difference in what may be sent\n", err: "" });
     assert.equal((await diff({ "a.yaml": both["a.yaml"], "b.yaml": both["a.yaml"] }, "-o", "json")).code, 0);
@@ -198,8 +180,8 @@ new: shop/new (1 pod)
 
   it("DIFF-07: the outside is split at the prefixes that either side names, in the families that pods have", async () => {
     const files = {
-      "a.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }]"),
-      "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 192.0.2.0/24, except: [192.0.2.128/25] } }] }]"),
+      "a.yaml": PODS + policy("{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }"),
+      "b.yaml": PODS + policy("{ from: [{ ipBlock: { cidr: 192.0.2.0/24, except: [192.0.2.128/25] } }] }"),
     };
     const { out } = await diff(files, "-o", "json");
     assert.deepEqual(
@@ -210,8 +192,8 @@ new: shop/new (1 pod)
 
   it("DIFF-07: a prefix whose addresses all belong to pods has no outside", async () => {
     const files = {
-      "a.yaml": PODS + policy(" []"),
-      "b.yaml": PODS + policy(" [{ from: [{ ipBlock: { cidr: 10.244.0.5/32 } }] }]"),
+      "a.yaml": PODS + policy(""),
+      "b.yaml": PODS + policy("{ from: [{ ipBlock: { cidr: 10.244.0.5/32 } }] }"),
     };
     const { out } = await diff(files, "-o", "json");
     assert.deepEqual(
@@ -221,11 +203,10 @@ new: shop/new (1 pod)
   });
 
   it("DIFF-06: a node and a pod with the same printed name are two ends", async () => {
-    const node = "---\napiVersion: v1\nkind: Node\nmetadata: { name: web }\n";
     const inNode = (text: string): string => text.replaceAll("namespace: shop", "namespace: node");
     const files = {
-      "a.yaml": inNode(PODS) + node,
-      "b.yaml": inNode(PODS + policy(" [{ from: [{ podSelector: {} }] }]")) + node,
+      "a.yaml": inNode(PODS) + node("web"),
+      "b.yaml": inNode(PODS + policy("{ from: [{ podSelector: {} }] }")) + node("web"),
     };
     const { out } = await diff(files);
     assert.match(out, /^closes new pod in any other namespace, node\/web, outside IPv4 -> node\/db: all$/m);
@@ -233,7 +214,7 @@ new: shop/new (1 pod)
   });
 
   it("CLI-10: an invalid object on either side is an error, never a difference", async () => {
-    const bad = PODS + policy(" [{ ports: [{ port: 70000 }] }]");
+    const bad = PODS + policy("{ ports: [{ port: 70000 }] }");
     const { code, out, err } = await diff({ "a.yaml": PODS, "b.yaml": bad });
     assert.deepEqual([code, out], [3, ""]);
     assert.match(err, /^b\.yaml:\d+: NetworkPolicy shop\/db: .*70000/);

@@ -1,18 +1,7 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
-import {
-  FROM_EDGE,
-  ingress,
-  NGINX,
-  NGINX_LABELS,
-  networkPolicy,
-  object,
-  pathTo,
-  pod,
-  service,
-  waysInOf,
-  WEB,
-} from "../../../../support/cli/ways_in.ts";
+import { networkPolicy, object, pod, service } from "../../../../support/cli/objects.ts";
+import { FROM_EDGE, ingress, NGINX, NGINX_LABELS, pathTo, waysInOf, WEB } from "../../../../support/cli/ways_in.ts";
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
 const BASE = NGINX + WEB + INGRESS;
