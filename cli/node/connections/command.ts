@@ -8,7 +8,7 @@ export function connectionsCommand(run: Run): Command {
     .option("--network-namespace <path>", "look at this network namespace instead of our own")
     .addHelpText(
       "after",
-      "\nIt changes nothing. `policy dry-run --live` runs it on every node, and `--conntrack` reads what it prints.\n",
+      "\nIt changes nothing. `policy dry-run --live` runs it on every node; `policy suggest --conntrack` reads what it prints.\n",
     )
     .action(async (options: unknown) => {
       const { runConnections } = await import("./run.ts");

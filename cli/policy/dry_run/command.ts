@@ -11,7 +11,6 @@ export const DRY_RUN_FORMATS = ["table", "json", "md", "html"] as const;
 interface DryRunGiven {
   readonly filename?: unknown;
   readonly delete?: unknown;
-  readonly conntrack?: unknown;
   readonly ledger?: unknown;
   readonly live?: unknown;
   readonly output?: unknown;
@@ -32,7 +31,6 @@ export function dryRunCommand(run: Run): Command {
     .option("-R, --recursive", "read the directories below the given ones, too", false)
     .option("--delete [name...]", "delete these (networkpolicy/NS/NAME) or, without names, the objects of -f")
     .option("--live", "say which connections that exist now would be cut: kubectl reads the tables of all nodes", false)
-    .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml) instead of --live")
     .option(
       "--ledger <file...>",
       "what drawbridge flows -o jsonl printed: also say which flows seen before would be cut",
@@ -40,8 +38,8 @@ export function dryRunCommand(run: Run): Command {
     .addOption(new Option("-o, --output <format>", "how to print it").choices(DRY_RUN_FORMATS).default("table"))
     .addHelpText(
       "after",
-      "\nExit code 0 when nothing opens or closes, 1 when something is; with --live, --conntrack or --ledger\n" +
-        "1 when a connection that exists or was seen would be cut.\n\nExamples:\n" +
+      "\nExit code 0 when nothing opens or closes, 1 when something is; with --live or --ledger 1\n" +
+        "when a connection that exists or was seen would be cut.\n\nExamples:\n" +
         "  drawbridge policy dry-run -f change.yaml --against manifests/ -R\n" +
         "  drawbridge policy dry-run --delete networkpolicy/shop/web --against cluster\n" +
         "  drawbridge policy dry-run -f change.yaml --against cluster --live\n",
@@ -50,9 +48,9 @@ export function dryRunCommand(run: Run): Command {
     if (options.filename === undefined && !Array.isArray(options.delete)) {
       command.error("error: nothing to try: give files with -f or names with --delete");
     }
-    const isAboutConnections = options.conntrack !== undefined || options.ledger !== undefined || options.live === true;
+    const isAboutConnections = options.ledger !== undefined || options.live === true;
     if (isAboutConnections && options.output !== "table" && options.output !== "json") {
-      command.error("error: --live, --conntrack and --ledger are printed as -o table or -o json");
+      command.error("error: --live and --ledger are printed as -o table or -o json");
     }
     const { runDryRun } = await import("./run.ts");
     run.end(await runDryRun(run.io, options));

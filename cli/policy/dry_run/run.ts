@@ -52,7 +52,6 @@ const optionsSchema = v.object({
   ...configurationEntries,
   ...controllerEntries,
   ...shownEntries,
-  conntrack: v.optional(v.array(v.string()), []),
   ledger: v.optional(v.array(v.string()), []),
   live: v.optional(v.boolean(), false),
   delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
@@ -66,7 +65,6 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     against,
     delete: deleted,
     output,
-    conntrack,
     ledger,
     live: isLive,
     config,
@@ -96,7 +94,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     compared.standIns.names.size === 0
       ? compared.sides
       : { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
-  const places = { isLive, files: conntrack, ledgers: ledger, access: read };
+  const places = { isLive, ledgers: ledger, access: read };
   const live = await tryOnConnections(io, places, { objects, options: policyOptions }, locator(applied.after));
   const both = { options: policyOptions, given: givenOnSides(ingressController, sides) };
   const waySides = {
@@ -143,8 +141,8 @@ async function tryOnConnections(
   }: { readonly objects: Readonly<Record<keyof Sides, readonly ClusterObject[]>>; readonly options: PolicyOptions },
   locate: ReturnType<typeof locator>,
 ): Promise<LiveReport | undefined> {
-  const { isLive, files, ledgers } = places;
-  if (!isLive && files.length === 0 && ledgers.length === 0) return undefined;
+  const { isLive, ledgers } = places;
+  if (!isLive && ledgers.length === 0) return undefined;
   const addressed = podsWithAddresses();
   const sides = {
     before: buildPolicyIndex(storeOf(addressed(objects.before)), options),

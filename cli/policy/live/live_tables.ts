@@ -7,7 +7,7 @@ const QUESTION = {
   option: "--live",
   args: ["node", "connections"],
   expected: "one table",
-  otherwise: "give what conntrack -L prints on the nodes with --conntrack",
+  otherwise: "give the flows of a ledger with --ledger",
 };
 
 /**

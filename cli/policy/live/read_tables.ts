@@ -16,7 +16,7 @@ export interface TablePlaces {
   /** Whether to read the tables of the running cluster's nodes. */
   readonly isLive: boolean;
   /** Files with the output of conntrack. */
-  readonly files: readonly string[];
+  readonly files?: readonly string[];
   /** Files with flows, as `drawbridge flows -o jsonl` prints them. */
   readonly ledgers: readonly string[];
   readonly access: KubectlAccess;
@@ -42,7 +42,7 @@ const MOST_NAMES = 5;
  */
 export async function readTables(
   io: Io,
-  { isLive, files, ledgers, access }: TablePlaces,
+  { isLive, files = [], ledgers, access }: TablePlaces,
   index: PolicyIndex,
 ): Promise<SeenConnections> {
   const rows = mergedRows(ledgers.flatMap((file) => readFlowFile(io.files.read(file), file)));

@@ -29,7 +29,7 @@ describe("cli/node: node connections", () => {
     );
   });
 
-  it("LIVE-06: --conntrack reads the printed entries of every protocol and both families", () => {
+  it("LIVE-06: policy dry-run --live and policy suggest read the printed entries of every protocol and both families", () => {
     const icmp = { id: 7, type: 8, code: 0 };
     const six = (host: string): ReturnType<typeof parseAddress> => parseAddress(`fd00:244::${host}`);
     const entries: readonly ConntrackEntry[] = [

@@ -1,35 +1,21 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
-import { pod } from "../../../../support/cli/live_shop.ts";
+import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+import { clusterPolicy, namespace, networkPolicy, node, pod } from "../../../../support/cli/objects.ts";
+import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 
-const SHOP = `
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop, labels: { kubernetes.io/metadata.name: shop } }
----
-apiVersion: v1
-kind: Namespace
-metadata: { name: monitoring, labels: { kubernetes.io/metadata.name: monitoring } }
----
-apiVersion: v1
-kind: Node
-metadata: { name: n1 }
-status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }
-${pod("shop", "web-1", "10.244.0.2", "app: web, pod-template-hash: h", "n1")}
-${pod("shop", "web-2", "10.244.1.2", "app: web, pod-template-hash: h", "n2")}
-${pod("shop", "db-0", "10.244.0.3", "app: db", "n1")}
-${pod("monitoring", "scraper", "10.244.1.3", "app: scraper", "n2")}
-`;
-
-const LOCK = `
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: lock, namespace: shop }
-spec:
-  podSelector: { matchLabels: { app: db } }
-  ingress:
-    - from: [{ podSelector: { matchLabels: { app: api } } }]
-`;
+const web = (node: string) => ({ app: "web", labels: "pod-template-hash: h", spec: `nodeName: ${node}` });
+const SHOP =
+  namespace("shop", "kubernetes.io/metadata.name: shop") +
+  namespace("monitoring", "kubernetes.io/metadata.name: monitoring") +
+  node("n1", "192.0.2.1") +
+  pod("shop/web-1", "10.244.0.2", web("n1")) +
+  pod("shop/web-2", "10.244.1.2", web("n2")) +
+  pod("shop/db-0", "10.244.0.3", { app: "db", spec: "nodeName: n1" }) +
+  pod("monitoring/scraper", "10.244.1.3", { spec: "nodeName: n2" });
+const LOCK = networkPolicy(
+  "shop/lock",
+  "podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: api } } }] }]",
+);
 
 function entry(protocol: string, from: string, to: string, port: number, asked = to): string {
   const number = protocol === "tcp" ? 6 : 17;
@@ -50,16 +36,18 @@ interface Live {
   }[];
 }
 
-const FILES = { "shop.yaml": SHOP, "lock.yaml": LOCK };
-const COMMAND = ["policy", "dry-run", "-f", "lock.yaml", "--against", "shop.yaml", "--conntrack", "node1.txt"];
-
-async function live(table: string, files: Readonly<Record<string, string>> = {}): Promise<Live> {
-  const all = memoryFiles({ ...FILES, ...files, "node1.txt": table });
-  const { out } = await runCli([...COMMAND, "-o", "json"], all);
-  return (JSON.parse(out) as { readonly live: Live }).live;
+/** Tries a change on the connections that a node's daemon prints. */
+function dryRun(table: string, change = LOCK, ...args: readonly string[]): Promise<Outcome> {
+  const command = ["policy", "dry-run", "-f", "lock.yaml", "--against", "shop.yaml", "--live", ...args];
+  const programs = new ScriptedPrograms({ get: "kube-system drawbridge-a n1 Running\n", exec: table });
+  const files = memoryFiles({ "shop.yaml": SHOP, "lock.yaml": change });
+  return runCli(command, files, undefined, undefined, { programs });
 }
 
-describe("cli/policy/live: policy dry-run --conntrack", () => {
+const live = async (table: string, change?: string): Promise<Live> =>
+  (JSON.parse((await dryRun(table, change, "-o", "json")).out) as { readonly live: Live }).live;
+
+describe("cli/policy/live: policy dry-run --live", () => {
   const table =
     entry("tcp", "10.244.0.2", "10.244.0.3", 5432, "10.96.0.7") +
     entry("tcp", "10.244.1.2", "10.244.0.3", 5432) +
@@ -85,16 +73,16 @@ describe("cli/policy/live: policy dry-run --conntrack", () => {
         reasons.map(({ direction }) => direction),
         ["ingress"],
       );
-      assert.match(reasons[0]?.text ?? "", /^isolated by NetworkPolicy shop\/lock \(lock\.yaml:2\)/);
+      assert.match(reasons[0]?.text ?? "", /^isolated by NetworkPolicy shop\/lock \(lock\.yaml:1\)/);
     }
   });
 
   it("LIVE-03: an allowed connection and one from the pod's own node are not cut, and the exit code is 0", async () => {
     const kept = entry("udp", "10.244.0.3", "8.8.8.8", 53) + entry("tcp", "192.0.2.1", "10.244.0.3", 5432);
-    const { code, out } = await runCli(COMMAND, memoryFiles({ ...FILES, "node1.txt": kept }));
+    const { code, out } = await dryRun(kept);
     assert.equal(code, 0);
     assert.match(out, /^of 2 connections none would be cut$/m);
-    const cut = await runCli(COMMAND, memoryFiles({ ...FILES, "node1.txt": table }));
+    const cut = await dryRun(table);
     assert.equal(cut.code, 1);
     assert.match(cut.out, /^of 6 connections 4 would be cut$/m);
   });
@@ -143,26 +131,17 @@ describe("cli/policy/live: policy dry-run --conntrack", () => {
   });
 
   it("LIVE-04: where no rule of a NetworkPolicy can keep a connection, the output says why", async () => {
-    const deny = `
-apiVersion: policy.networking.k8s.io/v1alpha2
-kind: ClusterNetworkPolicy
-metadata: { name: no-sql }
-spec:
-  tier: Admin
-  priority: 1
-  subject: { namespaces: {} }
-  ingress: [{ name: deny, action: Deny, from: [{ namespaces: {} }] }]
-`;
-    const { cuts } = await live(entry("tcp", "10.244.0.2", "10.244.0.3", 5432), { "lock.yaml": deny });
+    const deny = clusterPolicy("no-sql", "ingress: [{ name: deny, action: Deny, from: [{ namespaces: {} }] }]");
+    const { cuts } = await live(entry("tcp", "10.244.0.2", "10.244.0.3", 5432), deny);
     assert.deepEqual(
       cuts.flatMap(({ rules }) => rules.map(({ reason }) => reason)),
       ["Deny of ClusterNetworkPolicy no-sql, ingress[0], comes before NetworkPolicies"],
     );
   });
 
-  it("LIVE-03: --conntrack with an output format that cannot hold its answer is an error of usage", async () => {
-    const { code, err } = await runCli([...COMMAND, "-o", "md"], memoryFiles({ ...FILES, "node1.txt": table }));
+  it("LIVE-03: --live with an output format that cannot hold its answer is an error of usage", async () => {
+    const { code, err } = await dryRun(table, LOCK, "-o", "md");
     assert.equal(code, 2);
-    assert.match(err, /--live, --conntrack and --ledger are printed as -o table or -o json/);
+    assert.match(err, /--live and --ledger are printed as -o table or -o json/);
   });
 });

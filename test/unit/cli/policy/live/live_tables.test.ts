@@ -33,8 +33,8 @@ describe("cli/policy/live: the conntrack tables of all nodes by kubectl", () => 
 
   it("LIVE-05: without kubectl, daemons or their answer the error says what is missing and how else to get the tables", async () => {
     const cases: readonly (readonly [Answers, RegExp])[] = [
-      [{ get: { type: "missing" } }, /--live runs your own kubectl, which is not in PATH: .*--conntrack/],
-      [{ get: "" }, /--live: no Pod with the label app\.kubernetes\.io\/name=drawbridge; .*--conntrack/],
+      [{ get: { type: "missing" } }, /--live runs your own kubectl, which is not in PATH: .*--ledger/],
+      [{ get: "" }, /--live: no Pod with the label app\.kubernetes\.io\/name=drawbridge; .*--ledger/],
       [{ get: "kube-system d n1 Pending\n" }, /Pod kube-system\/d is Pending; expected Running: .*node n1/],
       [{ get: "kube-system d  \n" }, /Pod kube-system\/d is not on a node yet/],
       [

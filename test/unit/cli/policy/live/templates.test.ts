@@ -1,26 +1,14 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+import { networkPolicy, workload } from "../../../../support/cli/objects.ts";
+import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 
-const WORKLOADS = [
-  ["apps/v1", "Deployment", "web"],
-  ["apps/v1", "StatefulSet", "db"],
-  ["apps/v1", "DaemonSet", "agent"],
-  ["batch/v1", "Job", "load"],
-]
-  .map(
-    ([apiVersion, kind, name]) => `---
-apiVersion: ${apiVersion}
-kind: ${kind}
-metadata: { name: ${name}, namespace: shop }
-spec: { selector: { matchLabels: { app: ${name} } }, template: { metadata: { labels: { app: ${name} } }, spec: { restartPolicy: Always, containers: [{ name: c, image: i }] } } }
-`,
-  )
-  .join("");
-const DENY = `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: db, namespace: shop }
-spec: { podSelector: { matchLabels: { app: db } } }
-`;
+const WORKLOADS =
+  workload("Deployment", "shop/web") +
+  workload("StatefulSet", "shop/db") +
+  workload("DaemonSet", "shop/agent") +
+  workload("Job", "shop/load");
+const DENY = networkPolicy("shop/db", "podSelector: { matchLabels: { app: db } }");
 const flow = (from: object, to: string, port = 5432): string =>
   `${JSON.stringify({ from, to: { workload: to }, protocol: "TCP", port, verdict: "allowed", observedAt: "from", firstSeen: "2026-11-01T00:00:00Z", lastSeen: "2026-11-02T00:00:00Z", count: 3, open: 1, bytes: 100 })}\n`;
 
@@ -65,9 +53,13 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
       "",
       "tcp 6 9 ESTABLISHED src=10.0.1.1 dst=10.0.1.2 sport=5 dport=7 src=10.0.1.2 dst=10.0.1.1 sport=7 dport=5 use=1\n",
     ]) {
+      const programs = new ScriptedPrograms({ get: "kube-system drawbridge-a n1 Running\n", exec: table });
       const { code, err } = await runCli(
-        ["policy", "dry-run", "-f", "deny.yaml", "--against", "a.yaml", "--conntrack", "table.txt"],
-        memoryFiles({ "a.yaml": WORKLOADS, "deny.yaml": DENY, "table.txt": table }),
+        ["policy", "dry-run", "-f", "deny.yaml", "--against", "a.yaml", "--live"],
+        memoryFiles({ "a.yaml": WORKLOADS, "deny.yaml": DENY }),
+        undefined,
+        undefined,
+        { programs },
       );
       assert.equal(code, 3);
       assert.match(err, /none of the connections could be judged; expected some of these pods/);

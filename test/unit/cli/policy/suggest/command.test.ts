@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
-import { pod } from "../../../../support/cli/live_shop.ts";
+import { namespace, pod } from "../../../../support/cli/objects.ts";
+import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 
-const SHOP = `
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop, labels: { kubernetes.io/metadata.name: shop } }
-${pod("shop", "web", "10.244.0.2", "app: web", "n1")}
-${pod("shop", "db", "10.244.1.3", "app: db", "n2")}
-`;
+const SHOP =
+  namespace("shop", "kubernetes.io/metadata.name: shop") +
+  pod("shop/web", "10.244.0.2", { spec: "nodeName: n1" }) +
+  pod("shop/db", "10.244.1.3", { ports: "{ name: sql, containerPort: 5432 }", spec: "nodeName: n2" });
 const TABLE =
   "tcp 6 100 ESTABLISHED src=10.244.0.2 dst=10.96.0.7 sport=40001 dport=80 src=10.244.1.3 dst=10.244.0.2 sport=5432 dport=40001 [ASSURED] use=1\n";
 const COMMAND = ["policy", "suggest", "-f", "shop.yaml", "-n", "shop"];
@@ -20,8 +18,9 @@ describe("cli/policy/suggest: the command", () => {
     assert.equal(code, 0, err);
     assert.match(err, /^note: 1 connection of one moment was read: what happens at other times is not allowed$/m);
     const files = memoryFiles({ ...FILES, "suggested.yaml": out });
-    const change = ["policy", "dry-run", "-f", "suggested.yaml", "--against", "shop.yaml", "--conntrack", "node1.txt"];
-    const dryRun = await runCli(change, files);
+    const change = ["policy", "dry-run", "-f", "suggested.yaml", "--against", "shop.yaml", "--live"];
+    const programs = new ScriptedPrograms({ get: "kube-system drawbridge-a n1 Running\n", exec: TABLE });
+    const dryRun = await runCli(change, files, undefined, undefined, { programs });
     assert.equal(dryRun.code, 0, dryRun.err);
     assert.match(dryRun.out, /^of 1 connection none would be cut$/m);
     assert.match(dryRun.out, /^added NetworkPolicy shop\/observed-db .*: selects shop\/db \(1 pod\)$/m);
