@@ -1,19 +1,7 @@
 import assert from "node:assert/strict";
-import * as fc from "fast-check";
-import { newPodsFor } from "../../../../../cli/policy/question_ends.ts";
-import { storeOf } from "../../../../../cli/cluster/policy_objects.ts";
-import type { ClusterObject, ClusterPolicyPeer, LabelSelector, PolicyPeer } from "../../../../../objects/model.ts";
-import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
-import { selects } from "../../../../../objects/semantics/policies/selector.ts";
-import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli, matrixLines } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
-import { storeOf as storeOfManifests } from "../../../../support/evaluate/store.ts";
-import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
-import { manifestsOf } from "../../../../support/policy/raw_cluster.ts";
-import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
 
-const CLUSTERS = roundsFor("random clusters", 50, 300);
 const SHOP = fixtureFiles("shop");
 
 const pod = (namespace: string, name: string, labels: string): string => `---
@@ -112,54 +100,6 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
     );
   });
 
-  it("MATRIX-09: each peer that selects no pod gets a new pod that it selects, unless the peer contradicts itself", () => {
-    let [found, contradictions] = [0, 0];
-    fc.assert(
-      fc.property(policyCases, ({ cluster }) => {
-        const store = storeOfManifests(manifestsOf(cluster));
-        const objects: readonly ClusterObject[] = [
-          ...store.namespaces.values(),
-          ...store.nodes.values(),
-          ...store.pods.values(),
-          ...store.networkPolicies.values(),
-          ...store.clusterNetworkPolicies.values(),
-        ];
-        const young = newPodsFor(objects);
-        const index = buildPolicyIndex(storeOf([...objects, ...young.objects]));
-        const isNew = (key: string): boolean => young.names.has(key);
-        for (const {
-          policy: { ingress, egress },
-          rules,
-        } of [...index.networkPolicies, ...index.clusterPolicies]) {
-          const written = [...ingress, ...egress];
-          const pairs = [...rules.ingress, ...rules.egress].flatMap((rule, place) =>
-            (rule.peers ?? []).map((peer) => {
-              const all: readonly (PolicyPeer | ClusterPolicyPeer)[] = written[place]?.peers ?? [];
-              return { peer, raw: all.find(({ index: number }) => number === peer.index) };
-            }),
-          );
-          for (const { peer, raw } of pairs) {
-            if (peer.type !== "pods" || raw?.type !== "pods") continue;
-            const arePossible =
-              (raw.podSelector === undefined || isPossible(raw.podSelector)) &&
-              (raw.namespaceSelector === undefined || isNamespacePossible(raw.namespaceSelector, objects));
-            const members = [...index.pods.values()].filter(
-              ({ subject, pod: one }) =>
-                subject !== undefined && !isFinished(one) && peer.members[subject.identity.number] === 1,
-            );
-            if (members.some(({ pod: { key } }) => !isNew(key))) continue;
-            if (members.length > 0) found++;
-            else contradictions++;
-            // Two namespaces of one name cannot exist at once, which the answer reports.
-            if (young.isComplete) assert.equal(members.length > 0, arePossible, JSON.stringify(raw));
-          }
-        }
-      }),
-      { numRuns: CLUSTERS, seed: countedSeed() },
-    );
-    assert.ok(found > CLUSTERS && contradictions > 0, `${found} found, ${contradictions} have none`);
-  });
-
   it('MATRIX-10: only a terminal gets marks for "as in the line above", so each line of a file is complete', async () => {
     const args = ["policy", "matrix", "-f", "shop"];
     const wide = { columns: 200, hasColour: false };
@@ -194,45 +134,3 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
     assert.match(out, /and \d+ more \(-o json has all\)/);
   });
 });
-
-/** Returns whether the selector selects an existing namespace, or one with a new name. */
-function isNamespacePossible(selector: LabelSelector, objects: readonly ClusterObject[]): boolean {
-  const known = new Map(objects.flatMap((one) => (one.kind === "Namespace" ? [[one.name, one.labels] as const] : [])));
-  const mentioned = objects.flatMap((one) => ("namespace" in one ? [one.namespace] : []));
-  for (const name of mentioned) if (!known.has(name)) known.set(name, { "kubernetes.io/metadata.name": name });
-  if ([...known.values()].some((labels) => selects(selector, labels))) return true;
-  return isPossible(ofNewNamespace(selector, objects));
-}
-
-function ofNewNamespace(
-  { matchLabels, matchExpressions }: LabelSelector,
-  objects: readonly ClusterObject[],
-): LabelSelector {
-  const key = "kubernetes.io/metadata.name";
-  const values = objects.flatMap((one) => ("namespace" in one ? [one.namespace] : [one.name]));
-  const more = [
-    { key, operator: "Exists", values: [] },
-    { key, operator: "NotIn", values },
-  ] as const;
-  return { matchLabels, matchExpressions: [...matchExpressions, ...more] };
-}
-
-/**
- * Returns whether some labels meet a selector. It checks each key by itself: absent, with a value of the selector, or
- * with an unknown value.
- */
-function isPossible({ matchLabels, matchExpressions }: LabelSelector): boolean {
-  const wanted = [
-    ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "In", values: [value] }) as const),
-    ...matchExpressions,
-  ];
-  return [...Map.groupBy(wanted, ({ key }) => key).values()].every((all) =>
-    [undefined, "unnamed", ...all.flatMap(({ values }) => values)].some((value) =>
-      all.every((one) => {
-        if (one.operator === "Exists" || one.operator === "DoesNotExist")
-          return (value === undefined) === (one.operator === "DoesNotExist");
-        return (value !== undefined && one.values.includes(value)) === (one.operator === "In");
-      }),
-    ),
-  );
-}
