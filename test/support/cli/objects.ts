@@ -29,8 +29,8 @@ export function manifest(kind: string, metadata: string, rest = ""): string {
 
 /** Returns the metadata of a key. */
 export function named(key: string, more = ""): string {
-  const [namespace = "", name = ""] = key.split("/");
-  return `name: ${name}, namespace: ${namespace}${more === "" ? "" : `, ${more}`}`;
+  const [place = "", name = ""] = key.split("/");
+  return `name: ${name}, namespace: ${place}${more === "" ? "" : `, ${more}`}`;
 }
 
 /**

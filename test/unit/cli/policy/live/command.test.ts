@@ -3,7 +3,7 @@ import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.t
 import { clusterPolicy, namespace, networkPolicy, node, pod } from "../../../../support/cli/objects.ts";
 import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 
-const web = (node: string) => ({ app: "web", labels: "pod-template-hash: h", spec: `nodeName: ${node}` });
+const web = (name: string) => ({ app: "web", labels: "pod-template-hash: h", spec: `nodeName: ${name}` });
 const SHOP =
   namespace("shop", "kubernetes.io/metadata.name: shop") +
   namespace("monitoring", "kubernetes.io/metadata.name: monitoring") +
