@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import type { Outcome } from "../../../../support/cli/cli.ts";
+import { ask, networkPolicy, pod as podWith } from "../../../../support/cli/objects.ts";
 
-const pod = (name: string, labels: string, more = ""): string => `apiVersion: v1
-kind: Pod
-metadata: { name: ${name}, namespace: default, labels: { ${labels} } }
-spec: { nodeName: n1${more} }
-status: { phase: Running, podIPs: [{ ip: 10.1.0.${name.length} }] }
-`;
+const pod = (name: string, labels = "", more = ""): string =>
+  podWith(`default/${name}`, `10.1.0.${name.length}`, { labels, spec: `nodeName: n1${more}` });
 
 /** The worked example in the documentation of NetworkPolicy. */
 const WORKED_EXAMPLE = `apiVersion: networking.k8s.io/v1
@@ -43,18 +40,14 @@ spec:
     ports:
     - protocol: TCP
       port: 5978
+---
 `;
 
-const RANGE_EXAMPLE = `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: multi-port-egress, namespace: default }
-spec:
-  podSelector: { matchLabels: { role: db } }
-  policyTypes: [Egress]
-  egress:
-    - to: [{ ipBlock: { cidr: 10.0.0.0/24 } }]
-      ports: [{ protocol: TCP, port: 32000, endPort: 32768 }]
-`;
+const RANGE_EXAMPLE = networkPolicy(
+  "default/multi-port-egress",
+  "podSelector: { matchLabels: { role: db } }, policyTypes: [Egress], " +
+    "egress: [{ to: [{ ipBlock: { cidr: 10.0.0.0/24 } }], ports: [{ protocol: TCP, port: 32000, endPort: 32768 }] }]",
+);
 
 const SHADOW = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -66,17 +59,13 @@ spec:
   ingress:
     - from: [{ podSelector: { matchLabels: { app: web } } }]
       ports: [{ port: 5432 }]
+---
 `;
 
-const DENY = `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: deny }
-spec: { podSelector: {}, policyTypes: [Ingress] }
-`;
+const DENY = networkPolicy("default/deny", "podSelector: {}, policyTypes: [Ingress]");
 
-async function explain(texts: readonly string[], args: string) {
-  const files = memoryFiles({ "a.yaml": texts.join("---\n") });
-  return runCli(["policy", "explain", "-f", "a.yaml", ...args.split(" ")], files);
+function explain(texts: readonly string[], args: string): Promise<Outcome> {
+  return ask(texts.join(""), "policy", "explain", ...args.split(" "));
 }
 
 describe("policy explain: behaviours", () => {
@@ -84,11 +73,9 @@ describe("policy explain: behaviours", () => {
   const example = [WORKED_EXAMPLE, ...pods];
 
   it("POL-50: traffic that no NetworkPolicy can forbid is allowed always, with the reason", async () => {
-    const deny = (namespace: string): string =>
-      `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: deny, namespace: ${namespace} }\n` +
-      "spec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
     const agent = pod("agent", "role: agent", ", hostNetwork: true");
-    const texts = [deny("default"), ...pods, agent];
+    const deny = networkPolicy("default/deny", "podSelector: {}, policyTypes: [Ingress, Egress]");
+    const texts = [deny, ...pods, agent];
     const always: readonly (readonly [string, RegExp])[] = [
       ["--from default/db --to default/db --port 80", /ingress allowed always: a pod is never kept from itself/],
       [
@@ -192,7 +179,7 @@ spec:
       `default/frontend to default/db, port 6379/TCP, IPv4: allowed
   egress  allowed as no policy has a say
   ingress allowed by NetworkPolicy default/test-network-policy ingress[0].from[2], ports[0] (a.yaml:22)
-          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:64)
+          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:52)
           isolated by default/test-network-policy (a.yaml:1)
 `,
     );
@@ -200,7 +187,7 @@ spec:
 });
 
 describe("policy explain: policies in shadow", () => {
-  const objects = [SHADOW, ...["db", "web", "other"].map((name) => pod(name, `app: ${name}`))];
+  const objects = [SHADOW, ...["db", "web", "other"].map((name) => pod(name))];
 
   it("EXPLAIN-12: traffic that a policy in shadow would deny passes, with the policy and the nearest rule", async () => {
     const { code, out } = await explain(objects, "--from default/other --to default/db --port 5432");

@@ -11,9 +11,14 @@ import { evaluatePolicy } from "../../../../../objects/semantics/policies/evalua
 import type { Traffic } from "../../../../../objects/semantics/policies/flow.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
+import { manifest, named, networkPolicy, ownedBy, pod, service, workload } from "../../../../support/cli/objects.ts";
 
 function contextOf(fixture: string): ExplainContext {
   return new ExplainContext(clusterOf(readManifests(fixtureFiles(fixture), [fixture], false).manifests));
+}
+
+function contextOfText(text: string): ExplainContext {
+  return new ExplainContext(clusterOf(readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false).manifests));
 }
 
 function ask(
@@ -27,6 +32,7 @@ function ask(
   return explain(context, { from: source, to: findEnd(cluster, endNameOf(to), worlds.objects.services), traffic });
 }
 
+const HTTP = { protocol: "TCP", port: 80 } as const;
 const PORTS = [1, 53, 443, 5432, 8080, 9090];
 const TRAFFIC: readonly Traffic[] = [
   ...(["TCP", "UDP", "SCTP"] as const).flatMap((protocol) => PORTS.map((port) => ({ protocol, port }))),
@@ -105,24 +111,16 @@ describe("policy explain: answers", () => {
     }
   });
 
-  it("EXPLAIN-05: running pods that a selector selects are ready endpoints, and finished ones are not endpoints", async () => {
-    const pod = (name: string, status: string, more = ""): string =>
-      `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: x, labels: { app: a }${more} }\nspec: {}\nstatus: ${status}\n`;
-    const service =
-      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\n" +
-      "spec: { clusterIP: 10.0.0.1, selector: { app: a }, ports: [{ port: 80 }] }\n";
-    const text = [
-      pod("runs", "{ phase: Running, podIP: 10.1.0.1 }"),
-      pod("waits", "{ phase: Pending, podIP: 10.1.0.2 }"),
-      pod("done", "{ phase: Succeeded, podIP: 10.1.0.3 }"),
-      pod("ends", "{ phase: Running, podIP: 10.1.0.4 }", ", deletionTimestamp: '2026-01-01T00:00:00Z'"),
-      service,
-    ].join("---\n");
-    const manifests = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
-    const [report] = ask(new ExplainContext(clusterOf(manifests.manifests)), ["x/runs", "service/x/a"], {
-      protocol: "TCP",
-      port: 80,
-    }).services;
+  it("EXPLAIN-05: running pods that a selector selects are ready endpoints, and finished ones are not endpoints", () => {
+    const member = (name: string, status: string, more = ""): string =>
+      manifest("Pod", named(`x/${name}`, `labels: { app: a }${more}`), `spec: {}, status: { ${status} }`);
+    const text =
+      member("runs", "phase: Running, podIP: 10.1.0.1") +
+      member("waits", "phase: Pending, podIP: 10.1.0.2") +
+      member("done", "phase: Succeeded, podIP: 10.1.0.3") +
+      member("ends", "phase: Running, podIP: 10.1.0.4", ", deletionTimestamp: '2026-01-01T00:00:00Z'") +
+      service("x/a", "a", "{ port: 80 }", "clusterIP: 10.0.0.1");
+    const [report] = ask(contextOfText(text), ["x/runs", "service/x/a"], HTTP).services;
     assert.deepEqual(
       report?.candidates.map(({ host }) => host),
       ["x/runs"],
@@ -158,19 +156,16 @@ describe("policy explain: answers", () => {
   });
 
   it("EXPLAIN-03: many pods that policies do not distinguish are explained by two of them", () => {
-    const pods = Array.from(
-      { length: 500 },
-      (_, i) =>
-        `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-${i}\n  namespace: x\n  labels: { app: web }\n  ownerReferences: ` +
-        `[{ apiVersion: apps/v1, kind: DaemonSet, name: web, controller: true }]\nspec: { nodeName: n${i} }\n` +
-        `status: { phase: Running, podIP: 10.${1 + (i >> 8)}.0.${i & 255} }\n`,
+    const pods = Array.from({ length: 500 }, (_, i) =>
+      pod(`x/web-${i}`, `10.${1 + (i >> 8)}.0.${i & 255}`, {
+        app: "web",
+        metadata: ownedBy("DaemonSet", "web"),
+        spec: `nodeName: n${i}`,
+      }),
     );
-    const policy =
-      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: x }\n" +
-      "spec: { podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: 10.2.0.0/16 } }] }] }\n";
-    const files = memoryFiles({ "a.yaml": [...pods, policy].join("---\n") });
-    const many = new ExplainContext(clusterOf(readManifests(files, ["a.yaml"], false).manifests));
-    const { from, cases, remarks, partly } = ask(many, ["x/daemonset/web", "x/web-7"], { protocol: "TCP", port: 80 });
+    const policy = networkPolicy("x/p", "podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: 10.2.0.0/16 } }] }]");
+    const many = contextOfText(pods.join("") + policy);
+    const { from, cases, remarks, partly } = ask(many, ["x/daemonset/web", "x/web-7"], HTTP);
     assert.deepEqual([from.count, from.hosts], [500, ["x/web-0", "x/web-1", "x/web-256", "x/web-257"]]);
     assert.deepEqual(
       cases.map(({ allowed, from: sources }) => [allowed, ...sources]),
@@ -187,22 +182,12 @@ describe("policy explain: answers", () => {
   });
 
   it("EXPLAIN-03: packets from a pod to its own node are explained apart from packets to other nodes", () => {
-    const pods = Array.from(
-      { length: 40 },
-      (_, i) =>
-        `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-${i}\n  namespace: x\n  ownerReferences: ` +
-        `[{ apiVersion: apps/v1, kind: StatefulSet, name: web, controller: true }]\nspec: { nodeName: n${i % 20} }\n` +
-        `status: { phase: Running, podIP: 10.1.0.${i} }\n`,
+    const pods = Array.from({ length: 40 }, (_, i) =>
+      pod(`x/web-${i}`, `10.1.0.${i}`, { metadata: ownedBy("StatefulSet", "web"), spec: `nodeName: n${i % 20}` }),
     );
-    const agent =
-      "apiVersion: v1\nkind: Pod\nmetadata: { name: agent, namespace: x }\n" +
-      "spec: { nodeName: n7, hostNetwork: true }\nstatus: { phase: Running, podIP: 192.0.2.7 }\n";
-    const policy =
-      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: x }\n" +
-      "spec: { podSelector: {}, policyTypes: [Egress] }\n";
-    const files = memoryFiles({ "a.yaml": [...pods, agent, policy].join("---\n") });
-    const many = new ExplainContext(clusterOf(readManifests(files, ["a.yaml"], false).manifests));
-    const { cases } = ask(many, ["x/statefulset/web", "x/agent"], { protocol: "TCP", port: 80 });
+    const agent = pod("x/agent", "192.0.2.7", { spec: "nodeName: n7, hostNetwork: true" });
+    const policy = networkPolicy("x/p", "podSelector: {}, policyTypes: [Egress]");
+    const { cases } = ask(contextOfText(pods.join("") + agent + policy), ["x/statefulset/web", "x/agent"], HTTP);
     assert.deepEqual(
       cases.map(({ allowed, from }) => [allowed, ...from]),
       [
@@ -213,16 +198,17 @@ describe("policy explain: answers", () => {
   });
 
   it("EXPLAIN-06: an endpoint whose pod is missing in the input does not count as open", () => {
+    const endpoints =
+      "endpoints: [{ addresses: [10.1.0.9], nodeName: n9, targetRef: { kind: Pod, name: gone, namespace: x } }, { addresses: [192.0.2.9] }]";
     const text =
-      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\nspec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }\n" +
-      "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n" +
-      "metadata: { name: a-1, namespace: x, labels: { kubernetes.io/service-name: a } }\naddressType: IPv4\nports: [{ name: '', port: 8080 }]\n" +
-      "endpoints:\n  - { addresses: [10.1.0.9], nodeName: n9, targetRef: { kind: Pod, name: gone, namespace: x } }\n" +
-      "  - { addresses: [192.0.2.9] }\n" +
-      "---\napiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: x }\nspec: {}\nstatus: { phase: Running, podIP: 10.1.0.1 }\n";
-    const { manifests } = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
-    const http = { protocol: "TCP", port: 80 } as const;
-    const { partly, cases } = ask(new ExplainContext(clusterOf(manifests)), ["x/p", "service/x/a"], http);
+      manifest("Service", named("x/a"), "spec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }") +
+      manifest(
+        "EndpointSlice",
+        named("x/a-1", "labels: { kubernetes.io/service-name: a }"),
+        `addressType: IPv4, ports: [{ name: '', port: 8080 }], ${endpoints}`,
+      ) +
+      pod("x/p", "10.1.0.1");
+    const { partly, cases } = ask(contextOfText(text), ["x/p", "service/x/a"], HTTP);
     assert.deepEqual(
       cases.map(({ allowed, to, stopped }) => [allowed, ...to, stopped]),
       [
@@ -235,13 +221,13 @@ describe("policy explain: answers", () => {
       ],
     );
     assert.equal(partly, true);
-    const missing = new ExplainContext(clusterOf(manifests));
+    const missing = contextOfText(text);
     for (const pair of [
       ["10.1.0.9", "x/p"],
       ["x/p", "10.1.0.9"],
       ["10.1.0.9", "service/x/a"],
     ] as const) {
-      for (const traffic of [http, undefined]) {
+      for (const traffic of [HTTP, undefined]) {
         const answer = ask(missing, pair, traffic);
         assert.deepEqual([answer.allowed, answer.cases.length], [false, 1], pair.join());
         assert.match(answer.cases[0]?.stopped ?? "", /^not known: 10\.1\.0\.9 is pod x\/gone/);
@@ -250,27 +236,17 @@ describe("policy explain: answers", () => {
   });
 
   it("EXPLAIN-06: a node port is explained from outside without any Node in the input", () => {
-    const service =
-      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x }\n" +
-      "spec: { type: NodePort, selector: { app: a }, ports: [{ port: 80, nodePort: 30080 }] }\n";
-    const deployment =
-      "apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: a, namespace: x }\n" +
-      "spec: { template: { metadata: { labels: { app: a } }, spec: { containers: [] } } }\n";
-    const files = memoryFiles({ "a.yaml": `${service}---\n${deployment}` });
-    const none = new ExplainContext(clusterOf(readManifests(files, ["a.yaml"], false).manifests));
-    const { allowed, services, remarks } = ask(none, ["192.0.2.1", "service/x/a"], { protocol: "TCP", port: 80 });
+    const text = service("x/a", "a", "{ port: 80, nodePort: 30080 }", "type: NodePort") + workload("Deployment", "x/a");
+    const { allowed, services, remarks } = ask(contextOfText(text), ["192.0.2.1", "service/x/a"], HTTP);
     assert.deepEqual([allowed, services[0]?.frontend?.type, services[0]?.frontend?.port], [true, "NodePort", 30_080]);
     assert.match(remarks.join(), /the input has no nodes/);
   });
 
   it("EXPLAIN-01: a Service that another proxy serves has no known endpoints", () => {
+    const others = named("x/a", "labels: { service.kubernetes.io/service-proxy-name: other }");
     const text =
-      "apiVersion: v1\nkind: Service\nmetadata: { name: a, namespace: x, labels: { service.kubernetes.io/service-proxy-name: other } }\n" +
-      "spec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }\n---\n" +
-      "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: x }\nspec: {}\nstatus: { phase: Running, podIP: 10.1.0.1 }\n";
-    const { manifests } = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
-    const http = { protocol: "TCP", port: 80 } as const;
-    const { allowed, cases, services } = ask(new ExplainContext(clusterOf(manifests)), ["x/p", "service/x/a"], http);
+      manifest("Service", others, "spec: { clusterIP: 10.0.0.1, ports: [{ port: 80 }] }") + pod("x/p", "10.1.0.1");
+    const { allowed, cases, services } = ask(contextOfText(text), ["x/p", "service/x/a"], HTTP);
     assert.equal(allowed, false);
     assert.deepEqual(
       cases.map(({ stopped }) => stopped),
