@@ -1,43 +1,31 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli, matrixLines } from "../../support/cli/cli.ts";
+import { manifest, networkPolicy, pod, service } from "../../support/cli/objects.ts";
 
-const NODE = `apiVersion: v1
-kind: Node
-metadata: { name: n1 }
-spec: { podCIDRs: [10.244.1.0/24] }
-status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }, { type: InternalIP, address: 198.18.0.1 }] }
-`;
-const pod = (name: string, more = "nodeName: n1", ip = `10.244.1.${name.length}`): string => `apiVersion: v1
-kind: Pod
-metadata: { name: ${name}, namespace: shop, labels: { app: ${name} } }
-spec: { ${more} }
-status: { phase: Running, podIPs: [{ ip: ${ip} }] }
-`;
-const OBJECTS = [NODE, pod("web"), pod("agent", "nodeName: n1, hostNetwork: true", "192.0.2.1")].join("---\n");
-const SERVICE = `apiVersion: v1
-kind: Service
-metadata: { name: web, namespace: shop }
-spec:
-  type: NodePort
-  clusterIP: 10.96.0.10
-  externalIPs: [203.0.113.9]
-  selector: { app: web }
-  ports: [{ port: 80, nodePort: 30080 }]
-`;
-const policy = (spec: string): string => `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: p, namespace: shop }
-spec: { podSelector: {}, ${spec} }
-`;
+const NODE = manifest(
+  "Node",
+  "name: n1",
+  "spec: { podCIDRs: [10.244.1.0/24] }, status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }, { type: InternalIP, address: 198.18.0.1 }] }",
+);
+const onNode = (name: string, more = "", ip = `10.244.1.${name.length}`): string =>
+  pod(`shop/${name}`, ip, { spec: `nodeName: n1${more}` });
+const OBJECTS = NODE + onNode("web") + onNode("agent", ", hostNetwork: true", "192.0.2.1");
+const SERVICE = service(
+  "shop/web",
+  "web",
+  "{ port: 80, nodePort: 30080 }",
+  "type: NodePort, clusterIP: 10.96.0.10, externalIPs: [203.0.113.9]",
+);
+const policy = (spec: string): string => networkPolicy("shop/p", `podSelector: {}, ${spec}`);
 const CLOSED = policy("policyTypes: [Egress]");
 
 const FILES = {
-  "closed.yaml": [OBJECTS, CLOSED].join("---\n"),
-  "pods.yaml": [NODE, pod("web"), pod("dns-cache"), pod("other"), CLOSED].join("---\n"),
+  "closed.yaml": OBJECTS + CLOSED,
+  "pods.yaml": NODE + onNode("web") + onNode("dns-cache") + onNode("other") + CLOSED,
   "open.yaml": OBJECTS,
   "change.yaml": CLOSED,
-  "web.yaml": [OBJECTS, SERVICE].join("---\n"),
-  "egress.yaml": [OBJECTS, SERVICE, policy("egress: [{ to: [{ podSelector: {} }] }]")].join("---\n"),
+  "web.yaml": OBJECTS + SERVICE,
+  "egress.yaml": OBJECTS + SERVICE + policy("egress: [{ to: [{ podSelector: {} }] }]"),
 };
 
 /** Runs a command line without and with a configuration of these fields. */

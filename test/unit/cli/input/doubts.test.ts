@@ -1,24 +1,17 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
+import { manifest, networkPolicy, node, pod } from "../../../support/cli/objects.ts";
 
-const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: a, labels: { app: p } }\n";
-const NODE = "apiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n";
-const policy = (app: string): string =>
-  `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: ${app}, namespace: a }\nspec: { podSelector: { matchLabels: { app: ${app} } } }\n`;
-const cluster = (
-  name: string,
-  action: string,
-  more: { readonly priority?: number; readonly label?: string } = {},
-): string =>
-  `apiVersion: policy.networking.k8s.io/v1beta1
-kind: ClusterNetworkPolicy
-metadata: { name: ${name} }
-spec:
-  tier: Admin
-  priority: ${more.priority ?? 1}
-  subject: { pods: { podSelector: { matchLabels: { app: ${more.label ?? "p"} } } } }
-  ingress: [{ action: ${action}, from: [{ namespaces: {} }] }]
-`;
+const POD = pod("a/p");
+const NODE = node("node-1");
+const policy = (app: string): string => networkPolicy(`a/${app}`, `podSelector: { matchLabels: { app: ${app} } }`);
+const cluster = (name: string, action: string, { priority = 1, label = "p" } = {}): string =>
+  manifest(
+    "ClusterNetworkPolicy",
+    `name: ${name}`,
+    `spec: { tier: Admin, priority: ${priority}, subject: { pods: { podSelector: { matchLabels: { app: ${label} } } } }, ` +
+      `ingress: [{ action: ${action}, from: [{ namespaces: {} }] }] }`,
+  );
 
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   matrix: ["policy", "matrix", "-f", "a.yaml"],
@@ -31,7 +24,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 
 /** Returns the lines that each command writes to stderr about some objects. */
 async function said(texts: readonly string[], commands = Object.keys(COMMANDS)): Promise<ReadonlyMap<string, string>> {
-  const files = memoryFiles({ "a.yaml": texts.join("---\n"), "change.yaml": "" });
+  const files = memoryFiles({ "a.yaml": texts.join(""), "change.yaml": "" });
   const outcomes = new Map<string, string>();
   for (const name of commands) {
     const outcome: Outcome = await runCli(COMMANDS[name] ?? [], files);
@@ -46,32 +39,26 @@ function assertSaid(all: ReadonlyMap<string, string>, line: RegExp, isSaid = tru
 
 describe("notes about doubtful answers", () => {
   it("READ-13: every command reports policies that select none of the pods that were read, with their places", async () => {
-    const line = /^(old: |new: )?NetworkPolicy a\/ghost \(a\.yaml:5\) selects none of the pods that were read$/m;
+    const line = /^(old: |new: )?NetworkPolicy a\/ghost \(a\.yaml:3\) selects none of the pods that were read$/m;
     assertSaid(await said([POD, policy("ghost"), NODE]), line);
     assertSaid(await said([POD, policy("p"), NODE]), /selects? none/, false);
     const both = [POD, policy("ghost"), cluster("far", "Deny", { label: "ghost" }), NODE];
     assertSaid(
       await said(both),
-      /NetworkPolicy a\/ghost \(a\.yaml:5\), ClusterNetworkPolicy far \(a\.yaml:10\) select none of/,
+      /NetworkPolicy a\/ghost \(a\.yaml:3\), ClusterNetworkPolicy far \(a\.yaml:5\) select none of/,
     );
   });
 
   it("READ-14: every command reports ClusterNetworkPolicies of one priority that contradict each other about the same pods", async () => {
     const line =
-      /ClusterNetworkPolicies one \(a\.yaml:5\) and two \(a\.yaml:14\) have tier Admin and priority 1, contradict each other and are for the same pods: which one counts is undefined$/m;
+      /ClusterNetworkPolicies one \(a\.yaml:3\) and two \(a\.yaml:5\) have tier Admin and priority 1, contradict each other and are for the same pods: which one counts is undefined$/m;
     assertSaid(await said([POD, cluster("one", "Accept"), cluster("two", "Deny"), NODE]), line);
     for (const [what, other] of [
       ["another priority", cluster("two", "Deny", { priority: 2 })],
       ["the same action", cluster("two", "Accept")],
       ["other pods", cluster("two", "Deny", { label: "q" })],
     ] as const) {
-      const texts = [
-        POD,
-        POD.replace("name: p,", "name: q,").replace("app: p", "app: q"),
-        cluster("one", "Accept"),
-        other,
-        NODE,
-      ];
+      const texts = [POD, pod("a/q"), cluster("one", "Accept"), other, NODE];
       const all = await said(texts);
       assertSaid(all, /contradict/, false);
       assert.equal(all.size, Object.keys(COMMANDS).length, what);

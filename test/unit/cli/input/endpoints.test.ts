@@ -1,22 +1,12 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { manifest, named, networkPolicy, pod } from "../../../support/cli/objects.ts";
 
-const POD = `---
-apiVersion: v1
-kind: Pod
-metadata: { name: db, namespace: shop, labels: { app: db } }
-spec: { containers: [{ name: c }] }
-status: { phase: Running, podIPs: [{ ip: 10.1.0.1 }] }
----
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: db, namespace: shop }
-spec: { podSelector: { matchLabels: { app: db } } }
-`;
-const service = (selector: string): string =>
-  `---\napiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: shop }\nspec: { clusterIP: 10.96.0.9, ${selector}ports: [{ port: 80, targetPort: 8080 }] }\n`;
+const POD = pod("shop/db", "10.1.0.1") + networkPolicy("shop/db", "podSelector: { matchLabels: { app: db } }");
+const SPEC = "clusterIP: 10.96.0.9, ports: [{ port: 80, targetPort: 8080 }]";
+const service = (selector: string): string => manifest("Service", named("shop/s"), `spec: { ${selector}${SPEC} }`);
 const endpoints = (subsets: string, metadata = ""): string =>
-  `---\napiVersion: v1\nkind: Endpoints\nmetadata: { name: s, namespace: shop${metadata} }\nsubsets: [${subsets}]\n`;
+  manifest("Endpoints", named("shop/s", metadata), `subsets: [${subsets}]`);
 const subset = (addresses: string, key = "addresses"): string => `{ ${key}: [${addresses}], ports: [{ port: 8080 }] }`;
 
 /** Returns the hosts to which a Service leads from outside, and the exit code. */
@@ -28,11 +18,11 @@ async function ask(text: string): Promise<readonly unknown[]> {
 
 describe("cli/input: Endpoints", () => {
   it("READ-23: Endpoints count as the control plane mirrors them: only for a Service without a selector, by readiness and family", async () => {
-    const pod = "{ ip: 10.1.0.1, targetRef: { kind: Pod, name: db, namespace: shop } }";
+    const db = "{ ip: 10.1.0.1, targetRef: { kind: Pod, name: db, namespace: shop } }";
     const other = endpoints(subset("{ ip: 192.0.2.7 }"));
     for (const [text, ...expected] of [
       [service("") + other, 0, "192.0.2.7"],
-      [service("") + endpoints(subset(pod)), 1, "shop/db"],
+      [service("") + endpoints(subset(db)), 1, "shop/db"],
       [
         service("") + endpoints(`${subset("{ ip: 192.0.2.7 }")}, ${subset("{ ip: 192.0.2.8 }")}`),
         0,
@@ -45,12 +35,12 @@ describe("cli/input: Endpoints", () => {
       [service("") + endpoints(subset("{ ip: 192.0.2.7 }", "notReadyAddresses")), 1],
       [
         service("") +
-          endpoints(subset("{ ip: 192.0.2.7 }"), ", labels: { endpointslice.kubernetes.io/skip-mirror: 'true' }"),
+          endpoints(subset("{ ip: 192.0.2.7 }"), "labels: { endpointslice.kubernetes.io/skip-mirror: 'true' }"),
         1,
       ],
       [
         service("") +
-          endpoints(subset("{ ip: 192.0.2.7 }"), ", annotations: { control-plane.alpha.kubernetes.io/leader: '{}' }"),
+          endpoints(subset("{ ip: 192.0.2.7 }"), "annotations: { control-plane.alpha.kubernetes.io/leader: '{}' }"),
         1,
       ],
       [service("") + other.replace("name: s", "name: another"), 1],

@@ -2,20 +2,17 @@ import assert from "node:assert/strict";
 import { judge } from "../../../../objects/gate/gate.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles, runCli, matrixLines } from "../../../support/cli/cli.ts";
+import { manifest, named, networkPolicy, ownedBy } from "../../../support/cli/objects.ts";
 
-const workload = (kind: string, name: string, fields = ""): string => `apiVersion: ${
-  kind.endsWith("Job") ? "batch/v1" : kind === "ReplicationController" ? "v1" : "apps/v1"
-}
-kind: ${kind}
-metadata: { name: ${name}, namespace: a }
-spec: { ${fields}${kind === "CronJob" ? "jobTemplate: { spec: { " : ""}template: { metadata: { labels: { app: ${name} } }, spec: {} }${
-  kind === "CronJob" ? " } }" : ""
-} }
-`;
+const workload = (kind: string, name: string, fields = ""): string => {
+  const template = `template: { metadata: { labels: { app: ${name} } }, spec: {} }`;
+  const spec = kind === "CronJob" ? `jobTemplate: { spec: { ${template} } }` : template;
+  return manifest(kind, named(`a/${name}`), `spec: { ${fields}${spec} }`);
+};
 const KINDS = ["Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "StatefulSet"];
 
 const podsOf = (...texts: readonly string[]): readonly string[] => {
-  const { manifests, problems } = readManifests(memoryFiles({ "a.yaml": texts.join("---\n") }), ["a.yaml"], false);
+  const { manifests, problems } = readManifests(memoryFiles({ "a.yaml": texts.join("") }), ["a.yaml"], false);
   assert.deepEqual(problems, []);
   return manifests.map(({ object }) => object.key);
 };
@@ -26,7 +23,7 @@ describe("stand-in pods of templates", () => {
       for (const order of [0, 1]) {
         const both = [workload(kind, "log"), workload("StatefulSet", "log")];
         const { manifests } = readManifests(
-          memoryFiles({ "a.yaml": (order === 0 ? both : both.toReversed()).join("---\n") }),
+          memoryFiles({ "a.yaml": (order === 0 ? both : both.toReversed()).join("") }),
           ["a.yaml"],
           false,
         );
@@ -54,11 +51,10 @@ describe("stand-in pods of templates", () => {
   });
 
   it("READ-05: a pod with the name of a StatefulSet's pod keeps it, and does not belong to the StatefulSet", () => {
-    const bare = "apiVersion: v1\nkind: Pod\nmetadata: { name: log-0, namespace: a }\n";
+    const bare = manifest("Pod", named("a/log-0"));
     assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
-    const owner = "ownerReferences: [{ apiVersion: apps/v1, kind: StatefulSet, name: log, controller: true, uid: u }]";
-    const owned = bare.replace("namespace: a", `namespace: a, ${owner}`);
+    const owned = manifest("Pod", named("a/log-0", ownedBy("StatefulSet", "log")));
     assert.deepEqual(podsOf(owned, workload("StatefulSet", "log")), ["a/log-0"]);
     assert.deepEqual(
       podsOf(owned, workload("Deployment", "log")),
@@ -86,10 +82,9 @@ describe("stand-in pods of templates", () => {
   });
 
   it("CLI-04: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
-    const denied =
-      "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: a }\nspec: { podSelector: {}, policyTypes: [Ingress, Egress] }\n";
+    const denied = networkPolicy("a/p", "podSelector: {}, policyTypes: [Ingress, Egress]");
     const answers = async (fields: string): Promise<readonly string[]> => {
-      const files = memoryFiles({ "a.yaml": `${workload("Deployment", "w", fields)}---\n${denied}` });
+      const files = memoryFiles({ "a.yaml": workload("Deployment", "w", fields) + denied });
       const matrix = await runCli(["policy", "matrix", "-f", "a.yaml", "-o", "json"], files);
       const ends = ["--from", "a/deployment/w", "--to", "a/deployment/w", "--port", "80"];
       const explain = await runCli(["policy", "explain", "-f", "a.yaml", "-o", "json", ...ends], files);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { ask as run, namespace, pod } from "../../../support/cli/objects.ts";
 
 /** Returns a policy by which pods reach names at port 443, and nothing else. */
 function policy(names: string): string {
@@ -20,23 +21,11 @@ spec:
 `;
 }
 
-const POD = `
----
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop }
----
-apiVersion: v1
-kind: Pod
-metadata: { name: web, namespace: shop }
-spec: { containers: [{ name: web }] }
-status: { phase: Running, podIPs: [{ ip: 10.244.1.5 }] }
-`;
+const POD = namespace("shop") + pod("shop/web", "10.244.1.5");
 
 /** Returns the exit code and all output of a command about policies. */
 async function ask(text: string, ...args: readonly string[]): Promise<string> {
-  const files = memoryFiles({ "m.yaml": `${text}${POD}` });
-  const { code, out, err } = await runCli(["policy", ...args, "-f", "m.yaml"], files);
+  const { code, out, err } = await run(`${POD}${text}`, "policy", ...args);
   return `${code} ${out}${err}`;
 }
 
@@ -81,7 +70,7 @@ describe("domain names on the command line", () => {
   }
 
   it("NAME-14: diff does not claim that nothing differs where only names do", async () => {
-    const files = { "old.yaml": `${NAMES}${POD}`, "new.yaml": `${policy("other.example.com")}${POD}` };
+    const files = { "old.yaml": POD + NAMES, "new.yaml": POD + policy("other.example.com") };
     const { code, err } = await runCli(["policy", "diff", "old.yaml", "new.yaml"], memoryFiles(files));
     assert.equal(code, 3);
     assert.match(err, /left out: .*api\.example\.com, other\.example\.com/);

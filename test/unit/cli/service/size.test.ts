@@ -2,18 +2,9 @@ import assert from "node:assert/strict";
 import { MOST_FRONTENDS } from "../../../../policyd/services/elements/service_size.ts";
 import { MOST_PAIRS } from "../../../../policyd/policies/policy_size.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { networkPolicy, node, pod } from "../../../support/cli/objects.ts";
 
-const CLUSTER = `apiVersion: v1
-kind: Node
-metadata: { name: n1 }
-status: { addresses: [{ type: InternalIP, address: 192.0.2.1 }] }
----
-apiVersion: v1
-kind: Pod
-metadata: { name: web, namespace: shop, labels: { app: web } }
-spec: { nodeName: n1 }
-status: { phase: Running, podIPs: [{ ip: 10.244.1.7 }] }
-`;
+const CLUSTER = node("n1", "192.0.2.1") + pod("shop/web", "10.244.1.7", { spec: "nodeName: n1" });
 
 /** Returns a Service with this number of pairs of a port and an address, among them its cluster IP and node port. */
 function serviceOf(pairs: number): string {
@@ -46,12 +37,8 @@ const NOTE = new RegExp(
 
 /** Returns a policy with this number of ports. They are all the same, since only their number counts. */
 function policyOf(ports: number): string {
-  return JSON.stringify({
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name: "large", namespace: "shop" },
-    spec: { podSelector: {}, ingress: [{ ports: Array.from({ length: ports }, () => ({ port: 80 })) }] },
-  });
+  const all = Array.from({ length: ports }, () => "{ port: 80 }");
+  return networkPolicy("shop/large", `podSelector: {}, ingress: [{ ports: [${all.join()}] }]`);
 }
 
 describe("cli: policies and Services that are too large for nodes", () => {
@@ -63,7 +50,7 @@ describe("cli: policies and Services that are too large for nodes", () => {
       ["policy diff old.yaml new.yaml", "err"],
     ] as const) {
       const run = async (ports: number): Promise<string> => {
-        const files = memoryFiles({ "old.yaml": CLUSTER, "new.yaml": `${CLUSTER}---\n${policyOf(ports)}\n` });
+        const files = memoryFiles({ "old.yaml": CLUSTER, "new.yaml": CLUSTER + policyOf(ports) });
         return (await runCli(args.split(" "), files))[stream].replaceAll(/\s+/g, " ");
       };
       const said = await run(MOST_PAIRS + 1);

@@ -8,6 +8,7 @@ import { addressPlus } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject, Pod } from "../../../../../objects/model.ts";
 import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { clusterPolicy, manifest, named, pod, workload } from "../../../../support/cli/objects.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { hasLongForm } from "../../../../support/long_form.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
@@ -15,38 +16,22 @@ import { manifestsOf, type RawCluster } from "../../../../support/policy/raw_clu
 
 const PAIRS = hasLongForm("1,000 random changes in place of 10") ? 1000 : 10;
 
-const workload = (name: string): string => `---
-apiVersion: apps/v1
-kind: Deployment
-metadata: { name: ${name}, namespace: shop }
-spec: { selector: { matchLabels: { app: ${name} } }, template: { metadata: { labels: { app: ${name} } }, spec: { containers: [{ name: c, image: i }] } } }
-`;
-const policy = (spec: string, kind = "NetworkPolicy", version = "networking.k8s.io/v1"): string =>
-  `---\napiVersion: ${version}\nkind: ${kind}\nmetadata: { name: p${kind === "NetworkPolicy" ? ", namespace: shop" : ""} }\nspec: ${spec}\n`;
-const DB = workload("db");
+const policy = (spec: string): string => manifest("NetworkPolicy", named("shop/p"), `spec: ${spec}`);
+const DB = workload("Deployment", "shop/db");
 const ingress = (peer: string, ports = "[{ port: 5432 }]"): string =>
   policy(`{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [${peer}], ports: ${ports} }] }`);
 const egress = (peer: string): string =>
   policy(`{ podSelector: { matchLabels: { app: db } }, policyTypes: [Egress], egress: [{ to: [${peer}] }] }`);
-const clusterPolicy = (rule: string): string =>
-  policy(
-    `{ tier: Admin, priority: 1, subject: { namespaces: {} }, ${rule} }`,
-    "ClusterNetworkPolicy",
-    "policy.networking.k8s.io/v1alpha2",
-  );
-const named = (name: string): string =>
+const inNamespace = (name: string): string =>
   `{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: ${name} } } }`;
 
 const running = (...names: readonly string[]): string =>
   names
-    .map(
-      (name, i) => `---
-apiVersion: v1
-kind: Pod
-metadata: { name: ${name}, namespace: shop, labels: { app: ${name.replace(/-.*/, "")} } }
-spec: { containers: [{ name: c, image: i, ports: [{ name: sql, containerPort: 5432 }] }] }
-status: { phase: Running, podIPs: [{ ip: 10.244.1.${i + 5} }] }
-`,
+    .map((name, i) =>
+      pod(`shop/${name}`, `10.244.1.${i + 5}`, {
+        app: name.replace(/-.*/, ""),
+        ports: "{ name: sql, containerPort: 5432 }",
+      }),
     )
     .join("");
 const block = (cidr: string, except: readonly string[] = []): string =>
@@ -69,7 +54,7 @@ describe("cli/policy/diff: what is in no file", () => {
   const RUNNING = running("web-1", "web-2", "db-1", "db-2");
   const web = "{ podSelector: { matchLabels: { app: web } } }";
   const denied = (networks: string): string =>
-    clusterPolicy(`egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
+    clusterPolicy("c", `egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
   for (const [what, old, young, ...expected] of [
     [
       "the addresses of the pods of today are admitted in place of their labels",
@@ -97,7 +82,7 @@ describe("cli/policy/diff: what is in no file", () => {
     ],
     [
       "a namespace in no file is cut",
-      DB + ingress(`{ podSelector: {} }, ${named("monitoring")}`),
+      DB + ingress(`{ podSelector: {} }, ${inNamespace("monitoring")}`),
       DB + own,
       "closes new pod in a namespace with kubernetes.io/metadata.name=monitoring -> shop/deployment/db: 5432/TCP",
     ],
@@ -128,14 +113,16 @@ describe("cli/policy/diff: what is in no file", () => {
     ],
     [
       "nodes in no file are denied",
-      DB + clusterPolicy("egress: []"),
-      DB + clusterPolicy("egress: [{ action: Deny, to: [{ nodes: { matchLabels: { a: b } } }] }]"),
+      DB + clusterPolicy("c", "egress: []"),
+      DB + clusterPolicy("c", "egress: [{ action: Deny, to: [{ nodes: { matchLabels: { a: b } } }] }]"),
       "closes new pod in any other namespace, shop/deployment/db -> new node with a=b, outside 224.0.0.0/4, outside 255.255.255.255/32, outside fe80::/10, outside ff00::/8: all",
     ],
     [
       "pods of a labelled namespace are admitted before a second policy",
-      DB + own + clusterPolicy("ingress: []"),
-      DB + own + clusterPolicy(`ingress: [{ action: Accept, from: [{ namespaces: { matchLabels: { team: x } } }] }]`),
+      DB + own + clusterPolicy("c", "ingress: []"),
+      DB +
+        own +
+        clusterPolicy("c", `ingress: [{ action: Accept, from: [{ namespaces: { matchLabels: { team: x } } }] }]`),
       "opens new pod in a namespace with team=x -> shop/deployment/db: all",
     ],
   ] as const) {
@@ -159,7 +146,10 @@ describe("cli/policy/diff: what is in no file", () => {
     const same = ingress(many).replace("name: p", "name: q");
     const open = policy("{ podSelector: { matchLabels: { app: web } }, ingress: [{}] }");
     assert.deepEqual(await diff(DB + same, DB + same + open), [3, "no difference in what may be sent"]);
-    assert.equal((await diff(DB + same, DB + same + open.replace("[{}]", "[]") + workload("web")))[0], 1);
+    assert.equal(
+      (await diff(DB + same, DB + same + open.replace("[{}]", "[]") + workload("Deployment", "shop/web")))[0],
+      1,
+    );
   });
 
   it("DIFF-11: a pod with any labels in any namespace has the changes of one of the stand-ins or of the pods in files", function () {
@@ -178,14 +168,14 @@ describe("cli/policy/diff: what is in no file", () => {
         if (!standIns.isComplete || model === undefined) return;
         const strangers = objectsOf(second)
           .filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork)
-          .map((pod, i): Pod => {
+          .map((stranger, i): Pod => {
             const addresses = model.addresses.map((address) => addressPlus(address, 100n + BigInt(i)) ?? address);
             return {
               ...model,
-              namespace: pod.namespace,
+              namespace: stranger.namespace,
               name: `stranger-${i}`,
-              key: `${pod.namespace}/stranger-${i}`,
-              labels: pod.labels,
+              key: `${stranger.namespace}/stranger-${i}`,
+              labels: stranger.labels,
               addresses,
             };
           });
@@ -217,8 +207,8 @@ describe("cli/policy/diff: what is in no file", () => {
           if (!isStranger(name)) continue;
           changed++;
           // A pod in the files has no change with itself, and others where a policy names its address.
-          const isLike = ([pod, effectsOfPod]: readonly [string, readonly string[]]): boolean =>
-            all.every((effect) => effect.split(" ")[1] === pod || effectsOfPod.includes(effect));
+          const isLike = ([member, effectsOfPod]: readonly [string, readonly string[]]): boolean =>
+            all.every((effect) => effect.split(" ")[1] === member || effectsOfPod.includes(effect));
           assert.ok(known.some(isLike), `${name}: ${all.join("; ")}`);
         }
       }),

@@ -1,26 +1,9 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { ask as run, pod, service } from "../../../../support/cli/objects.ts";
 
-const OBJECTS = `apiVersion: v1
-kind: Pod
-metadata: { name: db, namespace: shop, labels: { app: db } }
-spec: { containers: [{ name: c, ports: [{ name: sql, containerPort: 5432 }, { name: dns, containerPort: 53, protocol: UDP }, { name: dns, containerPort: 53 }] }] }
-status: { phase: Running, podIPs: [{ ip: 10.1.0.1 }] }
----
-apiVersion: v1
-kind: Pod
-metadata: { name: web, namespace: shop, labels: { app: web } }
-status: { phase: Running, podIPs: [{ ip: 10.1.0.2 }] }
----
-apiVersion: v1
-kind: Service
-metadata: { name: db, namespace: shop }
-spec:
-  clusterIP: 10.96.0.1
-  selector: { app: db }
-  ports: [{ name: psql, port: 15432, targetPort: sql }]
----
-apiVersion: networking.k8s.io/v1
+const PORTS =
+  "{ name: sql, containerPort: 5432 }, { name: dns, containerPort: 53, protocol: UDP }, { name: dns, containerPort: 53 }";
+const POLICY = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: { name: db, namespace: shop }
 spec:
@@ -35,9 +18,13 @@ spec:
   egress:
     - to: [{ ipBlock: { cidr: 8.8.8.8/32 } }]
 `;
+const OBJECTS =
+  pod("shop/db", "10.1.0.1", { ports: PORTS }) +
+  pod("shop/web", "10.1.0.2") +
+  service("shop/db", "db", "{ name: psql, port: 15432, targetPort: sql }", "clusterIP: 10.96.0.1") +
+  POLICY;
 
-const ask = (...args: readonly string[]) =>
-  runCli(["policy", "explain", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": OBJECTS }));
+const ask = (...args: readonly string[]) => run(OBJECTS, "policy", "explain", ...args);
 
 describe("policy explain: the question", () => {
   it("EXPLAIN-13: a port name means a port of the Service, or of the pods' containers", async () => {
@@ -80,7 +67,7 @@ describe("policy explain: the question", () => {
       const { out } = await ask("--from", from, "--to", "shop/db", "--port", "sql");
       return /ingress\[0\]\.(from\[\d\])[^(]*\((a\.yaml:\d+)\)/.exec(out)?.slice(1).join(" ");
     };
-    assert.equal(await lineOf("192.0.2.1"), "from[1] a.yaml:30");
-    assert.equal(await lineOf("shop/web"), "from[2] a.yaml:31");
+    assert.equal(await lineOf("192.0.2.1"), "from[1] a.yaml:17");
+    assert.equal(await lineOf("shop/web"), "from[2] a.yaml:18");
   });
 });

@@ -1,31 +1,18 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli, matrixLines } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
+import { ask as run, manifest, named, namespace, pod } from "../../../../support/cli/objects.ts";
 
 const SHOP = fixtureFiles("shop");
 
-const pod = (namespace: string, name: string, labels: string): string => `---
-apiVersion: v1
-kind: Pod
-metadata: { name: ${name}, namespace: ${namespace}, labels: { ${labels} } }
-spec: { containers: [{ name: c }] }
-status: { phase: Running, podIPs: [{ ip: 10.244.0.${name.length} }] }
-`;
+const policy = (spec: string): string => manifest("NetworkPolicy", named("shop/p"), `spec: ${spec}`);
 
-const policy = (namespace: string, spec: string): string => `---
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: p, namespace: ${namespace} }
-spec: ${spec}
-`;
-
-const DB = pod("shop", "db", "app: db");
+const DB = pod("shop/db", "10.244.0.2");
 const ADMITS = `{ podSelector: { matchLabels: { app: db } }, ingress: [{ ports: [{ port: 5432 }], from: [
   { podSelector: { matchLabels: { app: web } } },
   { namespaceSelector: { matchLabels: { team: ops } }, podSelector: { matchExpressions: [{ key: backup, operator: Exists }] } }] }] }`;
 
-const ask = (text: string, ...args: readonly string[]) =>
-  runCli(["policy", "matrix", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": text }));
+const ask = (text: string, ...args: readonly string[]) => run(text, "policy", "matrix", ...args);
 
 describe("policy matrix: questions", () => {
   it("MATRIX-08: --to lists who may reach pods and who may not, with the outside and future pods", async () => {
@@ -72,23 +59,25 @@ shop/deployment/frontend   443/TCP          new pod in a namespace with team=bil
     const wrong = await runCli(["policy", "matrix", "-f", "shop", "--to", "shop/rediss"], SHOP);
     assert.deepEqual([wrong.code, wrong.out], [3, ""]);
     assert.match(wrong.err, /--to "shop\/rediss": no running pod has this name; did you mean shop\/redis/);
-    const one = await ask(DB + pod("shop", "web", "app: web"), "--from", "shop/web", "--to", "shop/db", "-o", "json");
+    const one = await ask(DB + pod("shop/web", "10.244.0.3"), "--from", "shop/web", "--to", "shop/db", "-o", "json");
     assert.equal(matrixLines(one.out), "shop/web,shop/db,all,all\n");
   });
 
   it("MATRIX-09: a peer that selects no pod is listed as a possible new pod", async () => {
-    const { out } = await ask(DB + policy("shop", ADMITS), "--to", "shop/db", "--allowed-only");
+    const { out } = await ask(DB + policy(ADMITS), "--to", "shop/db", "--allowed-only");
     assert.equal(
       out,
       `TO        CONNECTIONS   FROM
 shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, new pod in shop with app=web
 `,
     );
-    const closed = policy("shop", "{ podSelector: { matchLabels: { app: web } }, policyTypes: [Egress] }").replace(
+    const there = await ask(DB + namespace("ops", "team: ops") + policy(ADMITS), "--to", "shop/db", "--allowed-only");
+    assert.match(there.out, /new pod in ops with backup=any/, "a namespace that is there needs no new one");
+    const closed = policy("{ podSelector: { matchLabels: { app: web } }, policyTypes: [Egress] }").replace(
       "name: p",
       "name: q",
     );
-    const both = await ask(DB + policy("shop", ADMITS) + closed, "--to", "shop/db", "--allowed-only");
+    const both = await ask(DB + policy(ADMITS) + closed, "--to", "shop/db", "--allowed-only");
     assert.doesNotMatch(both.out, /new pod in shop with app=web/, "the new pod's own policies apply to it, too");
     const open = await ask(DB, "--to", "shop/db");
     assert.equal(

@@ -1,26 +1,16 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+import { networkPolicy, pod } from "../../../../support/cli/objects.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 import { readXml } from "../../../../support/xml.ts";
 
-const OBJECTS = `apiVersion: v1
-kind: Pod
-metadata: { name: db, namespace: shop, labels: { app: db } }
-spec: { containers: [{ name: c, ports: [{ name: sql, containerPort: 5432 }] }] }
-status: { phase: Running, podIPs: [{ ip: 10.1.0.1 }, { ip: "fd00::1" }] }
----
-apiVersion: v1
-kind: Pod
-metadata: { name: web, namespace: shop, labels: { app: web } }
-status: { phase: Running, podIPs: [{ ip: 10.1.0.2 }, { ip: "fd00::2" }] }
----
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: db, namespace: shop }
-spec:
-  podSelector: { matchLabels: { app: db } }
-  ingress: [{ ports: [{ port: sql }], from: [{ podSelector: {} }, { ipBlock: { cidr: 192.0.2.0/24 } }] }]
-`;
+const OBJECTS =
+  pod("shop/db", "10.1.0.1 fd00::1", { ports: "{ name: sql, containerPort: 5432 }" }) +
+  pod("shop/web", "10.1.0.2 fd00::2") +
+  networkPolicy(
+    "shop/db",
+    "podSelector: { matchLabels: { app: db } }, ingress: [{ ports: [{ port: sql }], from: [{ podSelector: {} }, { ipBlock: { cidr: 192.0.2.0/24 } }] }]",
+  );
 
 const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests:\n";
 
