@@ -1,3 +1,4 @@
+import { readObjects } from "../../../objects/yaml/documents.ts";
 import { memoryFiles, type Outcome, runCli } from "./cli.ts";
 
 // Each function returns an object in one line of YAML's flow style, and the line that ends its document: texts are
@@ -87,6 +88,11 @@ export function namespace(name: string, labels = ""): string {
 export function node(name: string, ip = ""): string {
   const address = `status: { addresses: [{ type: InternalIP, address: ${ip} }] }`;
   return manifest("Node", `name: ${name}`, ip === "" ? "" : address);
+}
+
+/** Returns the objects of a text. */
+export function objectsIn(text: string): readonly object[] {
+  return [...readObjects(text, "a.yaml")].filter((one): one is object => typeof one === "object" && one !== null);
 }
 
 /** Runs a command on one file. */

@@ -7,6 +7,7 @@ import { Ledger } from "../../../../../policyd/flows/ledger.ts";
 import type { FlowRow } from "../../../../../policyd/flows/row.ts";
 import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { namespace, networkPolicy, node, objectsIn, ownedBy, pod } from "../../../../support/cli/objects.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
 
@@ -15,43 +16,28 @@ const APPS = ["web", "db"] as const;
 const NAMESPACES = ["shop", "other"] as const;
 
 /** Two pods of each workload, one on each node, with addresses of both families. */
-const WORLD: readonly object[] = [
-  ...NAMESPACES.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } })),
-  ...NODES.map((name, n) => ({
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name },
-    status: { addresses: [{ type: "InternalIP", address: `192.0.2.${n + 1}` }] },
-  })),
-  ...NAMESPACES.flatMap((namespace, s) =>
-    APPS.flatMap((app, a) =>
-      NODES.map((nodeName, n) => ({
-        apiVersion: "v1",
-        kind: "Pod",
-        metadata: {
-          name: `${app}-${n}`,
-          namespace,
-          labels: { app },
-          ownerReferences: [{ apiVersion: "apps/v1", kind: "StatefulSet", name: app, controller: true }],
-        },
-        spec: { nodeName },
-        status: { phase: "Running", podIPs: [{ ip: addressOf(s, a, n) }, { ip: `fd00::${s}:${a}:${n}` }] },
-      })),
-    ),
-  ),
-];
+const WORLD =
+  NAMESPACES.map((name) => namespace(name)).join("") +
+  NODES.map((name, n) => node(name, `192.0.2.${n + 1}`)).join("") +
+  NAMESPACES.flatMap((place, s) => APPS.flatMap((app, a) => NODES.map((_, n) => podOf(place, s, app, a, n)))).join("");
+
+function podOf(place: string, s: number, app: string, a: number, n: number): string {
+  const more = { app, metadata: ownedBy("StatefulSet", app), spec: `nodeName: n${n + 1}` };
+  return pod(`${place}/${app}-${n}`, `${addressOf(s, a, n)} fd00::${s}:${a}:${n}`, more);
+}
 
 function addressOf(s: number, a: number, n: number): string {
   return `10.244.${n + 1}.${10 * (s + 1) + a}`;
 }
 
-const STORE = storeOf(WORLD);
+const CLOSED = networkPolicy("shop/db", "podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress]");
+const STORE = storeOf(objectsIn(WORLD));
 const INDEX = buildPolicyIndex(STORE, {});
 
 /** Returns the rows of both nodes' ledgers after some TCP connections. */
 function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
-  return NODES.flatMap((node) => {
-    const [ledger, ends] = [new Ledger(), new FlowEndNames(node, storeView(STORE).holderOf)];
+  return NODES.flatMap((here) => {
+    const [ledger, ends] = [new Ledger(), new FlowEndNames(here, storeView(STORE).holderOf)];
     for (const [id, [source, server, port]] of pairs.entries()) {
       const [from, to] = [ends.at(parseAddress(source)), ends.at(parseAddress(server))];
       if (from.isLocal || to.isLocal) ledger.begun(id, { from, to, protocol: "TCP", port }, id);
@@ -110,12 +96,12 @@ describe("cli/policy/live: the flows of a ledger", () => {
     ]).map((row) => ({ ...row, firstSeen: Date.UTC(2026, 0, 1), lastSeen: Date.UTC(2026, 0, 8) }));
     const gone = { ...(rows[0] ?? assert.fail()), from: { type: "workload", name: "shop/deployment/old" } as const };
     const files = memoryFiles({
-      "world.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: WORLD }),
-      "change.yaml": CHANGE,
+      "world.yaml": WORLD,
+      "change.yaml": CLOSED,
       "flows.jsonl": [...rows, gone].map(rowLine).join(""),
     });
     const { code, out, err } = await runCli(
-      ["policy", "dry-run", "-f", "change.yaml", "--against", "world.json", "--ledger", "flows.jsonl"],
+      ["policy", "dry-run", "-f", "change.yaml", "--against", "world.yaml", "--ledger", "flows.jsonl"],
       files,
     );
     assert.equal(code, 1);
@@ -124,7 +110,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.match(err, /note: \d flows of 7 days were read, from 2026-01-01T00:00 to 2026-01-08T00:00/);
     assert.match(err, /note: flows of workload shop\/deployment\/old are not judged: no pod or node has this name/);
     const wrong = await runCli(
-      ["policy", "dry-run", "-f", "change.yaml", "--against", "world.json", "--ledger", "change.yaml"],
+      ["policy", "dry-run", "-f", "change.yaml", "--against", "world.yaml", "--ledger", "change.yaml"],
       files,
     );
     assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
@@ -133,15 +119,13 @@ describe("cli/policy/live: the flows of a ledger", () => {
   it("LIVE-10: denied flows that the change allows are listed, and suggest does not learn from them", async () => {
     const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 1), 5432]]);
     const denied = { ...(row ?? assert.fail()), verdict: "denied", reason: "isolated" } as const;
-    const closed = { ...WORLD_CLOSED, metadata: { name: "db", namespace: "shop" } };
-    const open = { ...closed, spec: { podSelector: { matchLabels: { app: "db" } }, ingress: [{}] } };
     const files = memoryFiles({
-      "world.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: [...WORLD, closed] }),
-      "change.json": JSON.stringify(open),
-      "open.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: WORLD }),
+      "world.yaml": WORLD + CLOSED,
+      "change.yaml": networkPolicy("shop/db", "podSelector: { matchLabels: { app: db } }, ingress: [{}]"),
+      "open.yaml": WORLD,
       "flows.jsonl": rowLine(denied),
     });
-    const change = ["policy", "dry-run", "-f", "change.json", "--against", "world.json", "--ledger", "flows.jsonl"];
+    const change = ["policy", "dry-run", "-f", "change.yaml", "--against", "world.yaml", "--ledger", "flows.jsonl"];
     const { code, out } = await runCli(change, files);
     assert.equal(code, 0, "nothing is cut");
     assert.match(
@@ -154,7 +138,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual(json.live.openings, [
       { source: "shop/statefulset/web", destination: "shop/statefulset/db", protocol: "TCP", port: 5432 },
     ]);
-    const asked = ["policy", "suggest", "-n", "shop", "-f", "open.json", "--ledger", "flows.jsonl"];
+    const asked = ["policy", "suggest", "-n", "shop", "-f", "open.yaml", "--ledger", "flows.jsonl"];
     const suggested = await runCli(asked, files);
     assert.doesNotMatch(suggested.out, /5432/);
   });
@@ -165,11 +149,11 @@ describe("cli/policy/live: the flows of a ledger", () => {
       [addressOf(0, 0, 1), "203.0.113.5", 443],
     ]).map((row) => ({ ...row, firstSeen: 0, lastSeen: 90_000 }));
     const files = memoryFiles({
-      "world.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: WORLD }),
+      "world.yaml": WORLD,
       "flows.jsonl": rows.map(rowLine).join(""),
     });
     const { code, out, err } = await runCli(
-      ["policy", "suggest", "-n", "shop", "-f", "world.json", "--ledger", "flows.jsonl"],
+      ["policy", "suggest", "-n", "shop", "-f", "world.yaml", "--ledger", "flows.jsonl"],
       files,
     );
     assert.equal(code, 0);
@@ -178,15 +162,3 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.match(err, /note: 1 flow of 90 seconds was read, .*: what happens at other times is not allowed/);
   });
 });
-
-const WORLD_CLOSED = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
-  spec: { podSelector: { matchLabels: { app: "db" } }, policyTypes: ["Ingress"] },
-};
-
-const CHANGE = `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: db, namespace: shop }
-spec: { podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }
-`;

@@ -5,6 +5,7 @@ import { suggest, type SuggestedPolicy, type Suggestion } from "../../../../../c
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { evaluatePolicy, isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
+import { namespace as namespaceOf, node as nodeOf, objectsIn, ownedBy, pod } from "../../../../support/cli/objects.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { networkPolicy } from "../../../../support/policy/manifest.ts";
 import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
@@ -37,48 +38,24 @@ const PODS: readonly PodInfo[] = NAMESPACES.flatMap((namespace, n) =>
   ),
 );
 
-/** Returns the objects. All pods agree on the name of port 80, and disagree on that of 5432. */
-function objects(): readonly object[] {
-  return [
-    ...NAMESPACES.map((name) => ({
-      apiVersion: "v1",
-      kind: "Namespace",
-      metadata: { name, labels: { "kubernetes.io/metadata.name": name } },
-    })),
-    ...[1, 2].map((node) => ({
-      apiVersion: "v1",
-      kind: "Node",
-      metadata: { name: `n${node}` },
-      status: { addresses: [{ type: "InternalIP", address: `192.0.2.${node}` }] },
-    })),
-    ...PODS.map(({ namespace, app, name, node, ip }) => ({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: {
-        name,
-        namespace,
-        labels: { app, "pod-template-hash": "h", "topology.kubernetes.io/zone": "a" },
-        ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: `${app}-h`, controller: true }],
-      },
-      spec: {
-        nodeName: `n${node}`,
-        containers: [
-          {
-            name: "c",
-            ports: [
-              { name: "http", containerPort: 80 },
-              { name: "sql", containerPort: node === 1 ? 5432 : 5433 },
-            ],
-          },
-        ],
-      },
-      status: { phase: "Running", podIPs: [{ ip }] },
-    })),
-  ];
-}
+/** The objects. All pods agree on the name of port 80, and disagree on that of 5432. */
+const OBJECTS = objectsIn(
+  NAMESPACES.map((name) => namespaceOf(name, `kubernetes.io/metadata.name: ${name}`)).join("") +
+    nodeOf("n1", "192.0.2.1") +
+    nodeOf("n2", "192.0.2.2") +
+    PODS.map(({ namespace: place, app, name, node: number, ip }) =>
+      pod(`${place}/${name}`, ip, {
+        app,
+        labels: "pod-template-hash: h, topology.kubernetes.io/zone: a",
+        metadata: ownedBy("ReplicaSet", `${app}-h`),
+        spec: `nodeName: n${number}`,
+        ports: `{ name: http, containerPort: 80 }, { name: sql, containerPort: ${number === 1 ? 5432 : 5433} }`,
+      }),
+    ).join(""),
+);
 
 const indexWith = (...policies: readonly object[]): PolicyIndex =>
-  buildPolicyIndex(storeOf([...objects(), ...policies]), {});
+  buildPolicyIndex(storeOf([...OBJECTS, ...policies]), {});
 
 const ENDS: readonly string[] = [...PODS.map(({ ip }) => ip), "192.0.2.1", "192.0.2.2", ...OUTSIDE];
 const address = (text: string): Address => parseAddress(text);
@@ -102,8 +79,8 @@ const connections: fc.Arbitrary<readonly Connection[]> = fc.array(
 );
 
 const workloadOf = (ip: string): string => {
-  const pod = PODS.find((one) => one.ip === ip);
-  return pod === undefined ? ip : `${pod.namespace}/${pod.app}`;
+  const found = PODS.find((one) => one.ip === ip);
+  return found === undefined ? ip : `${found.namespace}/${found.app}`;
 };
 const inShop = (ip: string): boolean => workloadOf(ip).startsWith("shop/");
 
@@ -221,16 +198,12 @@ describe("cli/policy/suggest", () => {
   });
 
   it("SUGGEST-03: the cluster's DNS is always allowed, seen or not, and the output says so", () => {
-    const dns = {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name: "coredns", namespace: "kube-system", labels: { "k8s-app": "kube-dns" } },
-      spec: { nodeName: "n1", containers: [{ name: "c" }] },
-      status: { phase: "Running", podIPs: [{ ip: "10.244.1.53" }] },
-    };
-    const index = buildPolicyIndex(storeOf([...objects(), dns]), {});
+    const dns = objectsIn(
+      pod("kube-system/coredns", "10.244.1.53", { labels: "k8s-app: kube-dns", spec: "nodeName: n1" }),
+    );
+    const index = indexWith(...dns);
     const { policies, remarks } = suggest(index, "shop", [connection(web, db, 80)]);
-    const after = buildPolicyIndex(storeOf([...objects(), dns, ...policies]), {});
+    const after = indexWith(...dns, ...policies);
     for (const protocol of PROTOCOLS) assert.ok(isAllowed(after, flowOf(connection(web, "10.244.1.53", 53, protocol))));
     assert.ok(remarks.includes("every workload of shop may ask the cluster's DNS, seen or not"));
   });
