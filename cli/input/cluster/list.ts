@@ -1,8 +1,8 @@
+import { type PageEnd, PageReader } from "../../../policyd/sources/api/page.ts";
 import { versionsOf } from "../../../policyd/sources/api/resources.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { listFailure, refusal } from "./failure.ts";
 import { type ApiResponse, type ApiServer, NoAnswer } from "./object_input.ts";
-import { type Page, readPage } from "./page.ts";
 import type { Resource } from "./resources.ts";
 
 /** The page size of kubectl and client-go. */
@@ -113,4 +113,26 @@ function pageOf<T>(
 
 function isResponse(outcome: readonly unknown[] | ApiResponse): outcome is ApiResponse {
   return "status" in outcome;
+}
+
+/** One page of a list. */
+interface Page<T> extends Pick<PageEnd, "next"> {
+  readonly items: readonly T[];
+}
+
+/**
+ * Reads one answer of the API server; only one of its items is parsed into a tree at a time.
+ *
+ * @param take returns what to retain of an item; the list's kind and apiVersion are put into the item
+ * @throws DrawbridgeError ERR_OBJECT for anything but one list of the resource's kind
+ */
+function readPage<T>(
+  body: Iterable<Uint8Array>,
+  resource: Pick<Resource, "kind" | "apiVersion">,
+  take: (object: unknown) => T,
+): Page<T> {
+  const items: T[] = [];
+  const reader = new PageReader(resource);
+  for (const chunk of body) for (const item of reader.push(chunk)) items.push(take(item));
+  return { items, next: reader.end().next };
 }

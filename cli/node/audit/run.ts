@@ -3,12 +3,12 @@ import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
+import { DOCUMENT_FORMATS, documentText } from "../../output/document.ts";
 import { styleOf } from "../../style.ts";
 import { failureOf } from "../cleanup/carry_out.ts";
 import type { NodeMachine } from "../machine/machine.ts";
 import { type NodePlace, placeEntries, placeOf } from "../place.ts";
 import { audit } from "./audit.ts";
-import { AUDIT_FORMATS } from "./command.ts";
 import { type Leak, repairKey } from "./leak.ts";
 import { auditObject, type AuditReport, auditTable, type Outcome } from "./print.ts";
 
@@ -16,7 +16,7 @@ const optionsSchema = v.object({
   ...placeEntries,
   ...configurationEntries,
   repair: v.boolean(),
-  output: v.picklist(AUDIT_FORMATS),
+  output: v.picklist(DOCUMENT_FORMATS),
 });
 
 /**
@@ -28,8 +28,7 @@ export async function runAudit(io: Io, options: unknown): Promise<ExitCode> {
   const place = placeOf(places, configurationOf(io, config));
   const machine = await io.node.open(place.networkNamespace);
   const report = auditNode(machine, place, repair);
-  if (output === "json") io.out.write(`${JSON.stringify(auditObject(report), null, 2)}\n`);
-  else if (output === "yaml") io.out.write((await import("yaml")).stringify(auditObject(report), { lineWidth: 0 }));
+  if (output !== "table") io.out.write(await documentText(output, auditObject(report)));
   else for (const text of auditTable(report, io.out.columns, styleOf(io.out))) io.out.write(text);
   if (report.outcomes.some(({ state }) => state !== "repaired")) return ExitCode.NO;
   const { unseen } = report;

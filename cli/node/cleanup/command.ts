@@ -2,8 +2,7 @@ import { Command, Option } from "commander";
 import type { Run } from "../../io.ts";
 import { withConfiguration } from "../../input/options.ts";
 import { withPlace } from "../place.ts";
-
-export const CLEANUP_FORMATS = ["table", "json", "yaml"] as const;
+import { DOCUMENT_FORMATS } from "../../output/document.ts";
 
 /** Returns the command `node cleanup`, which removes what Drawbridge has left on this node. */
 export function cleanupCommand(run: Run): Command {
@@ -13,7 +12,7 @@ export function cleanupCommand(run: Run): Command {
     .option("--pods", "with the pods' links and the bridge: pods that still run lose their network", false)
     .option("--wait", "with --yes: stay until the pods that Drawbridge attached are gone, then remove the rest", false)
     .option("--force", "also while policyd runs, which puts back what it can", false)
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(CLEANUP_FORMATS).default("table"))
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(DOCUMENT_FORMATS).default("table"))
     .addHelpText(
       "after",
       "\nExamples:\n  drawbridge node cleanup\n  drawbridge node cleanup --pods --yes\n  drawbridge node cleanup --pods --yes --wait\n",

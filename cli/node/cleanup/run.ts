@@ -5,13 +5,13 @@ import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
+import { DOCUMENT_FORMATS, documentText } from "../../output/document.ts";
 import { styleOf } from "../../style.ts";
 import type { PodsThere } from "./inventory.ts";
 import type { NodeMachine } from "../machine/machine.ts";
 import { type NodePlace, placeEntries, placeOf } from "../place.ts";
 import { attachedPods } from "./attached.ts";
 import { carryOut } from "./carry_out.ts";
-import { CLEANUP_FORMATS } from "./command.ts";
 import { cleanupPlan, podList } from "./plan.ts";
 import { type Report, reportObject, reportTable } from "./print.ts";
 
@@ -22,7 +22,7 @@ const optionsSchema = v.object({
   pods: v.boolean(),
   wait: v.boolean(),
   force: v.boolean(),
-  output: v.picklist(CLEANUP_FORMATS),
+  output: v.picklist(DOCUMENT_FORMATS),
 });
 
 /** The time between two checks for pods. */
@@ -39,8 +39,7 @@ export async function runCleanup(io: Io, options: unknown): Promise<ExitCode> {
   const parts = { machine, place, withPods: pods, force };
   const first = cleanUp({ ...parts, yes });
   const report = yes && wait ? await cleanUpLater(io, parts, first) : first;
-  if (output === "json") io.out.write(`${JSON.stringify(reportObject(report), null, 2)}\n`);
-  else if (output === "yaml") io.out.write((await import("yaml")).stringify(reportObject(report), { lineWidth: 0 }));
+  if (output !== "table") io.out.write(await documentText(output, reportObject(report)));
   else for (const text of reportTable(report, io.out.columns, styleOf(io.out))) io.out.write(text);
   return isDone(report, pods) ? ExitCode.YES : ExitCode.NO;
 }

@@ -2,8 +2,7 @@ import { Command, Option } from "commander";
 import type { Run } from "../../io.ts";
 import { addWords, withConfiguration } from "../../input/options.ts";
 import { withPlace } from "../place.ts";
-
-export const DOCTOR_FORMATS = ["table", "json", "yaml"] as const;
+import { DOCUMENT_FORMATS } from "../../output/document.ts";
 
 /** Returns the command `node doctor`, which reports what is wrong with this node. */
 export function doctorCommand(run: Run): Command {
@@ -12,7 +11,7 @@ export function doctorCommand(run: Run): Command {
     .addOption(new Option("--only <checks>", "only these checks, such as forwarding,tables").argParser(addWords))
     .option("--list", "print the checks and look at nothing", false)
     .option("--probe", "attach two pods, send packets to and from them, and delete them; as root on the node", false)
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(DOCTOR_FORMATS).default("table"))
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(DOCUMENT_FORMATS).default("table"))
     .addHelpText(
       "after",
       "\nWithout --probe it changes nothing.\n\nExamples:\n  drawbridge node doctor -o json\n  drawbridge node doctor --probe\n",

@@ -10,7 +10,7 @@ import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.t
 import type { Route } from "../../../kernel/route/route.ts";
 import type { Check as CheckOf, MachineFacts, Seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
-import type { Probed } from "./probe/probed.ts";
+import type { Probed } from "./probe/loss.ts";
 
 /** A direct route of ours to the pods of another node, and whether that node answered over it. */
 export interface DirectRoute {

@@ -23,17 +23,6 @@ export function* diagnosisTable(
   yield `${countText({ findings, unseen })}\n`;
 }
 
-/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}], nodeAddress, ruleset}`. */
-export function diagnosisJson(diagnosis: Diagnosis, ruleset?: RulesetOverview): string {
-  return `${JSON.stringify(plain(diagnosis, ruleset), null, 2)}\n`;
-}
-
-/** The same as YAML. */
-export async function diagnosisYaml(diagnosis: Diagnosis, ruleset?: RulesetOverview): Promise<string> {
-  const { stringify } = await import("yaml");
-  return stringify(plain(diagnosis, ruleset), { lineWidth: 0 });
-}
-
 /** Returns the list of checks. */
 export function checksTable(checks: readonly Check[], columns: number): string {
   return formatTable(
@@ -43,7 +32,8 @@ export function checksTable(checks: readonly Check[], columns: number): string {
   );
 }
 
-function plain({ findings, unseen, nodeAddress }: Diagnosis, ruleset?: RulesetOverview): object {
+/** Returns `{findings: [{check, severity, what, why, way}], unseen: [{check, reason}], nodeAddress, ruleset}`. */
+export function diagnosisObject({ findings, unseen, nodeAddress }: Diagnosis, ruleset?: RulesetOverview): object {
   return {
     findings: findings.map(({ check, severity, what, why, way }) => ({ check, severity, what, why, way })),
     unseen: unseen.map(({ check, reason }) => ({ check, reason })),

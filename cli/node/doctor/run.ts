@@ -1,19 +1,18 @@
 import * as v from "valibot";
-import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import { seen } from "../../../policyd/problems/check.ts";
 import { nearestNames } from "../../nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
+import { DOCUMENT_FORMATS, documentText } from "../../output/document.ts";
 import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
 import { CHECKS } from "./checks.ts";
-import { DOCTOR_FORMATS } from "./command.ts";
 import { diagnose, type Diagnosis } from "../../../policyd/problems/diagnose.ts";
 import { expectation } from "./expectation.ts";
 import { withStatus } from "./status.ts";
-import { checksTable, diagnosisJson, diagnosisTable, diagnosisYaml } from "./print.ts";
+import { checksTable, diagnosisObject, diagnosisTable } from "./print.ts";
 
 const optionsSchema = v.object({
   ...placeEntries,
@@ -21,7 +20,7 @@ const optionsSchema = v.object({
   only: v.optional(v.array(v.string())),
   list: v.boolean(),
   probe: v.boolean(),
-  output: v.picklist(DOCTOR_FORMATS),
+  output: v.picklist(DOCUMENT_FORMATS),
 });
 
 /**
@@ -53,7 +52,8 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
     facts,
     checks,
   );
-  for (const text of await printed(diagnosis, seen(facts.ruleset), output, io)) io.out.write(text);
+  if (output !== "table") io.out.write(await documentText(output, diagnosisObject(diagnosis, seen(facts.ruleset))));
+  else for (const text of diagnosisTable(diagnosis, io.out.columns, styleOf(io.out))) io.out.write(text);
   if (diagnosis.findings.some(({ severity }) => severity !== "info")) return ExitCode.NO;
   const isProbeUnseen = probe && diagnosis.unseen.some(({ check }) => check === "probe");
   return isProbeUnseen || isUnanswered(diagnosis, checks.length) ? ExitCode.ERROR : ExitCode.YES;
@@ -62,20 +62,4 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
 /** A check that cannot run here, as in a container that does not see the node's files, is not an error. */
 function isUnanswered({ unseen }: Diagnosis, checks: number): boolean {
   return unseen.length === checks || unseen.some(({ needsRoot }) => needsRoot);
-}
-
-async function printed(
-  diagnosis: Diagnosis,
-  ruleset: RulesetOverview | undefined,
-  format: (typeof DOCTOR_FORMATS)[number],
-  { out }: Io,
-): Promise<Iterable<string>> {
-  switch (format) {
-    case "table":
-      return diagnosisTable(diagnosis, out.columns, styleOf(out));
-    case "json":
-      return [diagnosisJson(diagnosis, ruleset)];
-    case "yaml":
-      return [await diagnosisYaml(diagnosis, ruleset)];
-  }
 }

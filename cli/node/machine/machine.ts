@@ -6,7 +6,7 @@ import type { Inventory, PodsThere } from "../cleanup/inventory.ts";
 import type { Removal } from "../cleanup/removal.ts";
 import type { NodeFacts } from "../doctor/facts.ts";
 import type { Seen } from "../../../policyd/problems/check.ts";
-import type { Probed } from "../doctor/probe/probed.ts";
+import type { Probed } from "../doctor/probe/loss.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NodePlace } from "../place.ts";
 

@@ -1,5 +1,5 @@
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
 import { hasEnded } from "../../../cni/gc/proof.ts";
 import { machine, type PluginMachine } from "../../../cni/host.ts";
@@ -22,7 +22,7 @@ import { lastingFacts } from "../audit/lasting.ts";
 import { sha256 } from "../cleanup/attached.ts";
 import { seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
-import { attempt, readLinks } from "../../../policyd/checks/read_machine.ts";
+import { attempt, readLinks, readOptional } from "../../../policyd/checks/read_machine.ts";
 import { readNetwork, readRecords } from "./read_files.ts";
 
 /** Seconds until a reservation without a record counts: an ADD writes the record some milliseconds after it. */
@@ -146,22 +146,14 @@ function onTables<T>(syscalls: MachineCalls, action: (socket: NftablesSocket) =>
  */
 export function processesByContainer(): (containerId: string) => boolean {
   // Only the machine's first PID namespace has the kernel's own threads.
-  if (readOr("/proc/2/comm", "").trim() !== "kthreadd") {
+  if (readOptional("/proc/2/comm").trim() !== "kthreadd") {
     throw new DrawbridgeError("ERR_UNAVAILABLE", "this PID namespace does not have the node's processes");
   }
   const groups = new Set(
     readdirSync("/proc")
       .filter((name) => /^\d+$/.test(name))
-      .map((name) => readOr(`/proc/${name}/cgroup`, "")),
+      // Empty for a process that has ended.
+      .map((name) => readOptional(`/proc/${name}/cgroup`)),
   );
   return (containerId) => [...groups].some((text) => text.includes(containerId));
-}
-
-/** The process may have ended. */
-function readOr(path: string, otherwise: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return otherwise;
-  }
 }

@@ -28,6 +28,13 @@ export type Loss = { readonly packet: Packet } & (
 
 type Packet = "first" | "answer" | "tunnel";
 
+/** The outcome of a probe. */
+export interface Probed {
+  readonly lost: readonly { readonly flow: ProbeFlow; readonly loss: Loss }[];
+  /** Why the probe pods could not be attached. */
+  readonly failure: string | undefined;
+}
+
 /**
  * Returns where the packet of a flow was lost, by the kernel's trace; undefined where it has arrived. A rule that rejects
  * answers as a closed port does, so its drop counts also where there was an answer.

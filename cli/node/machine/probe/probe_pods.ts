@@ -14,9 +14,8 @@ import {
 import { check } from "../../../../kernel/syscall/syscalls.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";
 import { PLUGIN } from "../../../../cni/executables.ts";
-import { configurationPath } from "../../own_lists.ts";
-import type { NodePlace } from "../../place.ts";
-import type { ProbeCalls } from "./probe_calls.ts";
+import { configurationPath, type NodePlace } from "../../place.ts";
+import type { ProbeCalls } from "./tracer.ts";
 
 /** The pods' containers. A later probe deletes those of one that was killed. */
 const CONTAINERS = ["drawbridge-probe-1", "drawbridge-probe-2"] as const;

@@ -1,5 +1,4 @@
 import { randomInt } from "node:crypto";
-import { readFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
@@ -7,14 +6,13 @@ import { closeNamespace, currentNamespace, type NetworkNamespace } from "../../.
 import type { NodeFacts } from "../../doctor/facts.ts";
 import { isTooBig, readCounters, risen } from "../../doctor/probe/counters.ts";
 import { probeFlows, type ProbeFlow } from "../../doctor/probe/flow.ts";
-import { type Attempt, type Loss, lossOf } from "../../doctor/probe/loss.ts";
-import type { Probed } from "../../doctor/probe/probed.ts";
-import { attemptLater } from "../attempt.ts";
+import { type Attempt, type Loss, lossOf, type Probed } from "../../doctor/probe/loss.ts";
+import { NET, readOptional, unseenFor } from "../../../../policyd/checks/read_machine.ts";
+import type { Seen } from "../../../../policyd/problems/check.ts";
 import { processesByContainer } from "../read_audit.ts";
 import { send } from "./packets.ts";
-import type { ProbeCalls } from "./probe_calls.ts";
 import { type ProbePod, ProbePods } from "./probe_pods.ts";
-import { Tracer } from "./tracer.ts";
+import { type ProbeCalls, Tracer } from "./tracer.ts";
 
 /** The source ports of a probe: below those that the kernel gives out, and more than there are tries. */
 const PORTS = 128;
@@ -68,6 +66,15 @@ export async function runProbe(calls: ProbeCalls, facts: NodeFacts): Promise<Pro
     closeNamespace(calls, home);
     for (const signal of SIGNALS) process.off(signal, stop);
     if (stopped !== undefined) process.kill(process.pid, stopped);
+  }
+}
+
+/** Returns the result of a read that takes time, or why the machine does not permit it. A bug is thrown. */
+export async function attemptLater<T>(see: () => Promise<T>): Promise<Seen<T>> {
+  try {
+    return { value: await see() };
+  } catch (error) {
+    return unseenFor(error);
   }
 }
 
@@ -125,15 +132,7 @@ class Probe {
   }
 }
 
-function counters(): ReadonlyMap<string, number> {
-  return readCounters(["snmp", "netstat", "snmp6"].map((file) => readOr(`/proc/thread-self/net/${file}`)));
-}
-
 /** A kernel without IPv6 has no snmp6. */
-function readOr(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
+function counters(): ReadonlyMap<string, number> {
+  return readCounters(["snmp", "netstat", "snmp6"].map((file) => readOptional(`${NET}/${file}`)));
 }

@@ -8,10 +8,15 @@ import type { Element } from "../../../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../../../kernel/nftables/socket.ts";
 import { NotificationSocket } from "../../../../kernel/notifications/socket.ts";
 import type { SourcePlan } from "../../../../kernel/notifications/source.ts";
+import type { MachineCalls } from "../../../../kernel/syscall/machine_calls.ts";
+import type { NamespaceCalls } from "../../../../kernel/syscall/namespace_calls.ts";
+import type { PollCalls } from "../../../../kernel/syscall/poll_calls.ts";
 import { byAddress, nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
 import { ADDRESS_SETS, frontendSets } from "../../../../policyd/services/rules/frontend_sets.ts";
 import { traceTables } from "../../doctor/probe/trace_table.ts";
-import type { ProbeCalls } from "./probe_calls.ts";
+
+/** The calls of a probe, which makes namespaces and receives notifications. */
+export type ProbeCalls = MachineCalls & NamespaceCalls & Pick<PollCalls, "attachFilter">;
 
 const PIECE = 64 * 1024;
 const PLAN: SourcePlan = {
