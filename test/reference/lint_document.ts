@@ -1,4 +1,3 @@
-import { EXPLANATIONS } from "../../cli/policy/lint/explanations.ts";
 import { RULES } from "../../cli/policy/lint/rules.ts";
 
 const HEAD = `# Findings of policy lint
@@ -20,8 +19,8 @@ Objects of a cluster have the annotation \`drawbridge.dev/lint-ignore: ID,ID\` f
 /** Returns the page of all rules, the required content of docs/lint.md. */
 export function lintDocument(): string {
   const sections = RULES.map(
-    ({ id, severity, summary, isOffByDefault = false }) =>
-      `## ${id}\n\n\`${severity}\`: ${summary}\n\n${EXPLANATIONS[id] ?? ""}${isOffByDefault ? ` Only \`--only ${id}\` reports it.` : ""}\n`,
+    ({ id, severity, summary, reason, isOffByDefault = false }) =>
+      `## ${id}\n\n\`${severity}\`: ${summary}\n\n${reason}${isOffByDefault ? ` Only \`--only ${id}\` reports it.` : ""}\n`,
   );
   return [HEAD, ...sections].join("\n");
 }

@@ -52,6 +52,8 @@ export interface LintRule {
   readonly severity: Severity;
   /** The finding in one sentence. */
   readonly summary: string;
+  /** Why it matters, for the rule's section in the documents. */
+  readonly reason: string;
   /** The sorts of objects whose absence it reports: a finding may be due to one that could not be read. */
   readonly judgesBy?: readonly Part[];
   /** Whether it runs only where `--only` names it. */

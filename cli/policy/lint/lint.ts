@@ -2,6 +2,7 @@ import type { Manifests } from "../../input/manifests.ts";
 import { type LintContext, lintContext, type LintSettings } from "./context.ts";
 import { type Finding, type LintRule, SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
+import { RULES } from "./rules.ts";
 import { withoutSilenced } from "./silence.ts";
 import { doubted, unreadParts } from "./unread.ts";
 
@@ -27,7 +28,8 @@ export function lintIn(
     return check(context).map((one): Finding => ({ severity, ...(isDoubtful ? doubted(one) : one), id }));
   });
   const seen = new Set<string>();
-  return withoutSilenced(found, context.manifests, comments, rules)
+  const known = RULES.map(({ id }) => id);
+  return withoutSilenced(found, context.manifests, comments, rules, known)
     .filter((finding) => {
       const key = identityOf(finding);
       const isNew = !seen.has(key);

@@ -1,6 +1,5 @@
 import { pathToFileURL } from "node:url";
 import { VERSION } from "../../../policyd/version.ts";
-import { EXPLANATIONS } from "./explanations.ts";
 import { documentationOf, type Finding, type LintRule, type Severity } from "./finding.ts";
 
 const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
@@ -25,10 +24,10 @@ export function lintSarif(findings: readonly Finding[], rules: readonly LintRule
           driver: {
             name: "drawbridge",
             semanticVersion: VERSION,
-            rules: rules.map(({ id, severity, summary }) => ({
+            rules: rules.map(({ id, severity, summary, reason }) => ({
               id,
               shortDescription: { text: summary },
-              help: { text: `${EXPLANATIONS[id] ?? summary} See ${documentationOf(id, page)}.` },
+              help: { text: `${reason} See ${documentationOf(id, page)}.` },
               ...(page === undefined ? {} : { helpUri: documentationOf(id, page) }),
               defaultConfiguration: { level: LEVELS[severity] },
             })),

@@ -3,7 +3,6 @@ import { nearestNames } from "../../nearest_names.ts";
 import { textAt } from "../../input/raw.ts";
 import type { Manifests } from "../../input/manifests.ts";
 import { wayObjectName } from "../../input/ways/way_object.ts";
-import { EXPLANATIONS } from "./explanations.ts";
 import type { Finding, LintRule, Place } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 
@@ -15,6 +14,8 @@ export const ignoreComment: LintRule = {
   id: "ignore-comment",
   severity: "warning",
   summary: "A comment drawbridge:ignore names no rule, gives no reason, or silences nothing.",
+  reason:
+    "A comment that does not silence anything misleads its readers. It is info where the finding that it was for is gone.",
   check: () => [],
 };
 
@@ -23,18 +24,20 @@ export const ignoreComment: LintRule = {
  * line after it and, at the first line of an object, to the whole object.
  *
  * @param rules the rules that run: a comment for another rule may be needed
+ * @param known the IDs of all rules
  */
 export function withoutSilenced(
   findings: readonly Finding[],
   manifests: Manifests,
   comments: readonly IgnoreComment[],
   rules: readonly LintRule[],
+  known: readonly string[],
 ): readonly Finding[] {
   const starts = new Map([
     ...manifests.manifests.map(({ object, file, line }) => [`${file} ${nameOf(object)}`, line] as const),
     ...manifests.wayObjects.map(({ object, file, line }) => [`${file} ${wayObjectName(object)}`, line] as const),
   ]);
-  const valid = comments.filter((one) => problemOf(one) === undefined);
+  const valid = comments.filter((one) => problemOf(one, known) === undefined);
   const byTarget = Map.groupBy(valid, ({ file, target, id }) => JSON.stringify([file, target, id]));
   const used = new Set<IgnoreComment>();
   const isSilenced = ({ id, place }: Finding): boolean => {
@@ -50,7 +53,7 @@ export function withoutSilenced(
   if (!rules.includes(ignoreComment)) return kept;
   const asked = new Set(rules.map(({ id }) => id));
   const useless = comments.flatMap((comment): readonly Finding[] => {
-    const problem = problemOf(comment);
+    const problem = problemOf(comment, known);
     if (problem !== undefined) return [commentFinding(comment, "warning", problem.message, problem.fix)];
     if (used.has(comment) || !asked.has(comment.id)) return [];
     return [
@@ -69,9 +72,11 @@ function commentFinding(
   return { id: ignoreComment.id, severity, place: { object: "", file, line, source: undefined }, message, fix };
 }
 
-function problemOf({ id, reason }: IgnoreComment): { readonly message: string; readonly fix: string } | undefined {
+function problemOf(
+  { id, reason }: IgnoreComment,
+  known: readonly string[],
+): { readonly message: string; readonly fix: string } | undefined {
   const form = "write # drawbridge:ignore ID reason";
-  const known = Object.keys(EXPLANATIONS);
   if (!known.includes(id)) {
     const [nearest] = nearestNames(id, known);
     const message = `${JSON.stringify(id)} is not a rule, so the comment silences nothing`;

@@ -13,6 +13,7 @@ const CORNERS: readonly Corner[] = [podAddresses, clientAddress, wholeIpv6, name
 export const enginesDiffer: LintRule = {
   id: "engines-differ",
   severity: "info",
+  reason: "The same policy may mean something else with another network add-on.",
   isOffByDefault: true,
   summary: "The API leaves open what a rule means, and engines differ; the finding says what Drawbridge does.",
   check: (context) => [

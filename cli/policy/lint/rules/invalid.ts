@@ -14,6 +14,8 @@ export const invalid: LintRule = {
   id: "invalid",
   severity: "error",
   summary: "The API server would refuse the object, or the file cannot be read; nothing is known of it.",
+  reason:
+    "An object that the API server refuses protects nobody, and the rest of the files is judged without it. Findings that it may have caused are info until it is corrected.",
   check: (context) =>
     problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) => {
       const { message } = problem;
@@ -28,6 +30,7 @@ export const exceptOutsideCidr: LintRule = {
   id: "except-outside-cidr",
   severity: "error",
   summary: "An exception of an ipBlock is not inside its cidr; the API server refuses it.",
+  reason: "The API server refuses the whole policy for it. Correct the exception, or the cidr.",
   check: (context) =>
     problemsOf(context, isOutsideExcept).map((problem) =>
       remarkOn(problem, "omit it: addresses outside of cidr are not allowed anyway"),
@@ -40,6 +43,7 @@ export const experimental: LintRule = {
   severity: "warning",
   summary:
     "A ClusterNetworkPolicy has domainNames in a rule that denies or passes, or of the Baseline tier; it fails closed (CNP-07).",
+  reason: "Domain names are not resolved, so an Accept rule accepts nothing and a Deny rule denies everyone.",
   check: ({ manifests }) => manifests.remarks.map((problem) => remarkOn(problem, "name the addresses under networks")),
 };
 

@@ -10,6 +10,7 @@ export const andOr: LintRule = {
   severity: "warning",
   summary:
     "A namespaceSelector and a podSelector stand in two list items (OR) where one with both (AND) was probably meant.",
+  reason: "Two list items are an OR: everybody in these namespaces, and every such pod of the own namespace.",
   check: ({ networkSites }) =>
     networkSites.flatMap((site) => {
       const apart = itemsApart(site.rule.peers ?? []);
@@ -25,6 +26,7 @@ export const peersReadAs: LintRule = {
   id: "peers-read-as",
   severity: "info",
   summary: "How the peers of a rule are read, where one has both selectors (AND) or several have one (OR).",
+  reason: "It says how a list of peers is read, since an indentation makes an AND or an OR of it.",
   check: ({ networkSites }) =>
     networkSites.flatMap((site) => {
       const peers = site.rule.peers ?? [];
@@ -83,6 +85,7 @@ export const hostNetwork: LintRule = {
   severity: "warning",
   summary:
     "A selector is for pods of the host's network, which are their node to policies: it has no effect on them (POL-54).",
+  reason: "Policies do not select pods of the host's network, whatever their labels are.",
   check: (context) => [
     ...[...context.networkPolicies, ...context.clusterPolicies].flatMap((linted) => subjectRemarks(context, linted)),
     ...[...context.networkSites, ...context.clusterSites].flatMap((site) => hostPeerRemarks(context, site)),

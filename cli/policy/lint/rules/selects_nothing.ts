@@ -15,6 +15,8 @@ export const selectsNothing: LintRule = {
   id: "selects-nothing",
   severity: "warning",
   summary: "A policy selects none of the pods that were read, so it has no effect.",
+  reason:
+    "Most often a label is misspelt, and the pods that it was written for are open. It is info where the selector has a label of an operator's, which none of the pods has: an operator creates such pods.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
@@ -51,6 +53,8 @@ export const peerSelectsNothing: LintRule = {
   id: "peer-selects-nothing",
   severity: "warning",
   summary: "One peer of a rule selects none of the pods that were read, while others do.",
+  reason:
+    "Somebody who should be let in is not. It is info where an operator creates the pods, as for selects-nothing.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
@@ -73,6 +77,8 @@ export const namespaceTypo: LintRule = {
   id: "namespace-typo",
   severity: "warning",
   summary: "No namespace has a label that a namespaceSelector asks for, and one has a label that looks like it.",
+  reason:
+    "A namespaceSelector with a misspelt label selects no namespace, so the rule is for nobody. Kubernetes labels a namespace with its name only as kubernetes.io/metadata.name.",
   judgesBy: ["namespaces"],
   check: (context) =>
     sitesOf(context).flatMap((site) =>
@@ -92,6 +98,8 @@ export const unknownNamespace: LintRule = {
   id: "unknown-namespace",
   severity: "info",
   summary: "A peer is in namespaces of which no pod was read, so nothing can be said about it.",
+  reason:
+    "The pods of other namespaces are in other files. With them lint can judge the peer. Peers for the cluster's DNS are not reported.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods

@@ -11,6 +11,8 @@ export const externalIps: LintRule = {
   severity: "warning",
   summary:
     "A Service has externalIPs, by which whoever may write Services takes traffic to any address (CVE-2020-8554).",
+  reason:
+    "A user who may write Services can take the traffic to any address. refuseExternalIPs closes it. A node leaves only ports of its own addresses to programs and host ports that had them before.",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
       if (settings.refuseExternalIps || service.externalIps.length === 0 || service.type === "ExternalName") return [];
@@ -25,6 +27,7 @@ export const nodesReachable: LintRule = {
   severity: "warning",
   summary:
     "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LINT-24).",
+  reason: "Clients that the load balancer refuses reach the same pods by the nodes' ports.",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
       const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
@@ -53,6 +56,7 @@ export const topologyKeys: LintRule = {
   id: "topology-keys",
   severity: "warning",
   summary: "topologyKeys is gone from the API and ignored (LINT-25).",
+  reason: "The field is gone from the API. trafficDistribution is its successor.",
   check: ({ services }) =>
     services.flatMap(({ manifest }) => {
       if (at(manifest.source, "spec", "topologyKeys") === undefined) return [];
@@ -66,6 +70,7 @@ export const serviceAddress: LintRule = {
   severity: "warning",
   summary:
     "An egress ipBlock is for a Service's address; rules see packets after that, with the address of a pod (POL-27).",
+  reason: "Rules see packets with the pod's address, so a rule with the Service's address never matches.",
   check: (context) =>
     context.networkSites.flatMap(({ linted, direction, rule, path }) => {
       if (direction !== "egress") return [];

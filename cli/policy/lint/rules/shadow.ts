@@ -9,6 +9,7 @@ export const inShadow: LintRule = {
   id: "in-shadow",
   severity: "info",
   summary: `A policy is in shadow (${SHADOW_ANNOTATION}): what it would deny is counted and logged, and goes through.`,
+  reason: "A policy in shadow protects nobody. Remove the annotation when its log has become quiet.",
   check: ({ networkPolicies }) =>
     networkPolicies
       .filter(({ policy }) => isShadow(policy))
@@ -21,6 +22,7 @@ export const shadowAnnotation: LintRule = {
   id: "shadow-annotation",
   severity: "warning",
   summary: `The annotation ${SHADOW_ANNOTATION} has no effect: it is neither "true" nor "false", or not on a NetworkPolicy.`,
+  reason: "The policy is in force although somebody meant it not to be.",
   check: ({ networkPolicies, clusterPolicies }) => [
     ...networkPolicies.flatMap(({ manifest, policy }) => {
       const message = shadowProblem(policy);

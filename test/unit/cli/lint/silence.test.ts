@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { EXPLANATIONS } from "../../../../cli/policy/lint/explanations.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 
@@ -134,12 +133,11 @@ spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, ingress: [{ actio
   });
 
   it("LINT-35: every rule has a page with its ID, its severity and a reason, and every finding names it", async () => {
-    assert.deepEqual(Object.keys(EXPLANATIONS).toSorted(), RULES.map(({ id }) => id).toSorted());
     const page = readFileSync("docs/lint.md", "utf8");
-    for (const { id, severity, summary } of RULES) {
+    for (const { id, severity, summary, reason } of RULES) {
       const section = page.split(`\n## ${id}\n`)[1]?.split("\n## ")[0] ?? "";
       assert.ok(section.includes(`\`${severity}\`: ${summary}`), id);
-      assert.ok(section.includes(EXPLANATIONS[id] ?? "?"), id);
+      assert.ok(section.includes(reason), id);
     }
     const { reported } = await lint(POD + policy("{ matchLabels: { app: db } }"));
     assert.deepEqual(
