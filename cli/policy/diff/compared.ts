@@ -1,34 +1,72 @@
 import type { ClusterObject } from "../../../objects/model.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import type { Grouping } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import type { Io } from "../../io.ts";
+import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { type StandIns, standInsFor } from "../stand_ins.ts";
 import type { Shown } from "../../input/shown.ts";
 import { counted } from "../../output/text.ts";
-import type { PolicyDiff } from "./diff.ts";
+import { diffPolicies, type PolicyDiff } from "./diff.ts";
 import type { End, Sides } from "./end_class.ts";
+import { mergeAlike } from "./merge.ts";
+import type { DiffReport } from "./print.ts";
+import { wayChanges } from "./ways/change.ts";
+import { givenOnSides, type WaySide, waySideOf, type WaySides } from "./ways/side.ts";
+import { type Locations, locator, witnessOf } from "./witness.ts";
 
-/** Two sides with stand-ins for what is in no file. */
-export interface Compared {
-  readonly sides: Sides;
-  readonly standIns: StandIns;
+/** What was read of one side. */
+export interface ReadSide extends Pick<Manifests, "manifests" | "wayObjects"> {
+  /** Those by which ways in are found, where they are not all. */
+  readonly wayManifests?: readonly Manifest[];
 }
 
-/** Returns two sides with stand-ins for the pods that are in no file. @param objects of each side */
-export function compareObjects(
-  objects: Readonly<Record<keyof Sides, readonly ClusterObject[]>>,
-  options: Partial<PolicyOptions>,
-): Compared {
+/** How two sides are compared. */
+export interface ComparisonForm {
+  readonly by: Grouping;
+  readonly options: PolicyOptions;
+  /** What the command line says about controllers of ways in. */
+  readonly controllers: readonly string[];
+}
+
+/** Two sides and all that differs between them. */
+export interface Comparison {
+  /** With stand-ins for what is in no file. */
+  readonly whole: Sides;
+  readonly standIns: StandIns;
+  /** Without the stand-ins. */
+  readonly sides: Sides;
+  readonly ways: WaySides;
+  readonly locations: Locations;
+  readonly diff: PolicyDiff & Pick<DiffReport, "ways">;
+}
+
+/** Compares two sides. @throws DrawbridgeError ERR_OBJECT for controllers that do not exist */
+export function compareSides(
+  read: Readonly<Record<keyof Sides, ReadSide>>,
+  { by, options, controllers }: ComparisonForm,
+): Comparison {
+  const objectsOf = ({ manifests }: ReadSide): readonly ClusterObject[] => manifests.map(({ object }) => object);
+  const objects = { before: objectsOf(read.before), after: objectsOf(read.after) };
   const standIns = standInsFor(objects.before, objects.after);
   const indexOf = (side: keyof Sides): PolicyIndex =>
     buildPolicyIndex(storeOf([...objects[side], ...standIns.objects]), options);
-  return { sides: { before: indexOf("before"), after: indexOf("after") }, standIns };
+  const whole = { before: indexOf("before"), after: indexOf("after") };
+  const sides = withoutStandIns(whole, standIns);
+  const given = givenOnSides(controllers, sides);
+  const waysOf = (side: keyof Sides): WaySide => {
+    const { wayObjects, manifests, wayManifests = manifests } = read[side];
+    return waySideOf({ wayObjects, manifests: wayManifests, index: sides[side], options, given });
+  };
+  const ways = { before: waysOf("before"), after: waysOf("after") };
+  const locations = { before: locator(read.before.manifests), after: locator(read.after.manifests) };
+  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways, locations, by) };
+  return { whole, standIns, sides, ways, locations, diff };
 }
 
-/** Returns the sides without the stand-ins. */
-export function withoutStandIns({ sides, standIns: { names } }: Compared): Sides {
+function withoutStandIns(sides: Sides, { names }: StandIns): Sides {
   if (names.size === 0) return sides;
   const without = ({ pods, nodes, ...index }: PolicyIndex): PolicyIndex => ({
     ...index,
@@ -38,20 +76,38 @@ export function withoutStandIns({ sides, standIns: { names } }: Compared): Sides
   return { before: without(sides.before), after: without(sides.after) };
 }
 
+/**
+ * Returns the diff with a witness for each change.
+ *
+ * @param shown the part of it that is shown, from {@link shownPart}
+ * @param isMerged whether groups with equal changes are merged
+ */
+export function diffReport(
+  { whole, locations }: Comparison,
+  { ways, ...shown }: Comparison["diff"],
+  isMerged: boolean,
+): DiffReport {
+  const changes = isMerged
+    ? mergeAlike(shown.changes, shown.groups)
+    : shown.changes.map((one) => ({ ...one, from: [one.from.name], to: [one.to.name] }));
+  return {
+    changes: changes.map((one) => ({ ...one, witness: witnessOf(whole, locations, one.change, one.example) })),
+    ways,
+    appeared: shown.appeared,
+    gone: shown.gone,
+  };
+}
+
 /** Returns the exit code of a comparison: no difference among some of the pods is not an answer. */
-export function exitCodeOf({ standIns }: Compared, isDifferent: boolean, { err }: Io): ExitCode {
+export function exitCodeOf({ standIns, diff }: Comparison, { err }: Io): ExitCode {
+  const isDifferent = diff.changes.length + diff.ways.length > 0;
   if (standIns.isComplete) return isDifferent ? ExitCode.NO : ExitCode.YES;
   err.write("not compared: too many kinds of new pods that the policies tell apart, so others may differ, too\n");
   return isDifferent ? ExitCode.NO : ExitCode.ERROR;
 }
 
-/** Returns a diff with only the changes of pods that are shown, and reports the number of the others. */
-export function shownPart<T extends Pick<PolicyDiff, "changes">>(
-  diff: T,
-  sides: Sides,
-  isShown: Shown,
-  { err }: Io,
-): T {
+/** Returns the diff with only the changes of pods that are shown, and reports the number of the others. */
+export function shownPart({ diff, whole: sides }: Comparison, isShown: Shown, { err }: Io): Comparison["diff"] {
   const isEndShown = ({ podBefore, podAfter }: End): boolean => {
     const pod = sides.after.pods.get(podAfter?.key ?? "")?.pod ?? sides.before.pods.get(podBefore?.key ?? "")?.pod;
     return pod !== undefined && isShown(pod.namespace, pod.labels);

@@ -14,15 +14,10 @@ import { styleOf } from "../../style.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
-import { compareObjects, exitCodeOf, shownPart, withoutStandIns } from "./compared.ts";
-import { diffPolicies } from "./diff.ts";
+import { compareSides, diffReport, exitCodeOf, shownPart } from "./compared.ts";
 import { changeMarkdown } from "./markdown.ts";
 import { changePage } from "./page.ts";
 import { diffObject, diffText, type DiffReport } from "./print.ts";
-import { diffReport } from "./diff_report.ts";
-import { wayChanges } from "./ways/change.ts";
-import { givenOnSides, waySideOf } from "./ways/side.ts";
-import { locator } from "./witness.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
@@ -58,33 +53,22 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   };
   const old = await loadPlaces(io, [oldPath], { ...input, label: "old: " });
   const young = await loadPlaces(io, newPaths, { ...input, label: "new: " });
-  const objects = {
-    before: old.manifests.map(({ object }) => object),
-    after: young.manifests.map(({ object }) => object),
-  };
-  const compared = compareObjects(objects, policyOptions);
-  const sides = withoutStandIns(compared);
-  const locations = { before: locator(old.manifests), after: locator(young.manifests) };
-  const given = givenOnSides(ingressController, sides);
-  const ways = {
-    before: waySideOf({ ...old, index: sides.before, options: policyOptions, given }),
-    after: waySideOf({ ...young, index: sides.after, options: policyOptions, given }),
-  };
-  const whole = {
-    ...diffPolicies(compared.sides, by, compared.standIns.names),
-    ways: wayChanges(ways, locations, by),
-  };
-  const diff = shownPart(whole, compared.sides, shownBy(read), io);
+  const comparison = compareSides(
+    { before: old, after: young },
+    { by, options: policyOptions, controllers: ingressController },
+  );
+  const { sides, standIns, ways } = comparison;
+  const diff = shownPart(comparison, shownBy(read), io);
   const pods = diff.groups.filter(({ kind }) => kind === "pods");
   if (pods.length === 0) {
-    const what = compared.standIns.names.size === 0 ? "there is nothing to compare" : "only new pods are compared";
+    const what = standIns.names.size === 0 ? "there is nothing to compare" : "only new pods are compared";
     io.err.write(`no pod is on either side: ${what}; give the pods or workloads with the policies\n`);
   } else if (!pods.some(({ sizes }) => sizes.both > 0)) {
     io.err.write("no workload is on both sides: all connections count as those of new and removed workloads\n");
   }
   tellUnjudged(io, ways.before.doubts, "old: ");
   tellUnjudged(io, ways.after.doubts, "new: ");
-  const tell = (isMerged: boolean): DiffReport => diffReport(compared.sides, locations, diff, isMerged);
+  const tell = (isMerged: boolean): DiffReport => diffReport(comparison, diff, isMerged);
   const report = tell(true);
   if (output === "html") {
     const title = `${oldPath} → ${newPaths.join(", ")}`;
@@ -92,8 +76,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  const code = exitCodeOf(compared, whole.changes.length + whole.ways.length > 0, io);
-  return exitCodeBeside(io, [sides.before, sides.after], code);
+  return exitCodeBeside(io, [sides.before, sides.after], exitCodeOf(comparison, io));
 }
 
 function printed(

@@ -1,7 +1,6 @@
 import { exitCodeBeside } from "../domain_names.ts";
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { ClusterObject } from "../../../objects/model.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -24,15 +23,10 @@ import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
 import { type LiveReport, liveReport } from "../live/report.ts";
-import { compareObjects, exitCodeOf, shownPart } from "../diff/compared.ts";
-import { diffPolicies } from "../diff/diff.ts";
+import { compareSides, diffReport, exitCodeOf, shownPart } from "../diff/compared.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
-import type { Sides } from "../diff/end_class.ts";
-import { diffReport } from "../diff/diff_report.ts";
-import { locator } from "../diff/witness.ts";
-import { givenOnSides, waySideOf } from "../diff/ways/side.ts";
-import { wayChanges } from "../diff/ways/change.ts";
+import type { Locations } from "../diff/witness.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { type AppliedWays, applyWays, deleteWays, waysToDelete, withoutOldSlices } from "./apply_ways.ts";
 import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
@@ -84,38 +78,26 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
   // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
   if (applied.after.length > 0 || there.manifests.length === 0) tellDoubts(io, [applied.after, changed]);
-  const objects = {
-    before: applied.before.map(({ object }) => object),
-    after: applied.after.map(({ object }) => object),
-  };
-  const compared = compareObjects(objects, policyOptions);
-  // Warnings are about the files: a peer that only stand-ins have selects nothing.
-  const sides =
-    compared.standIns.names.size === 0
-      ? compared.sides
-      : { before: indexOf(applied.before, policyOptions), after: indexOf(applied.after, policyOptions) };
+  const comparison = compareSides(
+    {
+      before: { manifests: applied.before, wayObjects: ways.before },
+      after: { manifests: applied.after, wayObjects: ways.after, wayManifests: withoutOldSlices(applied) },
+    },
+    { by: "workload", options: policyOptions, controllers: ingressController },
+  );
+  const { sides, diff, locations } = comparison;
   const places = { isLive, ledgers: ledger, access: read };
-  const live = await tryOnConnections(io, places, { objects, options: policyOptions }, locator(applied.after));
-  const both = { options: policyOptions, given: givenOnSides(ingressController, sides) };
-  const waySides = {
-    before: waySideOf({ ...both, wayObjects: ways.before, manifests: applied.before, index: sides.before }),
-    after: waySideOf({ ...both, wayObjects: ways.after, manifests: withoutOldSlices(applied), index: sides.after }),
-  };
-  tellUnjudged(io, waySides.after.doubts);
-  const locations = { before: locator(applied.before), after: locator(applied.after) };
-  const whole = {
-    ...diffPolicies(compared.sides, "workload", compared.standIns.names),
-    ways: wayChanges(waySides, locations, "workload"),
-  };
+  const live = await tryOnConnections(io, places, applied, { options: policyOptions, locate: locations.after });
+  tellUnjudged(io, comparison.ways.after.doubts);
   const isShown = shownBy(read);
-  const shown = shownPart(whole, compared.sides, isShown, io);
+  const shown = shownPart(comparison, isShown, io);
   const tryAs = (isMerged: boolean): Omit<DryRun, "live"> => ({
     policies: policyEffects(sides, applied.changes),
     others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
     wayObjects: ways.changes,
     isolation: isolationEffects(sides, isShown),
-    diff: diffReport(compared.sides, locations, shown, isMerged),
-    warnings: warningsOf(sides, applied, whole),
+    diff: diffReport(comparison, shown, isMerged),
+    warnings: warningsOf(sides, applied, diff),
   });
   const result = { ...tryAs(true), live };
   if (output === "html") {
@@ -126,8 +108,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
   const ofLive = live?.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
-  const isDifferent = whole.changes.length + whole.ways.length > 0;
-  const code = live === undefined ? exitCodeOf(compared, isDifferent, io) : ofLive;
+  const code = live === undefined ? exitCodeOf(comparison, io) : ofLive;
   return exitCodeBeside(io, [sides.before, sides.after], code);
 }
 
@@ -135,18 +116,15 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
 async function tryOnConnections(
   io: Io,
   places: TablePlaces,
-  {
-    objects,
-    options,
-  }: { readonly objects: Readonly<Record<keyof Sides, readonly ClusterObject[]>>; readonly options: PolicyOptions },
-  locate: ReturnType<typeof locator>,
+  applied: Applied,
+  { options, locate }: { readonly options: PolicyOptions; readonly locate: Locations["after"] },
 ): Promise<LiveReport | undefined> {
   const { isLive, ledgers } = places;
   if (!isLive && ledgers.length === 0) return undefined;
   const addressed = podsWithAddresses();
   const sides = {
-    before: buildPolicyIndex(storeOf(addressed(objects.before)), options),
-    after: buildPolicyIndex(storeOf(addressed(objects.after)), options),
+    before: buildPolicyIndex(storeOf(addressed(applied.before.map(({ object }) => object))), options),
+    after: buildPolicyIndex(storeOf(addressed(applied.after.map(({ object }) => object))), options),
   };
   const tables = await readTables(io, places, sides.before);
   // A table of the current moment needs no remark.
@@ -192,10 +170,6 @@ function expectFound({ missing: [name] }: Applied, { manifests, wayObjects }: Ob
 
 type Objects = Pick<Manifests, "manifests" | "wayObjects">;
 const NOTHING: Objects = Object.freeze({ manifests: [], wayObjects: [] });
-
-function indexOf(manifests: readonly Manifest[], options: PolicyOptions): ReturnType<typeof buildPolicyIndex> {
-  return buildPolicyIndex(storeOf(manifests.map(({ object }) => object)), options);
-}
 
 function isPolicy(manifest: Manifest | undefined): boolean {
   const kind = manifest?.object.kind;

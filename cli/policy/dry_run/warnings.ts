@@ -81,7 +81,7 @@ function policyWarnings(
   return DIRECTIONS.flatMap((direction) =>
     (rules?.[direction] ?? []).flatMap((rule): readonly Warning[] => {
       const destinations = direction === "ingress" ? subjects : destinationsOf(index, rule);
-      return ruleProblems(rule, direction, destinations, policy.kind).map(({ id, field, text }) => ({
+      return ruleProblems(index, rule, direction, destinations, policy.kind).map(({ id, field, text }) => ({
         id,
         text: `${name} ${direction}[${rule.index}].${field[0]}[${field[1]}]${text}`,
         file,
@@ -97,16 +97,19 @@ interface RuleProblem extends Pick<Warning, "id" | "text"> {
 }
 
 function ruleProblems(
+  objects: PolicyIndex,
   { peers, ports }: IndexedRule,
   direction: Direction,
   destinations: readonly PodEntry[],
   kind: AnyPolicy["kind"],
 ): readonly RuleProblem[] {
-  const ofPeers = (peers ?? []).filter(isEmptyPeer).map(({ type, index }): RuleProblem => ({
-    id: "peer-selects-nothing",
-    field: [direction === "ingress" ? "from" : "to", index],
-    text: ` selects no ${type === "nodes" ? "node" : "pod"}`,
-  }));
+  const ofPeers = (peers ?? [])
+    .filter((peer) => isEmptyPeer(peer, objects))
+    .map(({ type, index }): RuleProblem => ({
+      id: "peer-selects-nothing",
+      field: [direction === "ingress" ? "from" : "to", index],
+      text: ` selects no ${type === "nodes" ? "node" : "pod"}`,
+    }));
   const unknown = (ports ?? []).filter((port) => isUnknown(port, destinations));
   const ofPorts = unknown.map(({ port, index }): RuleProblem => ({
     id: "unknown-port-name",
@@ -121,9 +124,13 @@ function isSelectedOnHost(policy: AnyPolicy, { hostNetwork, namespace, labels }:
   return namespace === policy.namespace && selects(policy.podSelector, labels);
 }
 
-function isEmptyPeer(peer: IndexedPeer): boolean {
-  if (peer.type === "nodes") return peer.names.size === 0;
-  return peer.type === "pods" && !peer.members.includes(1);
+/** Returns whether a peer is none of the nodes or pods; stand-ins for those that are in no file are not among them. */
+function isEmptyPeer(peer: IndexedPeer, { pods, nodes }: PolicyIndex): boolean {
+  if (peer.type === "nodes") return ![...peer.names].some((name) => nodes.has(name));
+  if (peer.type !== "pods") return false;
+  return ![...pods.values()].some(
+    ({ subject }) => subject !== undefined && peer.members[subject.identity.number] === 1,
+  );
 }
 
 /** Returns the pods of an egress rule; peers without named ports are omitted. */

@@ -91,8 +91,10 @@ export function node(name: string, ip = ""): string {
 }
 
 /** Returns the objects of a text. */
-export function objectsIn(text: string): readonly object[] {
-  return [...readObjects(text, "a.yaml")].filter((one): one is object => typeof one === "object" && one !== null);
+export function objectsIn(text: string): readonly Readonly<Record<string, unknown>>[] {
+  return [...readObjects(text, "a.yaml")].flatMap((one) =>
+    typeof one === "object" && one !== null ? [{ ...one }] : [],
+  );
 }
 
 /** Runs a command on one file. */

@@ -14,7 +14,8 @@ import {
 import { check } from "../../../../kernel/syscall/syscalls.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";
 import { PLUGIN } from "../../../../cni/executables.ts";
-import { configurationPath, type NodePlace } from "../../place.ts";
+import { configurationPath } from "../../own_lists.ts";
+import type { NodePlace } from "../../place.ts";
 import type { ProbeCalls } from "./tracer.ts";
 
 /** The pods' containers. A later probe deletes those of one that was killed. */

@@ -1,20 +1,19 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { ask, manifest, named, networkPolicy, object } from "../../../support/cli/objects.ts";
 
-const EXPORTER = `---
-apiVersion: apps/v1
-kind: Deployment
-metadata: { name: exporter, namespace: monitoring }
-spec: { template: { metadata: { labels: { app.kubernetes.io/name: exporter } }, spec: { containers: [{ name: c, image: i }] } } }
-`;
-const policy = (labels: string): string => `---
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: exporter, namespace: monitoring }
-spec: { podSelector: { matchLabels: { app.kubernetes.io/name: exporter } }, ingress: [{ from: [{ podSelector: { matchLabels: { ${labels} } } }], ports: [{ port: 8080 }] }] }
-`;
-const resource = (kind: string): string =>
-  `---\napiVersion: monitoring.coreos.com/v1\nkind: ${kind}\nmetadata: { name: main, namespace: monitoring }\n`;
+const EXPORTER = manifest(
+  "Deployment",
+  named("monitoring/exporter"),
+  "spec: { template: { metadata: { labels: { app.kubernetes.io/name: exporter } }, spec: { containers: [{ name: c, image: i }] } } }",
+);
+const policy = (labels: string): string =>
+  networkPolicy(
+    "monitoring/exporter",
+    "podSelector: { matchLabels: { app.kubernetes.io/name: exporter } }, " +
+      `ingress: [{ from: [{ podSelector: { matchLabels: { ${labels} } } }], ports: [{ port: 8080 }] }]`,
+  );
+const resource = (kind: string): string => object("monitoring.coreos.com/v1", kind, named("monitoring/main"));
+const lint = async (text: string): Promise<number> => (await ask(text, "policy", "lint")).code;
 
 describe("cli/policy/lint: pods that an operator creates from an object of the files", () => {
   for (const [kind, labels] of [
@@ -24,8 +23,6 @@ describe("cli/policy/lint: pods that an operator creates from an object of the f
     ["Prometheus", "app.kubernetes.io/name: prometheus, app.kubernetes.io/part-of: stack"],
   ] as const) {
     it(`LINT-34: a peer with ${labels} is information where the files have a ${kind}, and a warning without it`, async () => {
-      const lint = async (text: string): Promise<number> =>
-        (await runCli(["policy", "lint", "-f", "a.yaml"], memoryFiles({ "a.yaml": text }))).code;
       assert.equal(await lint(resource(kind) + EXPORTER + policy(labels)), 0);
       assert.equal(await lint(EXPORTER + policy(labels)), 1);
       assert.equal(await lint(resource("Grafana") + EXPORTER + policy(labels)), 1);

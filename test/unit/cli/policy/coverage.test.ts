@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { memoryFiles, type Outcome, runCli } from "../../../support/cli/cli.ts";
+import { type Outcome, runCli } from "../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../support/cli/golden.ts";
+import { ask as run, manifest, named, pod } from "../../../support/cli/objects.ts";
 
-const pod = (namespace: string, name: string, more = ""): string =>
-  `---\napiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, namespace: ${namespace}, labels: { app: ${name} } }\nspec: { containers: [{ name: c }]${more} }\n`;
-const policy = (namespace: string, spec: string): string =>
-  `---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: { name: p, namespace: ${namespace} }\nspec: ${spec}\n`;
+const policy = (spec: string): string => manifest("NetworkPolicy", named("shop/p"), `spec: ${spec}`);
 const clusterPolicy = (subject: string): string =>
-  `---\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: { name: c }\nspec: { tier: Baseline, priority: 1, subject: ${subject}, ingress: [{ action: Deny, from: [{ namespaces: {} }] }] }\n`;
-const PODS = pod("shop", "db") + pod("shop", "web") + pod("open", "job") + pod("open", "agent", ", hostNetwork: true");
+  manifest(
+    "ClusterNetworkPolicy",
+    "name: c",
+    `spec: { tier: Baseline, priority: 1, subject: ${subject}, ingress: [{ action: Deny, from: [{ namespaces: {} }] }] }`,
+  );
+const PODS = pod("shop/db") + pod("shop/web") + pod("open/job") + pod("open/agent", "", { spec: "hostNetwork: true" });
 
 interface Report {
   readonly pods: number;
@@ -19,8 +21,7 @@ interface Report {
   readonly outside: readonly { readonly from: string; readonly to: string; readonly connections: readonly string[] }[];
 }
 
-const cover = (text: string, ...args: readonly string[]): Promise<Outcome> =>
-  runCli(["policy", "coverage", "-f", "a.yaml", ...args], memoryFiles({ "a.yaml": text }));
+const cover = (text: string, ...args: readonly string[]): Promise<Outcome> => run(text, "policy", "coverage", ...args);
 const report = async (text: string, ...args: readonly string[]): Promise<Report> =>
   JSON.parse((await cover(text, "-o", "json", ...args)).out) as Report;
 
@@ -29,7 +30,6 @@ describe("policy coverage and policy describe", () => {
     const { pods, selected, unselected, namespaces, outside } = await report(
       PODS +
         policy(
-          "shop",
           "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }], ports: [{ port: 80 }] }] }",
         ),
     );
@@ -70,17 +70,17 @@ describe("policy coverage and policy describe", () => {
     );
     for (const command of [["coverage"], ["describe", "edge"]]) {
       assert.doesNotMatch((await ask(...command)).err, /ignored|no way in/);
-      const { err } = await runCli(["policy", ...command, "-f", "a.yaml"], memoryFiles({ "a.yaml": text }));
+      const { err } = await run(text, "policy", ...command);
       assert.match(err, /^no way in is judged by Ingress shop\/shop/m);
     }
   });
 
   it("COVER-01: a namespace is closed by default where a pod to come is isolated, or nobody new reaches it", async () => {
     for (const [text, ...expected] of [
-      [policy("shop", "{ podSelector: {} }"), true, false],
-      [policy("shop", "{ podSelector: {}, policyTypes: [Ingress, Egress] }"), true, true],
-      [policy("shop", "{ podSelector: { matchExpressions: [{ key: x, operator: DoesNotExist }] } }"), true, false],
-      [policy("shop", "{ podSelector: { matchLabels: { app: db } } }"), false, false],
+      [policy("{ podSelector: {} }"), true, false],
+      [policy("{ podSelector: {}, policyTypes: [Ingress, Egress] }"), true, true],
+      [policy("{ podSelector: { matchExpressions: [{ key: x, operator: DoesNotExist }] } }"), true, false],
+      [policy("{ podSelector: { matchLabels: { app: db } } }"), false, false],
       [clusterPolicy("{ namespaces: { matchLabels: { kubernetes.io/metadata.name: shop } } }"), true, false],
       [clusterPolicy("{ namespaces: { matchLabels: { kubernetes.io/metadata.name: open } } }"), false, false],
     ] as const) {
@@ -90,7 +90,7 @@ describe("policy coverage and policy describe", () => {
   });
 
   it("COVER-02: one line has the numbers for CI, --min decides the exit code, -n limits all of it, and without pods there is no answer", async () => {
-    const text = PODS + policy("shop", "{ podSelector: {} }");
+    const text = PODS + policy("{ podSelector: {} }");
     const { code, out } = await cover(text, "-o", "line");
     assert.equal(code, 0);
     assert.equal(
@@ -105,7 +105,7 @@ describe("policy coverage and policy describe", () => {
       [["--min", "101"], 2],
     ] as const)
       assert.equal((await cover(text, ...args)).code, expected, args.join(" "));
-    assert.equal((await cover(policy("shop", "{ podSelector: {} }"))).code, 3);
+    assert.equal((await cover(policy("{ podSelector: {} }"))).code, 3);
     const table = (await cover(text)).out;
     assert.match(table, /^NO POLICY SELECTS +FOR\nopen\/job +ingress, egress\n/m);
     assert.match(table, /^OPEN BY DEFAULT +FOR\nopen +ingress, egress\nshop +egress\n/m);
@@ -120,12 +120,12 @@ describe("policy coverage and policy describe", () => {
       /^For ingress, shop\/statefulset\/redis is selected by .*NetworkPolicy shop\/redis \(shop\/shop_policies\.yaml:60\)\.$/m,
     );
     assert.match(out, /^shop\/statefulset\/redis +6379\/TCP +shop\/deployment\/cart$/m);
-    const free = await runCli(["policy", "describe", "open", "-f", "a.yaml"], memoryFiles({ "a.yaml": PODS }));
+    const free = await run(PODS, "policy", "describe", "open");
     assert.match(
       free.out,
       /^No policy selects open\/job for egress: only the policies of others decide whom it reaches\.$/m,
     );
-    const wrong = await runCli(["policy", "describe", "shop/bd", "-f", "a.yaml"], memoryFiles({ "a.yaml": PODS }));
+    const wrong = await run(PODS, "policy", "describe", "shop/bd");
     assert.deepEqual([wrong.code, /did you mean shop\/db/.test(wrong.err)], [3, true]);
   });
 });

@@ -1,47 +1,37 @@
 import assert from "node:assert/strict";
 import { type ReportedPolicy, reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
+import { manifest, named, namespace, node, objectsIn, ownedBy, pod } from "../../../../support/cli/objects.ts";
 import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
-import { FakeCluster, type RawObject } from "../../../../support/daemon/fake_cluster.ts";
+import { FakeCluster } from "../../../../support/daemon/fake_cluster.ts";
 
 const NODES = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
 const SINCE = Date.UTC(2026, 0, 2, 3, 4, 5);
 
-const POLICIES: readonly RawObject[] = [
-  {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name: "db", namespace: "shop", generation: 4 },
-    spec: {
-      podSelector: { matchLabels: { app: "db" } },
-      ingress: [{ ports: [{ port: 5432 }] }, { ports: [{ port: 22 }] }],
-    },
-  },
-  {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name: "tried", namespace: "shop", generation: 1, annotations: { "drawbridge.dev/shadow": "true" } },
-    spec: { podSelector: { matchLabels: { app: "nobody" } } },
-  },
-];
-
-const WORLD: readonly RawObject[] = [
-  { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } },
-  ...["n1", "n2"].map((name) => ({ apiVersion: "v1", kind: "Node", metadata: { name } })),
-  ...[1, 2].map((i) => ({
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: {
-      name: `db-${i}`,
-      namespace: "shop",
-      labels: { app: "db" },
-      ownerReferences: [{ apiVersion: "apps/v1", kind: "StatefulSet", name: "db", controller: true }],
-    },
-    spec: { nodeName: `n${i}`, containers: [{ name: "c" }] },
-    status: { phase: "Running", podIPs: [{ ip: `10.0.0.${i}` }] },
-  })),
-  ...POLICIES,
-];
+const WORLD = objectsIn(
+  namespace("shop") +
+    node("n1") +
+    node("n2") +
+    [1, 2]
+      .map((i) =>
+        pod(`shop/db-${i}`, `10.0.0.${i}`, {
+          app: "db",
+          metadata: ownedBy("StatefulSet", "db"),
+          spec: `nodeName: n${i}`,
+        }),
+      )
+      .join("") +
+    manifest(
+      "NetworkPolicy",
+      named("shop/db", "generation: 4"),
+      "spec: { podSelector: { matchLabels: { app: db } }, ingress: [{ ports: [{ port: 5432 }] }, { ports: [{ port: 22 }] }] }",
+    ) +
+    manifest(
+      "NetworkPolicy",
+      named("shop/tried", 'generation: 1, annotations: { drawbridge.dev/shadow: "true" }'),
+      "spec: { podSelector: { matchLabels: { app: nobody } } }",
+    ),
+);
 
 function report(fields: Partial<ReportedPolicy> = {}): string {
   return reportLine({
