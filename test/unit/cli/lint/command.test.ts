@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import * as v from "valibot";
+import { VERSION } from "../../../../policyd/version.ts";
 import { IGNORE_ANNOTATION } from "../../../../cli/policy/lint/silence.ts";
 import { RULES } from "../../../../cli/policy/lint/rules.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
@@ -13,52 +13,15 @@ const SHOP = Object.fromEntries(
   ["policies.yaml", "shop.yaml"].map((name) => [`shop/${name}`, readFileSync(`${FIXTURES}/${name}`, "utf8")]),
 );
 
+interface Entry extends Readonly<Record<"id" | "severity" | "object" | "file" | "fix" | "documentation", string>> {
+  readonly line: number;
+}
+
+/** Returns the findings that -o json prints. */
+const entriesOf = (out: string) => JSON.parse(out) as readonly Entry[];
+
 const lintShop = (...args: readonly string[]): ReturnType<typeof runCli> =>
   runCli(["policy", "lint", "-f", "shop", ...args], memoryFiles(SHOP));
-
-/** Schemas of the parts of SARIF 2.1.0 that we write (sections 3.13 to 3.54 of the specification). */
-const text = v.pipe(v.string(), v.minLength(1));
-const level = v.picklist(["none", "note", "warning", "error"]);
-const sarif = v.strictObject({
-  $schema: v.pipe(v.string(), v.url()),
-  version: v.literal("2.1.0"),
-  runs: v.tuple([
-    v.strictObject({
-      tool: v.strictObject({
-        driver: v.strictObject({
-          name: text,
-          semanticVersion: v.pipe(v.string(), v.regex(/^\d+\.\d+\.\d+/)),
-          rules: v.array(
-            v.strictObject({
-              id: text,
-              shortDescription: v.strictObject({ text }),
-              help: v.strictObject({ text }),
-              helpUri: v.optional(v.pipe(v.string(), v.url())),
-              defaultConfiguration: v.strictObject({ level }),
-            }),
-          ),
-        }),
-      }),
-      results: v.array(
-        v.strictObject({
-          ruleId: text,
-          ruleIndex: v.pipe(v.number(), v.integer(), v.minValue(0)),
-          level,
-          message: v.strictObject({ text }),
-          locations: v.tuple([
-            v.strictObject({
-              physicalLocation: v.strictObject({
-                artifactLocation: v.strictObject({ uri: v.pipe(v.string(), v.regex(/^[\w.%~!$&'()*+,;=@/:-]+$/)) }),
-                region: v.strictObject({ startLine: v.pipe(v.number(), v.integer(), v.minValue(1)) }),
-              }),
-              logicalLocations: v.optional(v.tuple([v.strictObject({ fullyQualifiedName: text })])),
-            }),
-          ]),
-        }),
-      ),
-    }),
-  ]),
-});
 
 describe("policy lint", () => {
   it("LINT-01: every finding has its rule, severity, place and fix, in each format", async () => {
@@ -69,17 +32,6 @@ describe("policy lint", () => {
     assertGolden("lint/expected.json", out);
     assert.equal(file.code, 1);
     assert.match(file.err, /^not everything could be read/);
-    const entry = {
-      id: text,
-      severity: text,
-      object: text,
-      file: text,
-      line: v.number(),
-      message: text,
-      fix: text,
-      documentation: text,
-    };
-    v.parse(v.array(v.strictObject({ ...entry, replacement: v.optional(text) })), JSON.parse(out));
     const terminal = await runCli(["policy", "lint", "-f", "shop"], memoryFiles(SHOP), {
       columns: 80,
       hasColour: false,
@@ -90,35 +42,25 @@ describe("policy lint", () => {
   });
 
   it("LINT-02: SARIF 2.1.0 has all rules and findings", async () => {
-    const { out, code } = await lintShop("-o", "sarif");
-    assert.equal(code, 1);
-    const { runs } = v.parse(sarif, JSON.parse(out));
-    const [{ tool, results }] = runs;
+    // The expected text has every field of sections 3.13 to 3.54 of the specification that is written.
+    const odd = { "/tmp/a b.yaml": "kind: [", "c:d#é.yaml": pod("web") + policy("p", "podSelector: { a: b }") };
+    const args = ["policy", "lint", "-o", "sarif", "--only", "invalid,not-expressible", "-f", ...Object.keys(odd)];
+    const { out } = await runCli(args, memoryFiles(odd));
+    assertGolden("lint/odd_names.sarif", out.replace(VERSION, "VERSION"));
+    const whole = await lintShop("-o", "sarif");
+    assert.equal(whole.code, 1);
+    const textsIn = (field: string) =>
+      [...whole.out.matchAll(new RegExp(`"${field}": "?([^",\\n]*)`, "g"))].map(([, one]) => one);
+    const rules = RULES.filter(({ isOffByDefault }) => isOffByDefault !== true).map(({ id }) => id);
+    assert.deepEqual(textsIn("id"), rules);
+    const found = entriesOf((await lintShop("-o", "json")).out);
     assert.deepEqual(
-      tool.driver.rules.map(({ id }) => id),
-      RULES.filter(({ isOffByDefault }) => isOffByDefault !== true).map(({ id }) => id),
-    );
-    for (const { ruleId, ruleIndex } of results) assert.equal(tool.driver.rules[ruleIndex]?.id, ruleId);
-    const json = v.parse(
-      v.array(v.object({ id: v.string(), file: v.string(), line: v.number() })),
-      JSON.parse((await lintShop("-o", "json")).out),
-    );
-    assert.deepEqual(
-      results.map(({ ruleId, locations: [{ physicalLocation }] }) => [
-        ruleId,
-        physicalLocation.artifactLocation.uri,
-        physicalLocation.region.startLine,
-      ]),
-      json.map(({ id, file, line }) => [id, file, line]),
-    );
-    const odd = { "/tmp/a b.yaml": "kind: [", "c:d#é.yaml": "kind: [" };
-    const places = v.parse(
-      sarif,
-      JSON.parse((await runCli(["policy", "lint", "-o", "sarif", "-f", ...Object.keys(odd)], memoryFiles(odd))).out),
+      textsIn("ruleIndex").map((index) => rules[Number(index)]),
+      found.map(({ id }) => id),
     );
     assert.deepEqual(
-      places.runs[0].results.map(({ locations: [{ physicalLocation }] }) => physicalLocation.artifactLocation.uri),
-      ["file:///tmp/a%20b.yaml", "c%3Ad%23%C3%A9.yaml"],
+      textsIn("startLine"),
+      found.map(({ line }) => `${line}`),
     );
   });
 
@@ -148,7 +90,7 @@ describe("policy lint", () => {
         ["policy", "lint", "-f", "a.yaml", "-o", "json", ...args],
         memoryFiles({ "a.yaml": yaml }),
       );
-      return v.parse(v.array(v.object({ id: v.string() })), JSON.parse(out)).map(({ id }) => id);
+      return entriesOf(out).map(({ id }) => id);
     };
     const service = (name: string, ignored: string): string =>
       manifest(
@@ -184,8 +126,9 @@ describe("policy lint", () => {
     const ids = async (...args: readonly string[]): Promise<readonly string[]> => {
       const { out, code } = await lintShop("-o", "json", ...args);
       assert.equal(code, args.includes("engines-differ") ? 0 : 1);
-      const found = v.parse(v.array(v.object({ id: v.string(), severity: v.string() })), JSON.parse(out));
-      return [...new Set(found.map(({ id, severity }) => (args.includes("--min-severity") ? severity : id)))].sort();
+      return [
+        ...new Set(entriesOf(out).map(({ id, severity }) => (args.includes("--min-severity") ? severity : id))),
+      ].sort();
     };
     assert.ok(!(await ids()).includes("engines-differ"));
     assert.deepEqual(await ids("--only", "engines-differ"), ["engines-differ"]);
@@ -196,14 +139,11 @@ describe("policy lint", () => {
 
   it("LINT-38: with --documentation each rule and finding has an absolute link; any other address is refused", async () => {
     const page = "https://example.com/docs/lint.md";
-    const { runs } = v.parse(sarif, JSON.parse((await lintShop("-o", "sarif", "--documentation", page)).out));
-    for (const { id, helpUri } of runs[0].tool.driver.rules) assert.equal(helpUri, `${page}#${id}`);
+    const sarif = (await lintShop("-o", "sarif", "--documentation", page)).out;
+    for (const { id } of RULES.filter(({ isOffByDefault }) => isOffByDefault !== true))
+      assert.ok(sarif.includes(`"helpUri": "${page}#${id}"`), id);
     const { out } = await lintShop("-o", "json", "--documentation", page);
-    for (const { id, documentation } of v.parse(
-      v.array(v.object({ id: v.string(), documentation: v.string() })),
-      JSON.parse(out),
-    ))
-      assert.equal(documentation, `${page}#${id}`);
+    for (const { id, documentation } of entriesOf(out)) assert.equal(documentation, `${page}#${id}`);
     for (const wrong of ["docs/lint.md", "http://example.com", "javascript:alert(1)"])
       assert.equal((await lintShop("--documentation", wrong)).code, 2, wrong);
   });
@@ -216,9 +156,8 @@ describe("policy lint", () => {
       memoryFiles({ "a.yaml": broken + fine, "b.yaml": "kind: [" }),
     );
     assert.equal(code, 1);
-    const found = v.parse(v.array(v.object({ id: v.string(), file: v.string(), line: v.number() })), JSON.parse(out));
     assert.deepEqual(
-      found.map(({ id, file, line }) => `${id} ${file}:${line}`),
+      entriesOf(out).map(({ id, file, line }) => `${id} ${file}:${line}`),
       ["invalid a.yaml:1", "rules-ignored a.yaml:3", "invalid b.yaml:1"],
     );
   });
@@ -231,9 +170,8 @@ describe("policy lint", () => {
     ];
     const files = memoryFiles({ "a.json": JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }) });
     const { out } = await runCli(["policy", "lint", "-f", "a.json", "-o", "json"], files);
-    const found = v.parse(v.array(v.object({ id: v.string(), object: v.string() })), JSON.parse(out));
     assert.deepEqual(
-      found.map(({ id, object }) => `${id} ${object}`),
+      entriesOf(out).map(({ id, object }) => `${id} ${object}`),
       ["admin-network-policy AdminNetworkPolicy p", "invalid NetworkPolicy default/p"],
     );
   });
@@ -251,11 +189,7 @@ describe("policy lint", () => {
       const args = ["policy", "lint", "-f", "a.yaml", "-o", "json"];
       const { out, err } = await runCli(args, memoryFiles({ "a.yaml": yaml }));
       assert.equal(err, "not everything could be read, so findings about the rest may be wrong or missing\n");
-      const list = v.parse(
-        v.array(v.object({ id: v.string(), severity: v.string(), fix: v.string() })),
-        JSON.parse(out),
-      );
-      return list.flatMap(({ id, severity, fix }) => (id === "invalid" ? [] : [`${severity} ${id}: ${fix}`]));
+      return entriesOf(out).flatMap(({ id, severity, fix }) => (id === "invalid" ? [] : [`${severity} ${id}: ${fix}`]));
     };
     const doubt = "correct what cannot be read first: this may be due to it";
     assert.deepEqual(await found(pods + unreadPolicy + closed + policy("db", fromWeb)), [`info redundant: ${doubt}`]);
@@ -280,9 +214,8 @@ describe("policy lint", () => {
     };
     const args = ["policy", "lint", "-o", "json", "-f", ...Object.keys(files)];
     const { out } = await runCli(args, memoryFiles(files));
-    const found = v.parse(v.array(v.object({ id: v.string(), object: v.string() })), JSON.parse(out));
     assert.deepEqual(
-      found.map(({ id, object }) => `${id} ${object}`),
+      entriesOf(out).map(({ id, object }) => `${id} ${object}`),
       ["invalid Deployment default/web", "topology-keys Service default/s", "topology-keys Service default/t"],
     );
   });
