@@ -17,7 +17,7 @@ import { wayChanges } from "./ways/change.ts";
 import { givenOnSides, type WaySide, waySideOf, type WaySides } from "./ways/side.ts";
 import { type Locations, locator, witnessOf } from "./witness.ts";
 
-/** What was read of one side. */
+/** The objects of one side, as they were read. */
 export interface ReadSide extends Pick<Manifests, "manifests" | "wayObjects"> {
   /** Those by which ways in are found, where they are not all. */
   readonly wayManifests?: readonly Manifest[];
@@ -27,7 +27,7 @@ export interface ReadSide extends Pick<Manifests, "manifests" | "wayObjects"> {
 export interface ComparisonForm {
   readonly by: Grouping;
   readonly options: PolicyOptions;
-  /** What the command line says about controllers of ways in. */
+  /** The controllers of ways in that the command line names. */
   readonly controllers: readonly string[];
 }
 

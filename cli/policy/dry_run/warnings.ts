@@ -124,7 +124,7 @@ function isSelectedOnHost(policy: AnyPolicy, { hostNetwork, namespace, labels }:
   return namespace === policy.namespace && selects(policy.podSelector, labels);
 }
 
-/** Returns whether a peer is none of the nodes or pods; stand-ins for those that are in no file are not among them. */
+/** Returns whether a peer selects nothing of an index, whose pods and nodes are those without stand-ins. */
 function isEmptyPeer(peer: IndexedPeer, { pods, nodes }: PolicyIndex): boolean {
   if (peer.type === "nodes") return ![...peer.names].some((name) => nodes.has(name));
   if (peer.type !== "pods") return false;
