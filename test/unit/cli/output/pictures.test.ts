@@ -5,6 +5,7 @@ import { inMarkdown, markdownCode, markdownTable, markupText } from "../../../..
 import { formatPage } from "../../../../cli/output/page/page.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
+import { ask, networkPolicy, pod } from "../../../support/cli/objects.ts";
 
 const EVIL = `a/<b>"x'&\`|\n\u202e${"n".repeat(60)}`;
 describe("cli/output: pictures, pages and Markdown", () => {
@@ -18,26 +19,14 @@ describe("cli/output: pictures, pages and Markdown", () => {
     const page = [
       ...formatPage({ title: EVIL, facts: [EVIL], heat, legend: [["all", EVIL]], changes: [change] }, [EVIL]),
     ].join("");
-    for (const text of [page]) {
-      assert.ok(!text.includes('<b>"'), text);
-      assert.ok(!text.includes("\u202e") && text.includes("&#60;b&#62;&#34;x&#39;&#38;&#96;|\\u{a}\\u{202e}"), text);
-    }
+    assert.ok(!page.includes('<b>"'), page);
+    assert.ok(!page.includes("\u202e") && page.includes("&#60;b&#62;&#34;x&#39;&#38;&#96;|\\u{a}\\u{202e}"), page);
     assert.equal(markupText(`<&>"'\``), "&#60;&#38;&#62;&#34;&#39;&#96;");
   });
 
   it("PAGE-05: the page's content policy allows only its own script by the hash, and loads nothing", () => {
-    const page = [
-      ...formatPage(
-        {
-          title: "t",
-          facts: [],
-          heat: { rows: [], columns: [], cells: [] },
-          legend: [],
-          changes: [],
-        },
-        [],
-      ),
-    ].join("");
+    const heat = { rows: [], columns: [], cells: [] };
+    const page = [...formatPage({ title: "t", facts: [], heat, legend: [], changes: [] }, [])].join("");
     const [, policy = ""] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];
     const scripts = [...page.matchAll(/<script>([^]*?)<\/script>/g)].map(([, text = ""]) => text);
     assert.equal(scripts.length, 1);
@@ -80,21 +69,13 @@ describe("cli/output: pictures, pages and Markdown", () => {
   });
 
   it("PAGE-09: -o md of diff stays below the size limit of a comment, and says how much is omitted", async () => {
-    const pods = Array.from({ length: 90 }, (_, i) => ({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name: `p${i}`, namespace: "n".repeat(60), labels: { app: `p${i}` } },
-      spec: { containers: [{ name: "c" }] },
-    }));
-    const policies = pods.map(({ metadata: { name, namespace } }, i) => ({
-      apiVersion: "networking.k8s.io/v1",
-      kind: "NetworkPolicy",
-      metadata: { name, namespace },
-      spec: { podSelector: { matchLabels: { app: name } }, ingress: [{ ports: [{ port: i + 1 }] }] },
-    }));
-    const text = (objects: readonly object[]): string => objects.map((one) => JSON.stringify(one)).join("\n");
-    const files = memoryFiles({ "old.json": text(pods), "new.json": text([...pods, ...policies]) });
-    const { out, code } = await runCli(["policy", "diff", "old.json", "new.json", "--by", "pod", "-o", "md"], files);
+    const keys = Array.from({ length: 90 }, (_, i) => `${"n".repeat(60)}/p${i}`);
+    const pods = keys.map((key) => pod(key)).join("");
+    const policies = keys.map((key, i) =>
+      networkPolicy(key, `podSelector: { matchLabels: { app: p${i} } }, ingress: [{ ports: [{ port: ${i + 1} }] }]`),
+    );
+    const files = memoryFiles({ "old.yaml": pods, "new.yaml": pods + policies.join("") });
+    const { out, code } = await runCli(["policy", "diff", "old.yaml", "new.yaml", "--by", "pod", "-o", "md"], files);
     assert.equal(code, 1);
     assert.ok(out.length < 65_536, `${out.length} characters`);
     assert.match(out, /^\*\*Traffic changes: 0 entries open connections, 90 close some\.\*\*\n/);
@@ -117,11 +98,8 @@ describe("cli/output: pictures, pages and Markdown", () => {
       [598, "p597"],
       [601, ""],
     ] as const) {
-      const pods = Array.from({ length: count }, (_, i) =>
-        JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { name: `p${i}`, namespace: "x" }, spec: {} }),
-      );
-      const files = memoryFiles({ "a.json": pods.join("\n") });
-      const { code, out, err } = await runCli(["policy", "matrix", "-f", "a.json", "-o", "html"], files);
+      const pods = Array.from({ length: count }, (_, i) => pod(`x/p${i}`)).join("");
+      const { code, out, err } = await ask(pods, "policy", "matrix", "-o", "html");
       assert.equal(code, 0);
       assert.equal(out.includes(`"x/${rows}"`), rows !== "");
       assert.equal(/^more than 600 rows or columns: namespaces are shown/m.test(err), rows === "");
