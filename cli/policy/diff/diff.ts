@@ -1,4 +1,5 @@
 import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
+import { compareTexts } from "../../output/text.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { type ClassChange, classChanges } from "./class_change.ts";
 import { type End, type EndClass, type EndGroup, type Ends, endsOf, type Sides } from "./end_class.ts";
@@ -166,9 +167,9 @@ class Found {
       .sort(
         (a, b) =>
           b.pairs - a.pairs ||
-          compare(a.from.name, b.from.name) ||
-          compare(a.to.name, b.to.name) ||
-          compare(changeKey(a.change), changeKey(b.change)),
+          compareTexts(a.from.name, b.from.name) ||
+          compareTexts(a.to.name, b.to.name) ||
+          compareTexts(changeKey(a.change), changeKey(b.change)),
       );
   }
 }
@@ -182,9 +183,4 @@ export function sizeFor({ sizes }: EndGroup, cause: Cause): number {
 function pairsBetween(from: EndGroup, to: EndGroup, cause: Cause): number {
   const count = (of: Cause): number => sizeFor(from, of) * sizeFor(to, of) - (from === to ? sizeFor(from, of) : 0);
   return cause === "difference" ? count(cause) : count(cause) - count("difference");
-}
-
-function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }

@@ -1,3 +1,4 @@
+import { compareTexts } from "../../output/text.ts";
 import type { EndGroup } from "./end_class.ts";
 import { type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
 import { GroupNames } from "./group_names.ts";
@@ -45,7 +46,8 @@ export function mergeAlike(changes: readonly GroupChange[], groups: readonly End
     );
   });
   return merged.sort(
-    (a, b) => Number(a.isOfStandIns) - Number(b.isOfStandIns) || b.pairs - a.pairs || compare(nameKey(a), nameKey(b)),
+    (a, b) =>
+      Number(a.isOfStandIns) - Number(b.isOfStandIns) || b.pairs - a.pairs || compareTexts(nameKey(a), nameKey(b)),
   );
 }
 
@@ -73,7 +75,7 @@ function mergeOne(all: readonly GroupChange[], names: GroupNames): MergedChange 
     change: first.change,
     pairs: all.reduce((sum, { pairs }) => sum + pairs, 0),
     of: all.reduce((sum, { of }) => sum + of, 0),
-    example: examples.reduce((a, b) => (compare(exampleKey(b), exampleKey(a)) < 0 ? b : a)),
+    example: examples.reduce((a, b) => (compareTexts(exampleKey(b), exampleKey(a)) < 0 ? b : a)),
   };
 }
 
@@ -97,9 +99,4 @@ function nameKey({ from, to, change }: MergedChange): string {
 
 function exampleKey({ source, destination }: ExamplePair): string {
   return `${source.group.name}\n${destination.group.name}`;
-}
-
-function compare(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }

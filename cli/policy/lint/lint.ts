@@ -1,4 +1,5 @@
 import type { Manifests } from "../../input/manifests.ts";
+import { compareTexts } from "../../output/text.ts";
 import { type LintContext, lintContext, type LintSettings } from "./context.ts";
 import { type Finding, type LintRule, SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
@@ -46,13 +47,9 @@ function identityOf({ id, place: { file, line, object }, message }: Finding): st
 
 function byPlace(a: Finding, b: Finding): number {
   return (
-    compare(a.place.file, b.place.file) ||
+    compareTexts(a.place.file, b.place.file) ||
     a.place.line - b.place.line ||
     SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) ||
-    compare(a.id, b.id)
+    compareTexts(a.id, b.id)
   );
-}
-
-function compare(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1;
 }

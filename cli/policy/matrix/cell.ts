@@ -59,13 +59,16 @@ export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellTex
  * only between some of several pods, or in one of two families.
  */
 export function cellText(ports: readonly PortQuestion[]): CellText {
-  const known = new Map<Connections | undefined, string>();
-  return (connections) => {
-    const before = known.get(connections);
-    if (before !== undefined) return before;
-    const text = ports.length > 0 ? portsText(connections, ports) : connectionsText(connections);
-    known.set(connections, text);
-    return text;
+  return remembered((connections) => (ports.length > 0 ? portsText(connections, ports) : connectionsText(connections)));
+}
+
+/** Returns the same function, which computes its result once for each argument. */
+export function remembered<A, R extends {}>(compute: (argument: A) => R): (argument: A) => R {
+  const results = new Map<A, R>();
+  return (argument) => {
+    let result = results.get(argument);
+    if (result === undefined) results.set(argument, (result = compute(argument)));
+    return result;
   };
 }
 

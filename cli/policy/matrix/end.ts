@@ -1,4 +1,5 @@
 import type { Pod } from "../../../objects/model.ts";
+import { compareTexts } from "../../output/text.ts";
 import { NEW_PODS } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type OutsideRegion, regionText } from "../outside_region.ts";
@@ -69,8 +70,7 @@ function wholesOf({ name, kind, pods: [pod], region }: MatrixEnd): readonly stri
 /** Compares names: pods come first, then the outside, then pods that do not exist yet. */
 function byKind(a: string, b: string): number {
   const [first, second] = [placeOf(a), placeOf(b)];
-  if (first !== second) return first - second;
-  return a < b ? -1 : a > b ? 1 : 0;
+  return first - second || compareTexts(a, b);
 }
 
 function placeOf(name: string): number {

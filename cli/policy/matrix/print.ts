@@ -2,7 +2,7 @@ import type { Graph } from "../../output/graph.ts";
 import { formatRow, GAP, widthsOf } from "../../output/table.ts";
 import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
-import { areAsked, cellRowsOf, cellsOf, type CellText, cellText, isPartly } from "./cell.ts";
+import { areAsked, cellRowsOf, cellsOf, type CellText, cellText, isPartly, remembered } from "./cell.ts";
 import { graphName, type MatrixEnd } from "./end.ts";
 import { answerFor, type Asked, type Matrix, type PortQuestion } from "./matrix.ts";
 
@@ -54,16 +54,6 @@ export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Ge
     separator = ",";
   }
   yield separator === "[" ? "[]\n" : "\n]\n";
-}
-
-/** Returns the same function, which computes its result once for each argument. */
-function remembered<A, R extends {}>(compute: (argument: A) => R): (argument: A) => R {
-  const results = new Map<A, R>();
-  return (argument) => {
-    let result = results.get(argument);
-    if (result === undefined) results.set(argument, (result = compute(argument)));
-    return result;
-  };
 }
 
 function jsonEntries(connections: Connections | undefined, ports: readonly PortQuestion[]): readonly object[] {
