@@ -1,3 +1,4 @@
+import type { ExplainQuestion } from "./explanation.ts";
 import type { Service } from "../../../objects/model.ts";
 import type { Direction, Flow, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
@@ -9,7 +10,6 @@ import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
 import { policyReport } from "./end_report.ts";
 import type { Outcome } from "./merge.ts";
-import type { ExplainQuestion } from "./question.ts";
 import { type UnknownAddress, unknownAddresses } from "./unknown_address.ts";
 
 const MOST_NAMED = 5;

@@ -1,6 +1,14 @@
-import type { End } from "../../cluster/find_end.ts";
+import type { End, HostsEnd } from "../../cluster/find_end.ts";
+import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { Exemption } from "../../../objects/semantics/policies/verdict.ts";
 import type { ServiceReport, SourceReport } from "./service_report.ts";
+
+/** A connection in question; without traffic, everything between its ends. */
+export interface ExplainQuestion {
+  readonly from: HostsEnd;
+  readonly to: End;
+  readonly traffic: Traffic | undefined;
+}
 
 /**
  * Why a connection is allowed or denied, as data: the content of `-o json`, and the source of the words. Addresses are

@@ -7,8 +7,7 @@ import type { WayBackend, WayIn } from "../../ways_in/ways_in.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
-import type { Explanation, WayInReport } from "./explanation.ts";
-import type { ExplainQuestion } from "./question.ts";
+import type { ExplainQuestion, Explanation, WayInReport } from "./explanation.ts";
 
 /** The most doors of a controller that are tried. */
 const MOST_DOORS = 16;
