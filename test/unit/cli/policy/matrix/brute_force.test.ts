@@ -1,21 +1,12 @@
-import type { PortRange } from "../../../../../kernel/ip/port_range.ts";
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import {
-  difference,
-  includes,
-  intersection,
-  merged,
-  ofPorts,
-  rangesWhere,
-} from "../../../../../cli/policy/connections/connection_set.ts";
+import { includes } from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
 import { type Matrix, matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
 import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
 import { parseAddress, FAMILIES } from "../../../../../kernel/ip/address.ts";
 import type { Pod } from "../../../../../objects/model.ts";
-import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
 import { isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
 import type { FlowEnd, FlowEnds, Traffic } from "../../../../../objects/semantics/policies/flow.ts";
 import { familiesOf } from "../../../../../objects/semantics/policies/party.ts";
@@ -71,29 +62,6 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     assert.ok(Math.min(allowed, denied) > 100 * ROUNDS, `${allowed} allowed, ${denied} denied`);
   });
 
-  it("MATRIX-01: merging ranges, and combining sets of them, agrees with membership of each port", () => {
-    const port = fc.integer({ min: 1, max: 12 });
-    const range = fc.tuple(port, port).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
-    const ranges = fc.array(range, { maxLength: 5 });
-    const isIn = (all: readonly PortRange[], one: number): boolean =>
-      all.some(({ first, last }) => first <= one && one <= last);
-    const every = Array.from({ length: 14 }, (_, i) => i);
-    fc.assert(
-      fc.property(ranges, ranges, (some, others) => {
-        const [a, b] = [some, others].map((all) => ofPorts(() => merged(all), false));
-        assert.ok(a !== undefined && b !== undefined);
-        assert.deepEqual(
-          a.ports.TCP,
-          rangesWhere(every, (one) => isIn(some, one)),
-        );
-        const both = rangesWhere(every, (one) => isIn(some, one) && isIn(others, one));
-        assert.deepEqual(intersection(a, b).ports.TCP, both);
-        const only = rangesWhere(every, (one) => isIn(some, one) && !isIn(others, one));
-        assert.deepEqual(difference(a, b).ports.TCP, only);
-      }),
-    );
-  });
-
   for (const by of ["pod", "namespace", "workload"] as const) {
     it(`MATRIX-02: cells by ${by} agree with the verdicts of all pairs of pods`, () => {
       const seen = { no: 0, some: 0, yes: 0 };
@@ -111,20 +79,6 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
       );
     });
   }
-
-  it("MATRIX-02: the groups contain all pods that have not finished", () => {
-    fc.assert(
-      fc.property(policyCases, ({ cluster }) => {
-        const index = indexOf(manifestsOf(cluster));
-        const running = [...index.pods.values()].flatMap(({ pod }) => (isFinished(pod) ? [] : [pod.key]));
-        assert.deepEqual(
-          matrixOf(index, "pod").groups.map(({ name }) => name),
-          running.toSorted(),
-        );
-      }),
-      { numRuns: 50 },
-    );
-  });
 
   it("MATRIX-07: cells between outside and pods agree with the evaluator for each address at an edge", () => {
     const seen = { no: 0, some: 0, yes: 0 };
