@@ -44,7 +44,7 @@ export const icmp: Protocol = {
  * The identifier is the token's first two bytes, so that connection tracking distinguishes attempts. The kernel fills
  * in the ICMPv6 checksum, which covers the addresses.
  */
-export function echoRequest(family: Family, token: Token): Uint8Array {
+function echoRequest(family: Family, token: Token): Uint8Array {
   const packet = new Uint8Array(HEADER_SIZE + token.length);
   packet[0] = ECHO_REQUEST[family];
   packet.set(token.subarray(0, 2), 4);

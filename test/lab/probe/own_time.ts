@@ -14,6 +14,6 @@ export function ownTime(): number {
 }
 
 /** Returns the milliseconds of waiting in the text of /proc/PID/schedstat; 0 if the kernel does not count them. */
-export function waitedIn(schedstat: string): number {
+function waitedIn(schedstat: string): number {
   return Number(schedstat.split(" ")[1] ?? 0) / NANOSECONDS_PER_MILLISECOND;
 }

@@ -49,7 +49,7 @@ function problemsOf(question: Expected, { mark, fate }: Answer): readonly string
  * @param wrongIn returns what is wrong with an answer
  * @returns all problems, with the state
  */
-export async function askInBothStates<Q extends Question>(
+async function askInBothStates<Q extends Question>(
   lab: PolicyLab,
   questions: readonly Q[],
   wrongIn: (question: Q, answer: Answer) => readonly string[],

@@ -54,13 +54,3 @@ export function service(
     ...slices,
   ];
 }
-
-/** Returns a Service of one port in front of one pod, with the pod's name. */
-export function singleService(
-  place: Place,
-  clusterIps: readonly [string, string],
-  protocol: Protocol,
-  port: number,
-): readonly object[] {
-  return service(place.name, clusterIps, [{ protocol, port, targetPort: port }], [{ place, nodeName: "" }]);
-}
