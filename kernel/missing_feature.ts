@@ -6,8 +6,8 @@ interface Feature {
   readonly module?: string;
 }
 
-function instruction(name: string, option: string, module = `nft_${name}`): Feature {
-  return { words: `nftables "${name}"`, option: `CONFIG_${option}`, module };
+function instruction(name: string, option: string): Feature {
+  return { words: `nftables "${name}"`, option: `CONFIG_${option}`, module: `nft_${name}` };
 }
 
 function link(kind: string, option: string): Feature {
@@ -18,8 +18,6 @@ function link(kind: string, option: string): Feature {
 const FEATURES = {
   "table inet": { words: "nftables tables of the family inet", option: "CONFIG_NF_TABLES_INET" },
   "table bridge": { words: "nftables tables of the family bridge", option: "CONFIG_NF_TABLES_BRIDGE" },
-  "table ip": { words: "nftables tables of the family ip", option: "CONFIG_NF_TABLES_IPV4" },
-  "table ip6": { words: "nftables tables of the family ip6", option: "CONFIG_NF_TABLES_IPV6" },
   "chain nat": { words: "nftables chains of the type nat", option: "CONFIG_NFT_NAT", module: "nft_chain_nat" },
   // Part of nf_tables from Linux 5.17 on.
   counter: instruction("counter", "NFT_COUNTER"),
@@ -30,9 +28,7 @@ const FEATURES = {
   log: instruction("log", "NFT_LOG"),
   masq: instruction("masq", "NFT_MASQ"),
   nat: instruction("nat", "NFT_NAT"),
-  notrack: instruction("notrack", "NFT_CT", "nft_ct"),
   numgen: instruction("numgen", "NFT_NUMGEN"),
-  redir: instruction("redir", "NFT_REDIR"),
   reject: instruction("reject", "NFT_REJECT_INET"),
   bridge: link("bridge", "BRIDGE"),
   veth: link("veth", "VETH"),

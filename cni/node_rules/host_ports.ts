@@ -121,7 +121,7 @@ function translation(family: Family, protocol: Transport, hasAddress: boolean): 
   const map = hasAddress ? sets[family].addressPorts.name : sets[family].ports.name;
   const dnat: Statement = {
     kind: "dnat",
-    target: { kind: "map", lookup: lookup(key, map), family: family === 4 ? "ip" : "ip6", hasPort: true },
+    target: { lookup: lookup(key, map), family: family === 4 ? "ip" : "ip6", hasPort: true },
   };
   return hasAddress ? rule(dnat) : rule(equals("meta nfproto", family === 4 ? "ipv4" : "ipv6"), dnat);
 }

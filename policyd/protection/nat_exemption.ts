@@ -29,7 +29,6 @@ const keep: readonly Rule[] = FAMILIES.map((family) =>
   rule({
     kind: "dnat",
     target: {
-      kind: "map",
       lookup: lookup(concatenation(familyWords[family].destination, "meta l4proto", "th dport"), `${KEPT}${family}`),
       family: family === 4 ? "ip" : "ip6",
       hasPort: false,

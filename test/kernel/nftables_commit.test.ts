@@ -130,8 +130,8 @@ describe("kernel/nftables/socket: a batch", () => {
       "add rule inet t none: no such file or directory (ENOENT, attribute chain)",
     );
     assertRefused(
-      [{ kind: "add chain", table: { family: "ip", name: "other" }, chain: { name: "c" } }],
-      "add chain ip other c: no such file or directory (ENOENT, attribute table)",
+      [{ kind: "add chain", table: { family: "inet", name: "other" }, chain: { name: "c" } }],
+      "add chain inet other c: no such file or directory (ENOENT, attribute table)",
     );
   });
 

@@ -31,7 +31,6 @@ const TABLE: Table = {
         rule({
           kind: "dnat",
           target: {
-            kind: "map",
             lookup: lookup(concatenation("ip daddr", "udp dport"), SET.name),
             family: "ip",
             hasPort: true,

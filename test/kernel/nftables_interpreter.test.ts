@@ -48,7 +48,6 @@ const isUdp = equals("meta l4proto", "udp");
 const dnat: Statement = {
   kind: "dnat",
   target: {
-    kind: "map",
     family: "ip",
     hasPort: true,
     lookup: lookup(concatenation("ip daddr", "meta l4proto", "udp dport"), "endpoints"),
@@ -64,13 +63,20 @@ const table: Table = {
     { name: "ranges", key: ["ipv4_addr", "inet_service"], isInterval: true },
     { name: "sources", key: ["ipv4_addr"], isInterval: true },
     { name: "profiles", key: ["inet_service"], data: "verdict" },
-    { name: "clients", key: ["ipv4_addr", "inet_service"], data: ["mark"], isDynamic: true, timeout: 600_000, size: 3 },
+    {
+      name: "clients",
+      key: ["ipv4_addr", "inet_service"],
+      data: ["classid"],
+      isDynamic: true,
+      timeout: 600_000,
+      size: 3,
+    },
     { name: "none", key: ["ipv4_addr"] },
   ],
   chains: [
     {
       name: "jumped",
-      rules: [comment("jumped", counter), comment("back", equals("udp sport", 5001), counter, returnToCaller)],
+      rules: [comment("jumped", counter), comment("back", equals("th sport", 5001), counter, returnToCaller)],
     },
     {
       name: "translate",
@@ -98,10 +104,10 @@ const table: Table = {
         comment("early vip", inPrefix("ip daddr", parseCidr("10.96.0.0/16")), isUdp, counter),
         comment("early dnat", anyFlag("ct status", "dnat"), isUdp, counter),
         comment("early reply", equals("ct direction", "reply"), isUdp, counter),
-        comment("in range", inSet(concatenation("ip saddr", "udp sport"), "ranges"), counter),
-        comment("not in range", not(inSet(concatenation("ip saddr", "udp sport"), "ranges")), counter),
+        comment("in range", inSet(concatenation("ip saddr", "th sport"), "ranges"), counter),
+        comment("not in range", not(inSet(concatenation("ip saddr", "th sport"), "ranges")), counter),
         comment("not of tcp", not(equals("tcp dport", 1)), counter),
-        comment("one of", oneOf("udp sport", [5001, 5003]), counter),
+        comment("one of", oneOf("th sport", [5001, 5003]), counter),
       ],
     },
     {
@@ -113,7 +119,7 @@ const table: Table = {
         comment("original", equals("ct original ip daddr", VIP_FAR), anyFlag("ct status", "dnat"), isUdp, counter),
         rule(isUdp, jumpTo("jumped")),
         comment("behind", isUdp, counter),
-        comment("profile", { kind: "vmap", key: "udp sport", map: "profiles" }),
+        comment("profile", { kind: "vmap", key: "th sport", map: "profiles" }),
         comment("no profile", isUdp, counter),
       ],
     },
@@ -134,7 +140,7 @@ const table: Table = {
       rules: [
         comment(
           "client known",
-          { kind: "set mark from", from: lookup(concatenation("ip saddr", "udp sport"), "clients") },
+          { kind: "set priority from", from: lookup(concatenation("ip saddr", "th sport"), "clients") },
           counter,
         ),
         comment(
@@ -143,8 +149,8 @@ const table: Table = {
             kind: "dynamic",
             operation: "update",
             set: "clients",
-            key: concatenation("ip saddr", "udp sport"),
-            data: "meta mark",
+            key: concatenation("ip saddr", "th sport"),
+            data: "meta priority",
           },
           counter,
         ),

@@ -41,7 +41,6 @@ const bridgeTable: Table = {
         rule(inSet(concatenation("iifname", "ether saddr", "ip saddr"), "p4"), accept),
         rule(inSet(concatenation("iifname", "ether saddr", "ip6 saddr"), "p6"), accept),
         rule(inSet(concatenation("iifname", "arp saddr ether", "arp saddr ip"), "p4"), accept),
-        rule(equals("arp operation", "request"), equals("arp daddr ip", parseAddress("10.0.0.1")), counter),
         rule(
           inSet(concatenation("iifname", "ether saddr"), "mac"),
           equals("ip6 saddr", parseAddress("::")),
@@ -101,19 +100,6 @@ describe("kernel/nftables: our text and nft's listing", () => {
     assertElements(nft, table, new Map([["ranges", elements]]));
     nft.commit([{ kind: "delete elements", table, set, elements: [{ key: [] }] }]);
     assertElements(nft, table, new Map([["ranges", elements.slice(0, 1)]]));
-  });
-
-  it("a table of each family for a single protocol lists as our text", () => {
-    for (const [family, selector, text] of [
-      ["ip", "ip saddr", "10.0.0.1"],
-      ["ip6", "ip6 saddr", "fd00::1"],
-    ] as const) {
-      const rules = [rule(equals(selector, parseAddress(text)), counter, drop)];
-      assertSame(nft, written, other, {
-        table: { family, name: "t", sets: [], chains: [{ name: "c", rules }] },
-        elements: new Map(),
-      });
-    }
   });
 
   it("names and marks in an anonymous set list unchanged", () => {

@@ -20,7 +20,7 @@ const UPGRADES = 40;
 const SLOW = 1000;
 const BYTES_PER_SECOND = 20_000_000;
 const FLOOD = 0x7f000001;
-const where = { family: "ip", name: "policies" } as const;
+const where = { family: "inet", name: "policies" } as const;
 const slowly: readonly Rule[] = Array.from({ length: SLOW }, () => rule(equals("ip daddr", 0x0a000001), counter, drop));
 
 /** A table that counts what passes. It is separate, since counters may be replaced with their table. */

@@ -21,7 +21,7 @@ const IN_SCHEMA: SetDefinition = { ...PROVIDED, name: "in_schema" };
 /** The chain that a policy provides if the schema has no set. */
 const JUDGE: Chain = { name: "judge", rules: [rule(inSet("ip daddr", PROVIDED.name), drop)] };
 const PODS: SetDefinition = { name: "pods", key: ["ipv4_addr"], data: "verdict" };
-const where = { family: "ip", name: "policies" } as const;
+const where = { family: "inet", name: "policies" } as const;
 
 /** A table that counts what the policies let pass. It is separate, since counters may be replaced with their table. */
 const COUNTS = `table ip counts {
@@ -100,7 +100,7 @@ describe("policies' ranges while policyd is upgraded", function () {
     }
     ruleset.stop();
     kernel.close();
-    const listing = namespace.exec("nft", ["list", "chain", "ip", "policies", "output"]);
+    const listing = namespace.exec("nft", ["list", "chain", "inet", "policies", "output"]);
     assert.match(listing, isOdd ? /goto denials/ : /vmap @pods/);
   }
 

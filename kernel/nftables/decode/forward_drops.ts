@@ -2,18 +2,17 @@ import { decodeAttributes, string } from "../../netlink/attribute.ts";
 import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";
-import { chainLayout, Message, nftablesRequest, ruleLayout, tableLayout } from "../encode/message.ts";
+import { chainLayout, Message, nftablesRequest, type ReadFamily, ruleLayout, tableLayout } from "../encode/message.ts";
 import { hooks } from "../encode/change.ts";
 import { verdictCodes } from "../encode/lowering.ts";
 import { CompareOperator } from "../encode/rule_code.ts";
 import { VERDICT_REGISTER } from "../encode/register.ts";
 import { connectionKeys, metaKeys } from "../model/expression.ts";
-import type { TableFamily } from "../model/object.ts";
 import { isInRuleset } from "./in_ruleset.ts";
 
 /** A base chain that drops by its policy what a bridge forwards. */
 export interface ForwardDrop {
-  readonly family: TableFamily;
+  readonly family: ReadFamily;
   readonly table: string;
   readonly chain: string;
 }
@@ -81,7 +80,7 @@ export function forwardDrops(
 /** Rules by chain, each as its instructions. */
 type Rules = ReadonlyMap<string, readonly (readonly Instruction[])[]>;
 
-function rulesOf(socket: NetlinkSocket, family: TableFamily, table: string): Rules {
+function rulesOf(socket: NetlinkSocket, family: ReadFamily, table: string): Rules {
   const rules = { message: Message.GET_RULE, family, layout: ruleLayout };
   const found = new Map<string, (readonly Instruction[])[]>();
   for (const { body } of socket.dump(nftablesRequest("list rules", rules, { table }))) {

@@ -1,10 +1,11 @@
 import { NetlinkError } from "../../netlink/error.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
-import { chainLayout, Message, nftablesRequest, tableLayout } from "../encode/message.ts";
-import type { TableReference } from "../model/object.ts";
+import { chainLayout, Message, nftablesRequest, type ReadFamily, tableLayout } from "../encode/message.ts";
 
 /** A table or one of its chains. */
-export interface RulesetPlace extends TableReference {
+export interface RulesetPlace {
+  readonly family: ReadFamily;
+  readonly name: string;
   readonly chain?: string;
 }
 

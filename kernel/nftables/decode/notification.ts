@@ -29,8 +29,6 @@ const TRACE = 17;
 
 const families = new Map<number, TableFamily>([
   [familyNumbers.inet, "inet"],
-  [familyNumbers.ip, "ip"],
-  [familyNumbers.ip6, "ip6"],
   [familyNumbers.bridge, "bridge"],
 ]);
 

@@ -1,8 +1,7 @@
-import { DrawbridgeError } from "../../error.ts";
 import { beginAttribute, encodeAttributes, endAttribute } from "../../netlink/attribute.ts";
 import type { Writer } from "../../byte_writer.ts";
 import { type DataType, dataTypes, type Scalar } from "../model/data_type.ts";
-import { compareBytes, isOrderedByBytes, successor } from "./element_bytes.ts";
+import { successor } from "./element_bytes.ts";
 import type { Interval, KeyField } from "../model/expression.ts";
 import { checkTimeout } from "../model/identifier.ts";
 import { dataAttributes } from "./instruction.ts";
@@ -43,37 +42,13 @@ export interface ElementCode {
   readonly isInterval: boolean;
 }
 
-/**
- * @throws DrawbridgeError ERR_NFTABLES_VALUE for intervals of a type that is not stored in network order, which the
- *   kernel would compare by its low byte first
- */
+/** Looks up the part of a definition. */
 export function elementCode(definition: SetDefinition): ElementCode {
-  const data = definition.data === "verdict" ? "verdict" : definition.data && valueTypes(definition);
-  return checkIntervals(definition.name, {
+  return {
     key: keyTypes(definition.key),
-    data,
+    data: definition.data === "verdict" ? "verdict" : definition.data && valueTypes(definition),
     isInterval: definition.isInterval === true,
-  });
-}
-
-/** Does the same as {@link elementCode} for the set of a single rule. */
-export function anonymousCode(key: readonly DataType[], isInterval: boolean): ElementCode {
-  return checkIntervals("of a rule", { key, data: undefined, isInterval });
-}
-
-function checkIntervals(name: string, code: ElementCode): ElementCode {
-  if (!code.isInterval) return code;
-  // nft does not order names, which are strings. It swaps the bytes of other host-order types beside ranges.
-  const unfit =
-    code.key.find((type) => !isOrderedByBytes(type) && (code.key.length === 1 || type.name !== "ifname")) ??
-    (typeof code.data === "object" && code.data.length > 1
-      ? code.data.find((type) => !isOrderedByBytes(type))
-      : undefined);
-  if (unfit === undefined) return code;
-  throw new DrawbridgeError(
-    "ERR_NFTABLES_VALUE",
-    `nftables set ${name}: intervals with ${unfit.name}; expected types in network byte order`,
-  );
+  };
 }
 
 /** Returns a code for elements as another program may have written them, so that they can be named for deletion. */
@@ -102,7 +77,6 @@ export function writeElement(writer: Writer, code: ElementCode, element: Element
 function writeInterval(writer: Writer, code: ElementCode, element: Element): void {
   const item = beginAttribute(writer, ITEM);
   const { first, last } = bounds(element.key);
-  for (const [index, type] of code.key.entries()) checkOrder(type, first[index], last[index]);
   const end = valueBytes(code.key, last);
   writeKey(writer, KEY, code, first);
   if (code.key.length > 1) writeKey(writer, KEY_END, code, last);
@@ -142,20 +116,13 @@ function writeRest(writer: Writer, code: ElementCode, { data, timeout, comment }
 function writeData(writer: Writer, code: ElementCode, data: readonly Scalar[] | Verdict): void {
   const attribute = beginAttribute(writer, DATA);
   if ("kind" in data) {
-    if (code.data !== "verdict") throw unfitData(code, data.kind);
     encodeAttributes(writer, dataAttributes, verdictData(data));
   } else {
-    if (code.data === "verdict" || code.data === undefined) throw unfitData(code, "values");
     const value = beginAttribute(writer, VALUE);
-    writeValue(writer, code.data, data);
+    writeValue(writer, typeof code.data === "object" ? code.data : [], data);
     endAttribute(writer, value);
   }
   endAttribute(writer, attribute);
-}
-
-function unfitData(code: ElementCode, what: string): DrawbridgeError {
-  const expectation = code.data === undefined ? "none in a set" : code.data === "verdict" ? "a verdict" : "values";
-  return new DrawbridgeError("ERR_NFTABLES_VALUE", `nftables element: ${what} as data; expected ${expectation}`);
 }
 
 function bounds(key: readonly KeyField[]): { readonly first: readonly Scalar[]; readonly last: readonly Scalar[] } {
@@ -163,17 +130,6 @@ function bounds(key: readonly KeyField[]): { readonly first: readonly Scalar[]; 
     first: key.map((field) => (typeof field === "object" ? field.first : field)),
     last: key.map((field) => (typeof field === "object" ? field.last : field)),
   };
-}
-
-function checkOrder(type: DataType, first: Scalar | undefined, last: Scalar | undefined): void {
-  if (first === undefined || last === undefined || first === last) return;
-  const isReversed = compareBytes(valueBytes([type], [first]), valueBytes([type], [last])) > 0;
-  if (isOrderedByBytes(type) && !isReversed) return;
-  throw new DrawbridgeError(
-    "ERR_NFTABLES_VALUE",
-    `nftables element: the range of ${type.name} from ${first} to ${last}; expected ` +
-      (isReversed ? "the smaller end first" : "a type in network byte order"),
-  );
 }
 
 /** Separates the fields of {@link keyText}. */

@@ -1,5 +1,3 @@
-import type { DataType } from "../model/data_type.ts";
-
 /** Compares byte strings as the kernel does (memcmp). */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   for (let i = 0; i < a.length && i < b.length; i++) {
@@ -7,11 +5,6 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
     if (difference !== 0) return difference;
   }
   return a.length - b.length;
-}
-
-/** Tells whether the kernel, which compares from the first byte on, orders values of the type as numbers. */
-export function isOrderedByBytes(type: DataType): boolean {
-  return type.byteOrder === 2 || type.size === 1;
 }
 
 /** Returns the next byte string of the same length; undefined after the last. */

@@ -95,9 +95,7 @@ export const instructions = {
     flags: [7, be32],
   },
   masq: { flags: [1, be32], portMin: [2, be32], portMax: [3, be32] },
-  redir: { portMin: [1, be32], portMax: [2, be32], flags: [3, be32] },
   reject: { type: [1, be32], code: [2, u8] },
-  notrack: {},
   dynset: {
     set: [1, string],
     operation: [3, be32],

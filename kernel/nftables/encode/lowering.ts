@@ -1,11 +1,9 @@
-import { DrawbridgeError } from "../../error.ts";
-import type { DataType } from "../model/data_type.ts";
-import { type Expression, isPayload, payloadFields, selectorType } from "../model/expression.ts";
+import { expressionTypes } from "../model/expression.ts";
 import { checkInteger, checkLogPrefix, checkName, checkTimeout } from "../model/identifier.ts";
 import { type Instruction, instruction } from "./instruction.ts";
 import { type AnonymousSet, RuleCode } from "./rule_code.ts";
 import { register, valueBytes, VERDICT_REGISTER } from "./register.ts";
-import { lowerMatch, simplified } from "./match_code.ts";
+import { lowerMatch } from "./match_code.ts";
 import type { TableFamily } from "../model/object.ts";
 import { rejectionOf } from "./reject_code.ts";
 import { lowerRewrite } from "./rewrite_code.ts";
@@ -29,37 +27,12 @@ export interface LoweredRule {
  * Translates a rule into the kernel's instructions, including the tests that nft would add by itself.
  *
  * @param nextSetId returns a number of its own for each anonymous set of a batch
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when the rule is invalid for nft: fields of two protocols, a port without
- *   a protocol, a value that does not suit its field's type
+ * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name, and for a value that does not suit its field's type
  */
 export function lowerRule(rule: Rule, family: TableFamily, nextSetId: () => number): LoweredRule {
-  checkMerging(rule);
   const code = new RuleCode(family, nextSetId);
   for (const statement of rule.statements) lowerStatement(code, statement);
   return { instructions: code.instructions, anonymousSets: code.anonymousSets };
-}
-
-/**
- * Throws for two comparisons of adjacent fields when one is negated: nft 1.0.6 loads `th sport != 1 th dport != 2` as
- * one comparison of both (stmt_reduce in rule.c), which means something else.
- *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE
- */
-export function checkMerging({ statements }: Rule): void {
-  const fields = statements.flatMap((statement) => {
-    if (statement.kind !== "match" || typeof statement.left !== "string" || !isPayload(statement.left)) return [];
-    if (simplified(statement.right).kind !== "value") return [];
-    const { base, offset, type } = payloadFields[statement.left];
-    return [{ name: statement.left, isNegated: statement.isNegated, base, offset, end: offset + type.size }];
-  });
-  for (const one of fields) {
-    const other = fields.find(({ base, offset }) => base === one.base && offset === one.end);
-    if (other === undefined || !(one.isNegated || other.isNegated)) continue;
-    throw new DrawbridgeError(
-      "ERR_NFTABLES_VALUE",
-      `nftables rule: "${one.name}" beside "${other.name}", one with "!="; expected one of them in a set or in a rule of its own`,
-    );
-  }
 }
 
 /** Returns a verdict as the kernel's data. @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid chain name */
@@ -98,12 +71,10 @@ export function lowerStatement(code: RuleCode, statement: Statement): void {
     case "log":
       return lowerLog(code, statement);
     case "reject": {
-      if (statement.reply === "tcp reset") code.requireTcpForReply("reject with tcp reset");
+      if (statement.reply === "tcp reset") code.requireTransport("tcp");
       const { type, code: number } = rejectionOf(code, statement.reply);
       return code.emit(instruction("reject", { type, code: number }));
     }
-    case "notrack":
-      return code.emit(instruction("notrack", {}));
     case "dynamic":
       return lowerDynamic(code, statement);
     default:
@@ -114,23 +85,9 @@ export function lowerStatement(code: RuleCode, statement: Statement): void {
 function lowerVerdictMap(code: RuleCode, { key, mask, map }: Extract<Statement, { readonly kind: "vmap" }>): void {
   code.require(key);
   code.load(key, 0);
-  if (mask !== undefined) code.mask(valueBytes([bitsType(key)], [checkInteger(`mask of ${map}`, mask, 1, 0xfffffffe)]));
+  if (mask !== undefined) code.mask(valueBytes(expressionTypes(key), [mask]));
   const set = checkName("map", map);
   code.emit(instruction("lookup", { set, source: register(0), target: VERDICT_REGISTER, flags: 0 }));
-}
-
-/**
- * Returns the type of a key of which only some bits count.
- *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE for a key other than a mark or a priority
- */
-export function bitsType(key: Expression): DataType {
-  if (key === "meta mark" || key === "meta priority") return selectorType(key);
-  const name = typeof key === "string" ? key : key.kind;
-  throw new DrawbridgeError(
-    "ERR_NFTABLES_VALUE",
-    `nftables vmap: a mask on ${name}; expected one on meta mark or meta priority`,
-  );
 }
 
 function limitInstruction({ rate, unit, burst, isOver }: RateLimit): Instruction {

@@ -2,9 +2,8 @@ import { DrawbridgeError } from "../../error.ts";
 import { bitsOf } from "../../ip/address.ts";
 import { cidrFamily, networkAddress } from "../../ip/cidr.ts";
 import type { DataType } from "../model/data_type.ts";
-import { compareBytes, isOrderedByBytes } from "./element_bytes.ts";
 import { expressionTypes } from "../model/expression.ts";
-import { checkInteger, checkName, isInterfaceNameText } from "../model/identifier.ts";
+import { checkName, isInterfaceNameText } from "../model/identifier.ts";
 import { instruction } from "./instruction.ts";
 import { CompareOperator, type RuleCode } from "./rule_code.ts";
 import { register, valueBytes } from "./register.ts";
@@ -12,9 +11,6 @@ import type { Match, Operand } from "../model/statement.ts";
 
 const LOOKUP_INVERTED = 1;
 const RANGE_NOT_EQUAL = 1;
-
-/** The types for which nft lists a masked value as we write it. */
-const MASKED_TYPES: ReadonlySet<DataType["name"]> = new Set(["mark", "classid", "short"]);
 
 const ALL_BITS = 0xffffffff;
 
@@ -31,9 +27,7 @@ type OperandOf<K extends Operand["kind"]> = Extract<Operand, { readonly kind: K 
 export function lowerMatch(code: RuleCode, { left, isNegated, right: given }: Match): void {
   const right = simplified(given);
   code.require(left);
-  if (typeof left === "string") code.settle(left, right.kind === "value" && !isNegated ? right.value : undefined);
   code.load(left, 0);
-  checkBelowModulus(left, right);
   const types = expressionTypes(left);
   switch (right.kind) {
     case "set": {
@@ -41,7 +35,6 @@ export function lowerMatch(code: RuleCode, { left, isNegated, right: given }: Ma
       return code.emit(instruction("lookup", { set: checkName("set", right.name), source: register(0), flags }));
     }
     case "anonymous":
-      if (left === "ct original proto-dst") throw refuse(`a set for ${left}`, "a single port or a range");
       return lowerAnonymous(code, types, right, isNegated);
     default: {
       const [type, ...others] = types;
@@ -95,29 +88,14 @@ function lowerComparison(
     case "flags":
       return code.testBits(flagsMask(type, right.names), isNegated);
     case "masked": {
-      if (!MASKED_TYPES.has(type.name))
-        throw refuse(`a mask on ${type.name}`, "a mark, a priority or a number of two bytes");
-      if (right.mask === 0 || (right.value & ~right.mask) !== 0) {
-        throw refuse(
-          `the value ${right.value} under the mask ${right.mask}`,
-          "a mask that is not 0 and holds the value",
-        );
-      }
       code.mask(valueBytes([type], [right.mask]));
       return code.compare(operator, valueBytes([type], [right.value]));
     }
   }
 }
 
-function checkBelowModulus(left: Match["left"], right: Operand): void {
-  if (typeof left === "string" || left.kind === "concatenation" || right.kind !== "value") return;
-  if (typeof right.value === "number") checkInteger(`${left.kind} value`, right.value, 0, left.modulus - 1);
-}
-
 function lowerRange(code: RuleCode, type: DataType, { first, last }: OperandOf<"range">, isNegated: boolean): void {
   const [from, to] = [valueBytes([type], [first]), valueBytes([type], [last])];
-  if (!isOrderedByBytes(type)) throw refuse(`a range of ${type.name}`, "a type in network byte order");
-  if (compareBytes(from, to) >= 0) throw refuse(`the range from ${first} to ${last}`, "the smaller end first");
   if (isNegated) {
     const bounds = { from: { value: from }, to: { value: to } };
     return code.emit(instruction("range", { source: register(0), operator: RANGE_NOT_EQUAL, ...bounds }));

@@ -13,10 +13,12 @@ import {
 } from "../../netlink/attribute.ts";
 import { type BodyLayout, type Request, request } from "../../netlink/message.ts";
 import { dataAttributes, instructionType } from "./instruction.ts";
-import type { TableFamily } from "../model/object.ts";
 
 /** NFPROTO_* (include/uapi/linux/netfilter.h). */
-export const familyNumbers = { inet: 1, ip: 2, ip6: 10, bridge: 7 } as const satisfies Record<TableFamily, number>;
+export const familyNumbers = { inet: 1, ip: 2, ip6: 10, bridge: 7 } as const;
+
+/** The families of the tables that are read, of any program. */
+export type ReadFamily = keyof typeof familyNumbers;
 
 /** NFT_MSG_* (include/uapi/linux/netfilter/nf_tables.h). */
 export const Message = {
@@ -151,7 +153,7 @@ export function nftablesRequest<A extends AttributeTable>(
   kind: {
     readonly message: number;
     readonly flags?: number;
-    readonly family: TableFamily | undefined;
+    readonly family: ReadFamily | undefined;
     readonly layout: BodyLayout<typeof netfilterHeader, A>;
     readonly needs?: FeatureName | undefined;
   },

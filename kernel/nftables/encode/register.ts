@@ -7,7 +7,6 @@ import type { KeyField } from "../model/expression.ts";
 export const VERDICT_REGISTER = 0;
 /** NFT_REG32_00, the first of sixteen registers of four bytes. */
 const FIRST_REGISTER = 8;
-export const REGISTERS = 16;
 
 /** Returns the kernel's number of the register at a position: a 16-byte register where one begins, as in nft. */
 export function register(position: number): number {

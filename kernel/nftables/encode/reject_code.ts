@@ -11,35 +11,25 @@ interface Rejection {
   readonly text: string;
 }
 
-/** "Port unreachable" and "administratively prohibited" of each protocol. */
-const replies = {
-  ip: { word: "icmp", port: 3, prohibited: 13 },
-  ip6: { word: "icmpv6", port: 4, prohibited: 1 },
-} as const;
+/** "Port unreachable" of each protocol. */
+const replies = { ip: { word: "icmp", code: 3 }, ip6: { word: "icmpv6", code: 4 } } as const;
 
 /**
  * Returns the form of a reject statement after the preceding statements of its rule.
  *
  * nft reads `reject` as the reply of the rule's own protocol, if it has one, and lists it in that form.
- *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE when nft would list another form
  */
 export function rejectionOf(
-  code: RuleCode,
+  { network, isTcp }: Pick<RuleCode, "network" | "isTcp">,
   reply: Extract<Statement, { readonly kind: "reject" }>["reply"],
 ): Rejection {
-  const own = code.family === "ip" || code.family === "ip6" ? replies[code.family] : undefined;
   if (reply === "tcp reset") {
-    const test = code.isTcp || own !== undefined ? "" : "meta l4proto tcp ";
-    return { type: RejectType.TCP_RESET, code: 0, text: `${test}reject with tcp reset` };
+    return { type: RejectType.TCP_RESET, code: 0, text: `${isTcp ? "" : "meta l4proto tcp "}reject with tcp reset` };
   }
   if (reply === "icmpx admin-prohibited") {
-    return own === undefined
-      ? { type: RejectType.ANY_ICMP, code: 3, text: "reject with icmpx admin-prohibited" }
-      : { type: RejectType.ICMP, code: own.prohibited, text: `reject with ${own.word} admin-prohibited` };
+    return { type: RejectType.ANY_ICMP, code: 3, text: "reject with icmpx admin-prohibited" };
   }
-  const network = code.networkForReply("reject");
-  if (network === undefined) return { type: RejectType.ANY_ICMP, code: 1, text: "reject" };
-  const { word, port } = replies[network];
-  return { type: RejectType.ICMP, code: port, text: own ? "reject" : `reject with ${word} port-unreachable` };
+  if (network !== "ip" && network !== "ip6") return { type: RejectType.ANY_ICMP, code: 1, text: "reject" };
+  const { word, code } = replies[network];
+  return { type: RejectType.ICMP, code, text: `reject with ${word} port-unreachable` };
 }

@@ -1,7 +1,5 @@
-import { DrawbridgeError } from "../../error.ts";
-import { familyOf } from "../../ip/address.ts";
 import { dataTypes } from "../model/data_type.ts";
-import { type MapLookup, payloadFields, selectorType } from "../model/expression.ts";
+import { type MapLookup, payloadFields } from "../model/expression.ts";
 import { checkInteger, checkName } from "../model/identifier.ts";
 import { type Instruction, instruction } from "./instruction.ts";
 import type { RuleCode } from "./rule_code.ts";
@@ -9,7 +7,8 @@ import { register, registersOf, valueBytes } from "./register.ts";
 import type { NatTarget, Statement } from "../model/statement.ts";
 
 const NatFlag = { PORT_SPECIFIED: 2, FULLY_RANDOM: 16 } as const;
-const natTypes = { snat: 0, dnat: 1 } as const;
+/** NFT_NAT_DNAT */
+const DESTINATION = 1;
 const NFPROTO = { ip: 2, ip6: 10 } as const;
 const META_PRIORITY = 2;
 const META_MARK = 3;
@@ -27,11 +26,8 @@ export type Rewrite = Extract<
   {
     readonly kind:
       | "dnat"
-      | "snat"
-      | "redirect"
       | "masquerade"
       | "set mark"
-      | "set mark from"
       | "set priority from"
       | "mask priority"
       | "clear priority"
@@ -49,20 +45,13 @@ export type Rewrite = Extract<
 export function lowerRewrite(code: RuleCode, statement: Rewrite): void {
   switch (statement.kind) {
     case "dnat":
-    case "snat":
-      return lowerNat(code, statement.kind, statement.target);
-    case "redirect":
-      requirePorts(code, "redirect");
-      code.immediate(0, valueBytes([dataTypes.inet_service], [statement.port]));
-      return code.emit(instruction("redir", { portMin: register(0), flags: NatFlag.PORT_SPECIFIED }));
+      return lowerNat(code, statement.target);
     case "masquerade":
       return lowerMasquerade(code, statement);
     case "set mark":
       return lowerSetMark(code, statement);
-    case "set mark from":
-      return lowerSetFrom(code, META_MARK, statement.from);
     case "set priority from":
-      return lowerSetFrom(code, META_PRIORITY, statement.from);
+      return lowerSetFrom(code, statement.from);
     case "mask priority":
       code.load("meta priority", 0);
       code.mask(valueBytes([dataTypes.classid], [checkInteger("priority mask", statement.bits, 1, 0xfffffffe)]));
@@ -85,12 +74,6 @@ function lowerSetAddress(code: RuleCode, { field, value }: Extract<Rewrite, { re
   const { offset, type } = payloadFields[field];
   code.require(field);
   if (typeof value === "string") {
-    if (selectorType(value) !== type) {
-      throw new DrawbridgeError(
-        "ERR_NFTABLES_VALUE",
-        `nftables ${field}: set to ${value}; expected an address of the same family`,
-      );
-    }
     code.require(value);
     code.load(value, 0);
   } else {
@@ -110,21 +93,15 @@ function lowerSetAddress(code: RuleCode, { field, value }: Extract<Rewrite, { re
   );
 }
 
-function lowerSetFrom(code: RuleCode, key: number, from: MapLookup): void {
+function lowerSetFrom(code: RuleCode, from: MapLookup): void {
   code.require(from);
   code.load(from.key, 0);
   code.emit(lookupInto(from.map));
-  code.emit(instruction("meta", { key, source: register(0) }));
+  code.emit(instruction("meta", { key: META_PRIORITY, source: register(0) }));
 }
 
 function lowerSetMark(code: RuleCode, { operation, bits }: Extract<Rewrite, { readonly kind: "set mark" }>): void {
   const value = valueBytes([dataTypes.mark], [bits]);
-  if (bits === 0 || bits === 0xffffffff) {
-    throw new DrawbridgeError(
-      "ERR_NFTABLES_VALUE",
-      `nftables mark: "${operation}" with ${bits}; expected some bits and not all, which would be no change or a constant`,
-    );
-  }
   code.load("meta mark", 0);
   // mark = (mark & mask) ^ xor: the mask must first clear a bit to be set, or xor would clear it where it was set.
   if (operation === "or") code.mask(valueBytes([dataTypes.mark], [~bits >>> 0]), value);
@@ -132,38 +109,13 @@ function lowerSetMark(code: RuleCode, { operation, bits }: Extract<Rewrite, { re
   code.emit(instruction("meta", { key: META_MARK, source: register(0) }));
 }
 
-function lowerNat(code: RuleCode, kind: "dnat" | "snat", target: NatTarget): void {
-  const type = natTypes[kind];
-  if (target.kind === "map") {
-    if (code.family === "ip" || code.family === "ip6") {
-      // nft 1.0.6 lists such a rule with or without the family, depending on the description of the map's key.
-      throw new DrawbridgeError(
-        "ERR_NFTABLES_VALUE",
-        `nftables ${kind}: a map in a table of family ${code.family}; expected an inet table`,
-      );
-    }
-    code.require(target.lookup);
-    code.checkAddressFamily(target.family, kind);
-    if (target.hasPort) requirePorts(code, kind);
-    code.load(target.lookup.key, 0);
-    code.emit(lookupInto(target.lookup.map));
-    const addressType = target.family === "ip" ? dataTypes.ipv4_addr : dataTypes.ipv6_addr;
-    const port = target.hasPort ? { portMin: register(registersOf([addressType])) } : {};
-    return code.emit(instruction("nat", { type, family: NFPROTO[target.family], addressMin: register(0), ...port }));
-  }
-  if (target.port !== undefined) requirePorts(code, kind);
-  const isIpv4 = familyOf(target.address) === 4;
-  code.checkAddressFamily(isIpv4 ? "ip" : "ip6", kind);
-  code.immediate(0, valueBytes([isIpv4 ? dataTypes.ipv4_addr : dataTypes.ipv6_addr], [target.address]));
-  if (target.port !== undefined) code.immediate(4, valueBytes([dataTypes.inet_service], [target.port]));
-  code.emit(
-    instruction("nat", {
-      type,
-      family: NFPROTO[isIpv4 ? "ip" : "ip6"],
-      addressMin: register(0),
-      ...(target.port === undefined ? {} : { portMin: register(4), flags: NatFlag.PORT_SPECIFIED }),
-    }),
-  );
+function lowerNat(code: RuleCode, { lookup, family, hasPort }: NatTarget): void {
+  code.require(lookup);
+  code.load(lookup.key, 0);
+  code.emit(lookupInto(lookup.map));
+  const addressType = family === "ip" ? dataTypes.ipv4_addr : dataTypes.ipv6_addr;
+  const port = hasPort ? { portMin: register(registersOf([addressType])) } : {};
+  code.emit(instruction("nat", { type: DESTINATION, family: NFPROTO[family], addressMin: register(0), ...port }));
 }
 
 function lowerMasquerade(
@@ -173,12 +125,6 @@ function lowerMasquerade(
   const random = isFullyRandom ? NatFlag.FULLY_RANDOM : 0;
   if (ports === undefined) return code.emit(instruction("masq", random === 0 ? {} : { flags: random }));
   const { first, last } = ports;
-  if (!code.hasPorts && !code.hasProtocolTest) {
-    throw new DrawbridgeError(
-      "ERR_NFTABLES_VALUE",
-      "nftables masquerade: ports in a rule without a transport protocol; expected a test of meta l4proto before them",
-    );
-  }
   checkInteger("first masquerade port", first, 1, 0xffff);
   checkInteger("last masquerade port", last, first, 0xffff);
   code.immediate(0, valueBytes([dataTypes.inet_service], [first]));
@@ -190,15 +136,6 @@ function lowerMasquerade(
       portMin: register(0),
       ...(hasRange ? { portMax: register(4) } : {}),
     }),
-  );
-}
-
-/** Throws for a port without a protocol: nft would silently add "tcp", so the text would mean something else. */
-function requirePorts(code: RuleCode, what: string): void {
-  if (code.hasPorts) return;
-  throw new DrawbridgeError(
-    "ERR_NFTABLES_VALUE",
-    `nftables ${what}: a port in a rule without a transport protocol; expected a field of tcp, udp or sctp before it or in its key`,
   );
 }
 

@@ -1,8 +1,6 @@
-import { DrawbridgeError } from "../../error.ts";
 import type { DataType, Scalar } from "../model/data_type.ts";
 import {
   connectionKeys,
-  type ConnectionName,
   type Expression,
   expressionTypes,
   extensionKeys,
@@ -15,14 +13,13 @@ import {
   type MapLookup,
   metaKeys,
   payloadFields,
-  type PayloadName,
   type Presence,
   type Selector,
 } from "../model/expression.ts";
 import { checkInteger } from "../model/identifier.ts";
 import { type Instruction, instruction } from "./instruction.ts";
 import type { TableFamily } from "../model/object.ts";
-import { register, REGISTERS, registersOf, valueBytes } from "./register.ts";
+import { register, registersOf, valueBytes } from "./register.ts";
 
 /** NFT_PAYLOAD_LL_HEADER, …_NETWORK_HEADER, …_TRANSPORT_HEADER */
 const bases = { link: 0, network: 1, transport: 2 } as const;
@@ -44,7 +41,7 @@ export interface AnonymousSet {
 }
 
 /**
- * One rule during its translation: the instructions so far, and the protocols that the rule has tested.
+ * One rule during its translation: the instructions so far, and the protocols that the rule's fields imply.
  *
  * A header field exists only in packets of its protocol, so a test precedes its first use in a rule. As in nft, the
  * test is `meta nfproto` in an inet table, and `meta protocol` in a bridge table.
@@ -52,71 +49,24 @@ export interface AnonymousSet {
 export class RuleCode {
   readonly instructions: Instruction[] = [];
   readonly anonymousSets: AnonymousSet[] = [];
-  readonly family: TableFamily;
+  readonly #family: TableFamily;
   readonly #nextSetId: () => number;
-  readonly #explicit = new Set<"network" | "transport">();
-  /** nft takes a set of protocols for its first member, and then refuses addresses of any other. */
-  #hasVagueNetworkTest = false;
-  /** The network protocols that the rule tests explicitly. */
-  readonly #testedNetworks = new Set<"ip" | "ip6">();
   #network: Presence["network"];
-  #connectionNetwork: Presence["network"];
   #transport: Presence["transport"];
-  #hasTransport = false;
-  #hasGeneralPort = false;
-  #hasProtocolTest = false;
-  #isForeign = false;
 
   constructor(family: TableFamily, nextSetId: () => number) {
-    this.family = family;
+    this.#family = family;
     this.#nextSetId = nextSetId;
-    if (family === "ip" || family === "ip6") this.#network = family;
   }
 
-  /** Whether the rule is known to match one transport protocol, which has ports. */
-  get hasPorts(): boolean {
-    return this.#hasTransport;
-  }
-
-  /** Whether the rule has tested the transport protocol explicitly, for one or for several. */
-  get hasProtocolTest(): boolean {
-    return this.#hasProtocolTest;
+  /** The network protocol that a field has implied. */
+  get network(): Presence["network"] {
+    return this.#network;
   }
 
   /** Whether a field has implied TCP. */
   get isTcp(): boolean {
     return this.#transport === "tcp";
-  }
-
-  /**
-   * Returns the network protocol that the rule's fields imply.
-   *
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when there is no reply for it, or for an explicit test of the rule,
-   *   which nft would drop from its listing
-   */
-  networkForReply(what: string): "ip" | "ip6" | undefined {
-    if (this.#network === "arp") throw conflict(what, "a packet of arp");
-    if (this.#network === undefined && this.#explicit.has("network")) {
-      throw conflict(what, "its protocol by a test of its own");
-    }
-    return this.#network;
-  }
-
-  /** Emits the test that a TCP reply needs. */
-  requireTcpForReply(what: string): void {
-    if (this.#hasGeneralPort) throw conflict(what, "ports of any protocol: take tcp sport or tcp dport");
-    const isListed = this.family === "inet" || this.family === "bridge" || this.isTcp;
-    if (this.#explicit.has("network")) throw conflict(what, "its protocol by a test of its own");
-    if (!isListed) throw conflict(what, "no transport protocol: take a field of tcp before it");
-    this.requireTransport("tcp", what);
-  }
-
-  /** Throws for addresses of one family in a rule about packets of the other. */
-  checkAddressFamily(network: "ip" | "ip6", what: string): void {
-    const known = this.#network ?? this.#connectionNetwork ?? network;
-    if (known !== network) throw conflict(what, `a packet of ${known}`);
-    if (this.#hasVagueNetworkTest) throw conflict(what, "its protocol by a test for several");
-    for (const tested of this.#testedNetworks) if (tested !== network) throw conflict(what, `a test for ${tested}`);
   }
 
   emit(one: Instruction): void {
@@ -130,115 +80,27 @@ export class RuleCode {
     return id;
   }
 
-  /**
-   * Records an explicit test of the rule. nft drops such a test from its listing where a field implies it, so a rule
-   * with both would not read back as written.
-   *
-   * @param value the value it tests for; undefined for any comparison but equality
-   */
-  settle(selector: Selector, value: Scalar | undefined): void {
-    if (selector === "meta nfproto" || selector === "meta protocol" || selector === "ether type") {
-      this.#settleNetwork(selector, value);
-    }
-    if (selector === "meta l4proto") this.#settleTransport(value);
-  }
-
-  #settleNetwork(selector: "meta nfproto" | "meta protocol" | "ether type", value: Scalar | undefined): void {
-    const settled = this.family === "ip" || this.family === "ip6" ? undefined : this.#network;
-    if (settled !== undefined) throw conflict(selector, `a packet of ${settled}`);
-    this.#isForeign ||= selector !== "meta nfproto" && value !== "ip" && value !== "ip6";
-    if (this.#connectionNetwork !== undefined) throw conflict(selector, `a connection of ${this.#connectionNetwork}`);
-    this.#explicit.add("network");
-    this.#hasVagueNetworkTest ||= value === undefined;
-    if (value === "ip" || value === "ipv4") this.#testedNetworks.add("ip");
-    if (value === "ip6" || value === "ipv6") this.#testedNetworks.add("ip6");
-  }
-
-  #settleTransport(value: Scalar | undefined): void {
-    if (this.#transport !== undefined) throw conflict("meta l4proto", `a packet of ${this.#transport}`);
-    this.#hasProtocolTest = true;
-    if (value === undefined) return;
-    this.#explicit.add("transport");
-    this.#hasTransport ||= value === "tcp" || value === "udp" || value === "sctp";
-  }
-
   /** Emits the tests that the fields of an expression need and that the rule does not have yet. */
   require(expression: Expression): void {
-    const selectors = selectorsOf(expression);
-    const hadTransport = this.#hasTransport;
-    const isLookup = typeof expression === "object" && expression.kind === "lookup";
-    if (isLookup && selectors.some((selector) => selector.startsWith("fib ")))
-      throw conflict("fib", "the key of a map");
-    for (const selector of selectors) {
-      if (selector === "ct original proto-dst" && expression !== selector) throw conflict(selector, "others beside it");
-      this.#checkFamily(selector);
-      if (isConnection(selector)) this.#agree(selector);
-      if (isPayload(selector)) this.#requireField(selector);
-      if (isExtension(selector)) this.requireNetwork("ip6", selector);
-    }
-    // For nft a field in a concatenation implies nothing about the packet, unless the concatenation is a map's key.
-    if (typeof expression === "object" && !isLookup) this.#hasTransport = hadTransport;
-    const general = selectors.find((selector) => selector.startsWith("th "));
-    if (general === undefined) return;
-    this.#hasGeneralPort = true;
-    if (this.#explicit.has("transport") || this.#transport !== undefined) {
-      throw conflict(general, "one transport protocol: take its own field");
+    for (const selector of selectorsOf(expression)) {
+      if (isExtension(selector)) this.#requireNetwork("ip6");
+      if (!isPayload(selector)) continue;
+      const { presence }: { presence: Presence } = payloadFields[selector];
+      this.#requireNetwork(presence.network);
+      this.requireTransport(presence.transport);
     }
   }
 
-  #checkFamily(selector: Selector): void {
-    const isOfOneFamily = this.family === "ip" || this.family === "ip6";
-    if (
-      (selector === "meta nfproto" && this.family !== "inet") ||
-      (selector === "meta protocol" && isOfOneFamily) ||
-      (isPayload(selector) && payloadFields[selector].base === "link" && this.family !== "bridge")
-    ) {
-      throw conflict(selector, `the family ${this.family}`);
-    }
-  }
-
-  #requireField(selector: PayloadName): void {
-    const { presence }: { presence: Presence } = payloadFields[selector];
-    this.requireNetwork(presence.network, selector);
-    this.requireTransport(presence.transport, selector);
-  }
-
-  /** Checks a connection's address. It needs no test, but for nft it implies the packet's protocol. */
-  #agree(selector: ConnectionName): void {
-    if (selector === "ct original proto-dst" && !this.#hasTransport) {
-      throw conflict(selector, "no transport protocol: nft knows a connection's port only after a test of it");
-    }
-    const type = connectionKeys[selector].type.name;
-    if (type !== "ipv4_addr" && type !== "ipv6_addr") return;
-    if (this.#explicit.has("network")) throw conflict(selector, "its protocol by a test of its own");
-    const network = type === "ipv4_addr" ? "ip" : "ip6";
-    const known = this.#network ?? this.#connectionNetwork ?? network;
-    if (known !== network) throw conflict(selector, `a packet of ${known}`);
-    this.#connectionNetwork = network;
-  }
-
-  requireNetwork(network: Presence["network"], what: string): void {
+  #requireNetwork(network: Presence["network"]): void {
     if (network === undefined || network === this.#network) return;
-    const known = this.#connectionNetwork ?? network;
-    if (known !== network) throw conflict(what, `a connection of ${known}`);
-    if (this.#network !== undefined || (network === "arp" && this.family !== "bridge")) {
-      throw conflict(what, `a packet of ${this.#network ?? this.family}`);
-    }
-    if (network === "arp" && this.#transport !== undefined) throw conflict(what, `a packet of ${this.#transport}`);
-    if (this.#explicit.has("network")) throw conflict(what, "its protocol by a test of its own");
     this.#network = network;
-    if (this.family === "bridge") this.test("meta protocol", network);
+    if (this.#family === "bridge") this.test("meta protocol", network);
     else this.test("meta nfproto", network === "ip" ? "ipv4" : "ipv6");
   }
 
-  requireTransport(transport: Presence["transport"], what: string): void {
+  requireTransport(transport: Presence["transport"]): void {
     if (transport === undefined || transport === this.#transport) return;
-    if (this.#isForeign) throw conflict(what, "another protocol than IP");
-    const other = this.#transport ?? (this.#network === "arp" ? "arp" : undefined);
-    if (other !== undefined) throw conflict(what, `a packet of ${other}`);
-    if (this.#hasProtocolTest) throw conflict(what, "its protocol by a test of its own");
     this.#transport = transport;
-    this.#hasTransport = transport === "tcp" || transport === "udp" || transport === "sctp";
     this.test("meta l4proto", transport);
   }
 
@@ -276,16 +138,9 @@ export class RuleCode {
    * Emits the load of an expression's value into the registers from a position on. Each field takes whole registers.
    *
    * @returns the position after it
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when it takes more than the sixteen registers
    */
   load(expression: Exclude<Expression, MapLookup>, position: number): number {
     const end = position + registersOf(expressionTypes(expression));
-    if (end > REGISTERS) {
-      throw new DrawbridgeError(
-        "ERR_NFTABLES_VALUE",
-        `nftables key: ${4 * end} bytes; expected at most ${4 * REGISTERS}`,
-      );
-    }
     const target = register(position);
     if (typeof expression === "string") this.#loadSelector(expression, target);
     else if (expression.kind === "concatenation") {
@@ -328,7 +183,7 @@ export class RuleCode {
 }
 
 /** Returns the selectors that an expression reads. */
-export function selectorsOf(expression: Expression): readonly Selector[] {
+function selectorsOf(expression: Expression): readonly Selector[] {
   if (typeof expression === "string") return [expression];
   if (expression.kind === "lookup") return selectorsOf(expression.key);
   if (expression.kind === "concatenation") return expression.parts.flatMap((part) => selectorsOf(part));
@@ -338,11 +193,4 @@ export function selectorsOf(expression: Expression): readonly Selector[] {
 /** @throws DrawbridgeError ERR_NFTABLES_VALUE for a modulus that the kernel would refuse */
 export function checkModulus(modulus: number): number {
   return checkInteger("modulus", modulus, 1, 0xffffffff);
-}
-
-function conflict(what: string, known: string): DrawbridgeError {
-  return new DrawbridgeError(
-    "ERR_NFTABLES_VALUE",
-    `nftables rule: "${what}" after the rule settled on ${known}; expected fields of one packet: write two rules`,
-  );
 }

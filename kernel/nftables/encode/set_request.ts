@@ -1,7 +1,6 @@
-import { DrawbridgeError } from "../../error.ts";
 import { MessageFlag, type Request } from "../../netlink/message.ts";
 import { type DataType, paddedSize, typeNumber } from "../model/data_type.ts";
-import { anonymousCode, elementCode, keyTypes, valueTypes } from "./element.ts";
+import { keyTypes, valueTypes } from "./element.ts";
 import { elementMessages } from "./element_request.ts";
 import { checkInteger, checkName, checkTimeout } from "../model/identifier.ts";
 import { instruction } from "./instruction.ts";
@@ -15,8 +14,6 @@ import { anonymousUserdata, setUserdata } from "./userdata.ts";
 const SetFlag = { ANONYMOUS: 1, CONSTANT: 2, INTERVAL: 4, MAP: 8, TIMEOUT: 16, EVAL: 32, CONCATENATION: 128 } as const;
 /** NFT_DATA_VERDICT, the data type of verdict maps. */
 const VERDICT_TYPE = 0xffffff00;
-/** NFT_DATA_VALUE_MAXLEN, for keys and data. */
-const VALUE_MAXIMUM = 64;
 const DYNAMIC_SIZE = 0xffff;
 /** A named set is found by its name. Only sets of single rules have numbers. */
 const NO_ID = 0;
@@ -29,7 +26,6 @@ const NO_ID = 0;
 export function setRequest({ family, name: table }: TableReference, definition: SetDefinition): Request {
   const { name, timeout, collectionInterval } = definition;
   const size = setSize(definition);
-  elementCode(definition);
   for (const part of definition.key) if (typeof part !== "string") checkModulus(part.modulus);
   const key = keyTypes(definition.key);
   const fields = definition.isInterval === true && key.length > 1 ? fieldsOf(key) : undefined;
@@ -69,7 +65,7 @@ export function setSize({ size, isDynamic }: SetDefinition): number | undefined 
 
 /** Returns the messages that make the set of a single rule with its elements. */
 export function anonymousSetRequests(table: TableReference, set: AnonymousSet): readonly Request[] {
-  const code = anonymousCode(set.types, set.isInterval);
+  const code = { key: set.types, data: undefined, isInterval: set.isInterval };
   const fields = set.isInterval && set.types.length > 1 ? fieldsOf(set.types) : undefined;
   const elements = set.elements.map((key) => ({ key }));
   return [
@@ -123,8 +119,5 @@ function dataOf(definition: SetDefinition): { readonly dataType?: number; readon
 /** Returns the size of a key or data: a single value as it is, concatenated fields padded to multiples of four. */
 function storedSize(types: readonly DataType[]): number {
   const [only, ...others] = types;
-  const size =
-    only !== undefined && others.length === 0 ? only.size : types.reduce((sum, type) => sum + paddedSize(type), 0);
-  if (size <= VALUE_MAXIMUM) return size;
-  throw new DrawbridgeError("ERR_NFTABLES_VALUE", `nftables key: ${size} bytes; expected at most ${VALUE_MAXIMUM}`);
+  return only !== undefined && others.length === 0 ? only.size : types.reduce((sum, type) => sum + paddedSize(type), 0);
 }

@@ -114,14 +114,7 @@ function exemplarEntry(type: DataTypeName): Exemplar {
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE for a key that cannot be described
  */
-export function setUserdata(definition: SetDefinition): Uint8Array {
-  const { key, data, comment } = definition;
-  if (needsTypeof(key) && data === "verdict") {
-    throw new DrawbridgeError(
-      "ERR_NFTABLES_VALUE",
-      `nftables map ${definition.name}: a generated number as key of verdicts; expected data, since nft cannot list it`,
-    );
-  }
+export function setUserdata({ key, data, comment }: SetDefinition): Uint8Array {
   return built((writer) => {
     number(writer, SetField.KEY_BYTE_ORDER, byteOrderOf(key));
     if (typeof data === "object") number(writer, SetField.DATA_BYTE_ORDER, byteOrderOf(data));

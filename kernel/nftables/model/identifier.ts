@@ -7,30 +7,6 @@ const COMMENT_MAXIMUM = 128;
 /** NF_LOG_PREFIXLEN is 128 with the NUL. */
 const LOG_PREFIX_MAXIMUM = 127;
 
-/**
- * The words that nft 1.0.6 reserves where a name is expected (each was tried). An object with such a name loads by
- * netlink and can be listed, but the listing does not load again.
- */
-const RESERVED = new Set(
-  (
-    "accept add ah all and arp auto-merge bridge cgroup chain comment comp constant continue counter cpu " +
-    "create ct day dccp define delete describe device devices dnat drop dst dup dynamic ecn element " +
-    "elements eq esp ether exists expires export exthdr fib flags flow flowtable flush frag fwd gc- " +
-    "interval ge get goto gt handle hbh hook hour ibriport ibrname icmp icmpv6 igmp iif iifgroup iifname " +
-    "iiftype import include index inet insert interval ip ip6 ipsec jhash jump le limit list ll log " +
-    "lshift lt map mark masquerade meta meter mh missing monitor ne netdev nftrace nh not notrack numgen " +
-    "obriport obrname offload oif oifgroup oifname oiftype or osf pkttype policy position priority queue " +
-    "quota random redefine redirect reject rename replace reset return rshift rt rt0 rt2 rtclassid rule " +
-    "ruleset sctp secmark set size skgid skuid snat socket srh symhash synproxy table tcp th time timeout " +
-    "tproxy type typeof udp udplite undefine update vlan vmap xor xt"
-  ).split(" "),
-);
-
-/** Tells whether nft's grammar reserves the word. */
-export function isReserved(word: string): boolean {
-  return RESERVED.has(word);
-}
-
 /** Tells whether nft can read the text back as a quoted interface name. `*` would be a wildcard. */
 export function isInterfaceNameText(text: string): boolean {
   return /^[A-Za-z0-9._:@-]{1,15}$/.test(text) && text !== "." && text !== "..";
@@ -44,11 +20,11 @@ export function isInterfaceNameText(text: string): boolean {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE otherwise
  */
 export function checkName(what: string, name: string): string {
-  if (/^[A-Za-z][A-Za-z0-9_-]*$/.test(name) && name.length <= NAME_MAXIMUM && !isReserved(name)) return name;
+  if (/^[A-Za-z][A-Za-z0-9_-]*$/.test(name) && name.length <= NAME_MAXIMUM) return name;
   throw new DrawbridgeError(
     "ERR_NFTABLES_VALUE",
     `nftables ${what}: ${JSON.stringify(name)} is not a valid name; expected a letter, then letters, digits, "_" or "-", at most ` +
-      `${NAME_MAXIMUM} characters, and no word of nft's grammar: hash names that come from outside`,
+      `${NAME_MAXIMUM} characters: hash names that come from outside`,
   );
 }
 

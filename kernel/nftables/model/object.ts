@@ -3,7 +3,7 @@ import type { KeyField, NumberGenerator } from "./expression.ts";
 import type { Rule, Verdict } from "./statement.ts";
 
 /** The address family of a table, which decides the packets that its chains see. `inet` is IPv4 and IPv6. */
-export type TableFamily = "inet" | "ip" | "ip6" | "bridge";
+export type TableFamily = "inet" | "bridge";
 
 /** The name of a table. */
 export interface TableReference {
@@ -26,7 +26,7 @@ export interface Table extends TableReference {
 
 /** The hook of a base chain. Each hook has the types that the kernel supports for it (nft(8), CHAINS). */
 export interface BaseChain {
-  readonly type: "filter" | "nat" | "route";
+  readonly type: "filter" | "nat";
   readonly hook: "prerouting" | "input" | "forward" | "output" | "postrouting";
   readonly priority: number;
   readonly policy: "accept" | "drop";

@@ -39,10 +39,12 @@ export interface Match {
   readonly right: Operand;
 }
 
-/** The destination of a NAT statement: a constant, or the data of a map (address, or address and port). */
-export type NatTarget =
-  | { readonly kind: "address"; readonly address: Address; readonly port?: number }
-  | { readonly kind: "map"; readonly lookup: MapLookup; readonly family: "ip" | "ip6"; readonly hasPort: boolean };
+/** The new destination of a packet: the data of a map, an address or an address and a port. */
+export interface NatTarget {
+  readonly lookup: MapLookup;
+  readonly family: "ip" | "ip6";
+  readonly hasPort: boolean;
+}
 
 export interface RateLimit {
   readonly kind: "limit";
@@ -72,8 +74,6 @@ export type Statement =
     }
   | { readonly kind: "log"; readonly prefix: string; readonly group: number; readonly snapLength: number }
   | { readonly kind: "dnat"; readonly target: NatTarget }
-  | { readonly kind: "snat"; readonly target: NatTarget }
-  | { readonly kind: "redirect"; readonly port: number }
   /** With `ports` the source port becomes one of these; the rule must test `meta l4proto` first. */
   | {
       readonly kind: "masquerade";
@@ -82,7 +82,6 @@ export type Statement =
     }
   /** mark = mark | bits, or mark & bits */
   | { readonly kind: "set mark"; readonly operation: "or" | "and"; readonly bits: number }
-  | { readonly kind: "set mark from"; readonly from: MapLookup }
   | { readonly kind: "set priority from"; readonly from: MapLookup }
   /** priority = priority & bits */
   | { readonly kind: "mask priority"; readonly bits: number }
@@ -94,7 +93,6 @@ export type Statement =
   /** Writes an address into the packet but not into its connection, so the kernel does not translate the answers. */
   | { readonly kind: "set address"; readonly field: AddressField; readonly value: Address | ConnectionName }
   | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }
-  | { readonly kind: "notrack" }
   | {
       readonly kind: "dynamic";
       readonly operation: "add" | "update" | "delete";

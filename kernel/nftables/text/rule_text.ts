@@ -9,8 +9,8 @@ import { simplified } from "../encode/match_code.ts";
 import type { TableFamily } from "../model/object.ts";
 import { rejectionOf } from "../encode/reject_code.ts";
 import type { Rewrite } from "../encode/rewrite_code.ts";
-import { bitsType, checkMerging, lowerStatement } from "../encode/lowering.ts";
-import type { Match, NatTarget, Operand, RateLimit, Rule, Statement } from "../model/statement.ts";
+import { lowerStatement } from "../encode/lowering.ts";
+import type { Match, Operand, RateLimit, Rule, Statement } from "../model/statement.ts";
 
 /** nft's default, which it omits from its listing. */
 const DEFAULT_BURST = 5;
@@ -21,7 +21,6 @@ const DEFAULT_BURST = 5;
  * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name, comment or value
  */
 export function formatRule(rule: Rule, family: TableFamily): string {
-  checkMerging(rule);
   const code = new RuleCode(family, () => 0);
   const words = rule.statements.map((statement) => {
     const word = formatStatement(statement, code);
@@ -37,13 +36,12 @@ function formatStatement(statement: Statement, code: RuleCode): string {
     case "match":
       return formatMatch(statement);
     case "counter":
-    case "notrack":
       return statement.kind;
     case "verdict":
       return formatVerdict(statement.verdict);
     case "vmap": {
       const { key, mask, map } = statement;
-      const bits = mask === undefined ? "" : ` & ${bitsType(key).text(mask)}`;
+      const bits = mask === undefined ? "" : ` & ${expressionTypes(key)[0]?.text(mask)}`;
       return `${formatExpression(key)}${bits} vmap @${checkName("map", map)}`;
     }
     case "limit":
@@ -60,23 +58,18 @@ function formatStatement(statement: Statement, code: RuleCode): string {
       return `${statement.operation} @${checkName("set", statement.set)} { ${element} }`;
     }
     default:
-      return formatRewrite(statement, code.family);
+      return formatRewrite(statement);
   }
 }
 
-function formatRewrite(statement: Rewrite, family: TableFamily): string {
+function formatRewrite(statement: Rewrite): string {
   switch (statement.kind) {
     case "dnat":
-    case "snat":
-      return `${statement.kind} ${formatNatTarget(statement.target, family)}`;
-    case "redirect":
-      return `redirect to :${statement.port}`;
+      return `dnat ${statement.target.family} to ${formatExpression(statement.target.lookup)}`;
     case "masquerade":
       return `masquerade${formatPorts(statement.ports)}${statement.isFullyRandom ? " fully-random" : ""}`;
     case "set mark":
       return formatSetMark(statement);
-    case "set mark from":
-      return `meta mark set ${formatExpression(statement.from)}`;
     case "set priority from":
       return `meta priority set ${formatExpression(statement.from)}`;
     case "mask priority":
@@ -153,16 +146,6 @@ function formatOperand(operand: Exclude<Operand, { kind: "masked" }>, types: rea
     case "anonymous":
       return `{ ${operand.elements.map((fields) => formatKey(types, fields)).join(", ")} }`;
   }
-}
-
-function formatNatTarget(target: NatTarget, tableFamily: TableFamily): string {
-  // A table of one family needs no family word, and nft lists none.
-  const to = (family: "ip" | "ip6"): string => (family === tableFamily ? "to" : `${family} to`);
-  if (target.kind === "map") return `${to(target.family)} ${formatExpression(target.lookup)}`;
-  const isIpv4 = familyOf(target.address) === 4;
-  const address = formatAddress(target.address);
-  const port = target.port === undefined ? "" : `:${target.port}`;
-  return isIpv4 ? `${to("ip")} ${address}${port}` : `${to("ip6")} ${port === "" ? address : `[${address}]${port}`}`;
 }
 
 function formatExpression(expression: Expression): string {

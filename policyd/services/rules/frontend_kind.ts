@@ -69,5 +69,5 @@ export function frontendParts(kind: FrontendKind, ...further: readonly KeyPart[]
 
 /** Sends a packet to the address and port that a map has for it; a packet without an entry continues. */
 export function translation(family: RuleFamily, from: MapLookup): Statement {
-  return { kind: "dnat", target: { kind: "map", lookup: from, family: words[family].nat, hasPort: true } };
+  return { kind: "dnat", target: { lookup: from, family: words[family].nat, hasPort: true } };
 }

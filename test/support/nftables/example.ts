@@ -58,7 +58,6 @@ export const everythingTable: Table = {
     },
     { name: "single4", key: ["ipv4_addr", "inet_proto", "inet_service"], data: ["ipv4_addr", "inet_service"] },
     { name: "addressmap", key: ["inet_service"], data: ["ipv4_addr"] },
-    { name: "marks", key: ["ipv4_addr"], data: ["mark"] },
     { name: "classes", key: ["ipv4_addr"], data: ["classid"] },
     {
       name: "sticky",
@@ -93,7 +92,6 @@ export const everythingTable: Table = {
         rule({
           kind: "dnat",
           target: {
-            kind: "map",
             family: "ip",
             hasPort: true,
             lookup: lookup(concatenation("ip daddr", "meta l4proto", "tcp dport", modulus2), "endpoints4"),
@@ -102,7 +100,6 @@ export const everythingTable: Table = {
         rule({
           kind: "dnat",
           target: {
-            kind: "map",
             family: "ip6",
             hasPort: true,
             lookup: lookup(concatenation("ip6 daddr", "meta l4proto", "udp dport", modulus2), "endpoints6"),
@@ -111,7 +108,6 @@ export const everythingTable: Table = {
         rule({
           kind: "dnat",
           target: {
-            kind: "map",
             family: "ip",
             hasPort: true,
             lookup: lookup(concatenation("ip daddr", "meta l4proto", "sctp dport"), "single4"),
@@ -119,18 +115,8 @@ export const everythingTable: Table = {
         }),
         rule({
           kind: "dnat",
-          target: { kind: "map", family: "ip", hasPort: false, lookup: lookup("tcp dport", "addressmap") },
+          target: { family: "ip", hasPort: false, lookup: lookup("tcp dport", "addressmap") },
         }),
-        rule(equals("tcp dport", 80), {
-          kind: "dnat",
-          target: { kind: "address", address: parseAddress("10.0.0.1"), port: 8080 },
-        }),
-        rule(equals("udp dport", 53), {
-          kind: "dnat",
-          target: { kind: "address", address: parseAddress("fd00::1"), port: 5353 },
-        }),
-        rule({ kind: "dnat", target: { kind: "address", address: parseAddress("fd00::1") } }),
-        rule(equals("tcp dport", 8), { kind: "redirect", port: 9 }),
       ],
     },
     {
@@ -149,18 +135,12 @@ export const everythingTable: Table = {
           isFullyRandom: false,
           ports: { first: 99, last: 99 },
         }),
-        rule({ kind: "snat", target: { kind: "address", address: parseAddress("10.9.9.9") } }),
       ],
     },
     {
       name: "forward",
       base: { type: "filter", hook: "forward", priority: -5, policy: "drop" },
       rules: everyMatch(),
-    },
-    {
-      name: "raw",
-      base: { type: "filter", hook: "prerouting", priority: -310, policy: "accept" },
-      rules: [rule(equals("udp dport", 53), { kind: "notrack" })],
     },
   ],
 };
@@ -176,7 +156,6 @@ function everyMatch(): readonly Rule[] {
     rule(equals("ct direction", "reply"), counter, drop),
     rule(equals("ct original ip daddr", parseAddress("1.2.3.4")), accept),
     rule(equals("ct original ip6 saddr", parseAddress("fd00::4")), accept),
-    rule(equals("ct mark", 7), accept),
     rule(inSet("ct id", "cut"), counter, drop),
     rule(equals("ct id", 0x12345678), accept),
     rule(startsWith("iifname", "dbv"), accept),
@@ -239,7 +218,6 @@ function everyMatch(): readonly Rule[] {
     rule({ kind: "mask priority", bits: 0xffff_ff80 }),
     rule(setMarkBit(0x20000000)),
     rule(clearMarkBits(0x30000000)),
-    rule({ kind: "set mark from", from: lookup("ip saddr", "marks") }),
     rule({ kind: "limit", rate: 100, unit: "second", burst: 200, isOver: true }, counter, drop),
     rule(
       { kind: "limit", rate: 10, unit: "minute", burst: 5, isOver: false },
@@ -343,7 +321,6 @@ export const everythingElements: ReadonlyMap<string, readonly Element[]> = new M
   ["endpoints6", [{ key: [a6, "udp", 53, 1], data: [a6, 5353] }]],
   ["single4", [{ key: [a4, "sctp", 80], data: [b4, 8080] }]],
   ["addressmap", [{ key: [80], data: [b4] }]],
-  ["marks", [{ key: [a4], data: [0x20] }]],
   [
     "classes",
     [

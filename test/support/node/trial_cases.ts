@@ -19,7 +19,7 @@ export const TRIAL_CASES: readonly (readonly [string, Partial<NodeFacts>, string
     /^the kernel has no nftables "numgen" \(CONFIG_NFT_NUMGEN\)$/,
   ],
   ["kernel-features", trials(["chain nat"]), "error", /chains of the type nat \(CONFIG_NFT_NAT\)$/],
-  ["kernel-features", trials(["notrack"]), "error", /"notrack" \(CONFIG_NFT_CT\)$/],
+  ["kernel-features", trials(["ct"]), "error", /"ct" \(CONFIG_NFT_CT\)$/],
   // Requests that refer to a table that was refused are refused, too.
   [
     "kernel-features",

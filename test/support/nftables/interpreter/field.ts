@@ -62,9 +62,6 @@ const payloadReaders: Readonly<Partial<Record<PayloadName, Reader>>> = {
   "ip6 daddr": destination,
   "ip6 hoplimit": ({ hopLimit }) => hopLimit ?? 64,
   "th sport": sourcePort,
-  "tcp sport": sourcePort,
-  "udp sport": sourcePort,
-  "sctp sport": sourcePort,
   "th dport": destinationPort,
   "tcp dport": destinationPort,
   "udp dport": destinationPort,
@@ -85,7 +82,7 @@ function port({ tuple }: WalkedPacket, number: number): number | undefined {
   return hasPorts(tuple.protocol) ? number : undefined;
 }
 
-/** Reads metadata. Without an interface its name is empty and its index 0 (nft_meta.c). */
+/** Reads metadata. Without an interface its name is empty (nft_meta.c). */
 const metaReaders: Readonly<Record<MetaName, (packet: WalkedPacket) => Scalar>> = {
   "meta protocol": networkOf,
   "meta nfproto": (packet) => (networkOf(packet) === "ip" ? "ipv4" : "ipv6"),
@@ -93,8 +90,6 @@ const metaReaders: Readonly<Record<MetaName, (packet: WalkedPacket) => Scalar>> 
   "meta mark": ({ mark }) => mark,
   "meta priority": ({ priority }) => priority ?? 0,
   "meta pkttype": () => "host",
-  iif: (packet) => packet.in?.index ?? 0,
-  oif: (packet) => packet.out?.index ?? 0,
   iifname: (packet) => packet.in?.name ?? "",
   oifname: (packet) => packet.out?.name ?? "",
 };
@@ -103,20 +98,15 @@ function readConnection(packet: WalkedPacket, selector: ConnectionName): Value |
   const { connection, direction } = packet;
   if (selector === "ct state") return BigInt(bits(selector, [stateOf(packet)]));
   if (connection === undefined || direction === undefined) return undefined;
-  const { original } = connection;
   switch (selector) {
     case "ct direction":
       return typed(selector, direction);
     case "ct status":
       return BigInt(bits(selector, [...connection.status]));
-    case "ct mark":
-      return BigInt(connection.mark);
     case "ct label":
       return [...connection.labels].reduce((all, bit) => all | (1n << BigInt(bit)), 0n);
     case "ct id":
       return BigInt(connection.id);
-    case "ct original proto-dst":
-      return BigInt(original.destinationPort);
     default:
       return readConnectionAddress(connection, selector);
   }

@@ -9,14 +9,12 @@ type NoteStatement = Extract<
   {
     readonly kind:
       | "set mark"
-      | "set mark from"
       | "set priority from"
       | "mask priority"
       | "clear priority"
       | "set label"
       | "set address"
-      | "dynamic"
-      | "notrack";
+      | "dynamic";
   }
 >;
 
@@ -36,9 +34,6 @@ function isNoted(scope: Scope, statement: NoteStatement): boolean {
       return true;
     case "set address":
       return isAddressSet(scope, statement);
-    case "notrack":
-      if (packet.connection === undefined) packet.isUntracked = true;
-      return true;
     case "mask priority":
       packet.priority = ((packet.priority ?? 0) & statement.bits) >>> 0;
       return true;
@@ -53,7 +48,7 @@ function isNoted(scope: Scope, statement: NoteStatement): boolean {
     default: {
       const [value] = readMap(scope, statement.from) ?? [];
       if (value === undefined) return false;
-      packet[statement.kind === "set mark from" ? "mark" : "priority"] = Number(value);
+      packet.priority = Number(value);
       return true;
     }
   }
@@ -113,8 +108,6 @@ export function carryOut(scope: Scope, statement: Statement): Effect {
     case "vmap":
     case "reject":
     case "dnat":
-    case "snat":
-    case "redirect":
     case "masquerade":
       return decide(scope, statement);
     default:

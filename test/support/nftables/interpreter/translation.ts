@@ -1,4 +1,4 @@
-import { type Address, addressFromValue, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, addressFromValue } from "../../../../kernel/ip/address.ts";
 import type { NatTarget, Statement } from "../../../../kernel/nftables/model/statement.ts";
 import { readMap, type Scope } from "./expression.ts";
 import { networkOf } from "./field.ts";
@@ -8,13 +8,13 @@ import type { Value } from "./value.ts";
 /** The new source or destination of a packet; an absent field is not changed. */
 export interface Translation {
   readonly half: "source" | "destination";
-  readonly by: "dnat" | "snat" | "masquerade" | "redirect";
+  readonly by: "dnat" | "masquerade";
   readonly address?: Address;
   readonly port?: number;
 }
 
 /** The statements that translate. */
-export type NatStatement = Extract<Statement, { readonly kind: "dnat" | "snat" | "redirect" | "masquerade" }>;
+export type NatStatement = Extract<Statement, { readonly kind: "dnat" | "masquerade" }>;
 
 /**
  * Returns the translation of a packet by a NAT statement; undefined where the statement has no target for it, which
@@ -22,30 +22,15 @@ export type NatStatement = Extract<Statement, { readonly kind: "dnat" | "snat" |
  */
 export function translationOf(scope: Scope, statement: NatStatement): Translation | undefined {
   const { packet, surroundings } = scope;
-  switch (statement.kind) {
-    case "masquerade":
-      return { half: "source", by: "masquerade", address: surroundings.ownAddress(packet) };
-    case "redirect": {
-      // The target is the interface of an incoming packet, or loopback for the node's own (nf_nat_redirect.c).
-      const loopback = parseAddress(networkOf(packet) === "ip" ? "127.0.0.1" : "::1");
-      const address = packet.in === undefined ? loopback : surroundings.ownAddress(packet);
-      return { half: "destination", by: "redirect", address, port: statement.port };
-    }
-    default: {
-      const target = targetOf(scope, statement.target);
-      if (target === undefined) return undefined;
-      return { half: statement.kind === "dnat" ? "destination" : "source", by: statement.kind, ...target };
-    }
+  if (statement.kind === "masquerade") {
+    return { half: "source", by: "masquerade", address: surroundings.ownAddress(packet) };
   }
+  const target = targetOf(scope, statement.target);
+  return target && { half: "destination", by: "dnat", ...target };
 }
 
 function targetOf(scope: Scope, target: NatTarget): Pick<Translation, "address" | "port"> | undefined {
   const { packet } = scope;
-  if (target.kind === "address") {
-    const network = typeof target.address === "number" ? "ip" : "ip6";
-    if (network !== networkOf(packet)) return undefined;
-    return target.port === undefined ? { address: target.address } : { address: target.address, port: target.port };
-  }
   if (target.family !== networkOf(packet)) return undefined;
   const [address, port] = readMap(scope, target.lookup) ?? [];
   if (address === undefined) return undefined;

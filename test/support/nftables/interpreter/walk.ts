@@ -1,7 +1,6 @@
 import { protocolNumber } from "../../../../kernel/ip/protocol.ts";
 import type { BaseChain, Chain } from "../../../../kernel/nftables/model/object.ts";
 import { type FlowTable, reversed, translated } from "./flow_table.ts";
-import { networkOf } from "./field.ts";
 import { hasPorts, type WalkedPacket } from "./packet.ts";
 import type { LoadedTable, Ruleset } from "./ruleset.ts";
 import type { Translation } from "./translation.ts";
@@ -145,7 +144,7 @@ function stepsOf(machine: Machine, packet: WalkedPacket, hook: Hook): readonly S
   const steps: Step[] = [];
   const nat: { readonly table: LoadedTable; readonly chain: Chain; readonly priority: number }[] = [];
   for (const table of machine.ruleset.tables) {
-    if (table.table.family !== "inet" && table.table.family !== networkOf(packet)) continue;
+    if (table.table.family !== "inet") continue;
     for (const chain of table.table.chains) {
       if (chain.base?.hook !== hook) continue;
       const { type, priority } = chain.base;
