@@ -25,7 +25,7 @@ const conntrackGroups = {
   destroy: NetfilterGroup.CONNTRACK_DESTROY,
 } as const;
 
-/** A source to listen to, as plain data that can cross threads. */
+/** A source to listen to. */
 export type NotificationSource = { readonly receiveBufferBytes?: number } & (
   | { readonly kind: "route"; readonly groups: readonly (keyof typeof routeGroups)[] }
   /** `exceptPortId`: the socket whose own commits are not reported. */
