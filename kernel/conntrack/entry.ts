@@ -95,7 +95,6 @@ export const entryLayout = {
     /** Opaque. Read in network order, it is the number that nft prints for `ct id`. */
     id: [12, be32],
     zone: [18, be16],
-    markMask: [21, be32],
     labels: [22, labels],
     labelsMask: [23, labels],
     /** CTA_FILTER_*: the parts of the tuples that a dump filters by; in host order, unlike all other attributes. */

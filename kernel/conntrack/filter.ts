@@ -2,7 +2,6 @@ import { type Address, type Family, familyOf } from "../ip/address.ts";
 import { type IpProtocol, isTransport } from "../ip/protocol.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
 import type { ConntrackEntry, entryLayout } from "./entry.ts";
-import type { ConntrackLabels } from "./labels.ts";
 import { addressValues, type ConntrackTuple, portValues, type TupleValues } from "./tuple.ts";
 
 /** Required bits: each bit set in `mask` must equal the bit of `value`. */
@@ -20,11 +19,8 @@ export interface ConntrackFilter {
   readonly protocol?: IpProtocol;
   readonly original?: TupleFilter;
   readonly reply?: TupleFilter;
-  readonly zone?: number;
   /** Bits of `ConntrackStatus` (entry.ts). */
   readonly status?: Masked<number>;
-  readonly mark?: Masked<number>;
-  readonly labels?: Masked<ConntrackLabels>;
 }
 
 /** Tells whether an entry matches a filter. */
@@ -34,10 +30,7 @@ export function matchesFilter(filter: ConntrackFilter, entry: ConntrackEntry): b
     isAny(filter.protocol, entry.original.protocol) &&
     matchesTuple(filter.original, entry.original) &&
     matchesTuple(filter.reply, entry.reply) &&
-    isAny(filter.zone, entry.zone) &&
-    hasBits(filter.status, entry.status) &&
-    hasBits(filter.mark, entry.mark) &&
-    hasLabels(filter.labels, entry.labels)
+    hasBits(filter.status, entry.status)
   );
 }
 
@@ -47,10 +40,6 @@ function isAny<T>(wanted: T | undefined, actual: T): boolean {
 
 function hasBits(wanted: Masked<number> | undefined, actual: number): boolean {
   return wanted === undefined || ((actual ^ wanted.value) & wanted.mask) === 0;
-}
-
-function hasLabels(wanted: Masked<ConntrackLabels> | undefined, actual: ConntrackLabels): boolean {
-  return wanted === undefined || ((actual ^ wanted.value) & wanted.mask) === 0n;
 }
 
 function matchesTuple(wanted: TupleFilter | undefined, tuple: ConntrackTuple): boolean {
@@ -71,7 +60,7 @@ type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
 /**
  * Returns the part of a filter that the kernel can apply, as a dump's family and attributes.
  *
- * Each kernel applies what it knows and ignores the rest (tuples since 5.8, status and zone later, labels never), so
+ * Each kernel applies what it knows and ignores the rest (tuples since 5.8, status later), so
  * its list may hold more than the filter matches: {@link matchesFilter} decides.
  */
 export function kernelFilter(filter: ConntrackFilter): {
@@ -90,9 +79,7 @@ export function kernelFilter(filter: ConntrackFilter): {
       ...(original === undefined && reply === undefined
         ? {}
         : { filter: { originalFlags: original?.flags ?? 0, replyFlags: reply?.flags ?? 0 } }),
-      ...(filter.zone === undefined ? {} : { zone: filter.zone }),
       ...(filter.status === undefined ? {} : { status: filter.status.value, statusMask: filter.status.mask }),
-      ...(filter.mark === undefined ? {} : { mark: filter.mark.value, markMask: filter.mark.mask }),
     },
   };
 }

@@ -25,7 +25,7 @@ const ipTypes = { 4: { source: 1, destination: 2 }, 6: { source: 3, destination:
 const portTypes = { source: 2, destination: 3 } as const;
 
 /** A byte range of a message. */
-interface Span {
+export interface Span {
   readonly start: number;
   readonly end: number;
 }
@@ -40,7 +40,7 @@ export function peekTuples(body: Uint8Array): FlowTuples | undefined {
   const family = familyFromNumber(body[0] ?? 0);
   if (family === undefined) return undefined;
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  const whole = { start: NETFILTER_HEADER, end: body.byteLength };
+  const whole = attributesOf(body);
   const original = addressing(body, view, family, find(view, whole, ORIGINAL));
   const reply = addressing(body, view, family, find(view, whole, REPLY));
   return original === undefined || reply === undefined ? undefined : { family, original, reply };
@@ -49,7 +49,7 @@ export function peekTuples(body: Uint8Array): FlowTuples | undefined {
 /** Returns the ID in an entry's message, as `parseEntry` reads it; 0 without one. */
 export function peekId(body: Uint8Array): number {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  const span = find(view, { start: NETFILTER_HEADER, end: body.byteLength }, ID);
+  const span = find(view, attributesOf(body), ID);
   return span === undefined || span.end - span.start !== 4 ? 0 : view.getUint32(span.start);
 }
 
@@ -79,8 +79,13 @@ function addressAt(body: Uint8Array, family: Family, span: Span | undefined): Ad
   return addressFromBytes(body.subarray(span.start, span.end));
 }
 
+/** Returns the range of an entry's attributes. */
+export function attributesOf(body: Uint8Array): Span {
+  return { start: NETFILTER_HEADER, end: body.byteLength };
+}
+
 /** Returns the payload of the first attribute of a type. */
-function find(view: DataView, within: Span | undefined, type: number): Span | undefined {
+export function find(view: DataView, within: Span | undefined, type: number): Span | undefined {
   if (within === undefined) return undefined;
   for (let offset = within.start; offset + 4 <= within.end;) {
     const length = view.getUint16(offset, littleEndian);

@@ -16,11 +16,6 @@ export const ConntrackMessage = {
 
 type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
 
-/** Returns the request for one entry; the kernel answers ENOENT when there is none. */
-export function getEntry(key: ConntrackKey): Request {
-  return entryRequest(`read conntrack entry ${formatTuple(key.original)}`, ConntrackMessage.GET, key, {});
-}
-
 /** Returns the request for the entries. The kernel filters only in part: apply the filter to its answers, too. */
 export function dumpEntries(filter: ConntrackFilter = {}): Request {
   const { family, attributes } = kernelFilter(filter);

@@ -6,7 +6,7 @@ import type { Syscalls } from "../syscall/syscalls.ts";
 import { type ConntrackEntry, type ConntrackKey, parseEntry } from "./entry.ts";
 import { type ConntrackFilter, type Masked, matchesFilter } from "./filter.ts";
 import type { ConntrackLabels } from "./labels.ts";
-import { changeLabels, deleteEntry, dumpEntries, getEntry } from "./request.ts";
+import { changeLabels, deleteEntry, dumpEntries } from "./request.ts";
 
 /** The outcome of one change: "absent" when the entry is gone, "no-labels" when it has no room for labels. */
 export type ConntrackOutcome = "done" | "absent" | "no-labels";
@@ -18,18 +18,6 @@ export type ConntrackOutcome = "done" | "absent" | "no-labels";
  */
 export function openConntrackSocket(syscalls: Syscalls): NetlinkSocket {
   return new NetlinkSocket(syscalls, NETLINK_NETFILTER);
-}
-
-/**
- * Returns one entry, or undefined when there is none.
- *
- * @throws NetlinkError when the kernel refuses for any other reason
- */
-export function findEntry(socket: NetlinkSocket, key: ConntrackKey): ConntrackEntry | undefined {
-  const [reply] = socket.batch([getEntry(key)]);
-  if (reply?.error !== undefined && reply.error.errnoName !== "ENOENT") throw reply.error;
-  const message = reply?.messages[0];
-  return message === undefined ? undefined : parseEntry(message);
 }
 
 /**

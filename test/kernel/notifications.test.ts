@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { type ConntrackEvent, parseConntrackEvent } from "../../kernel/conntrack/event.ts";
+import { type FlowEvent, parseFlowEvent } from "../../kernel/conntrack/flow_event.ts";
 import { deleteEntries, listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
+import { protocolNumber } from "../../kernel/ip/protocol.ts";
 import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
@@ -65,28 +66,28 @@ describe("kernel/notifications", () => {
   it("new and ended connections are reported, of the namespace for which the thread was started", async () => {
     const recorder = new EventRecorder();
     await startIn(pair.near).subscribe({ kind: "conntrack", events: ["new", "destroy"] }, recorder);
-    const events = (kind: ConntrackEvent["kind"]): readonly ConntrackEvent[] =>
+    const events = (kind: FlowEvent["kind"]): readonly FlowEvent[] =>
       recorder.messages
-        .map(parseConntrackEvent)
+        .map(parseFlowEvent)
         .filter((event) => event !== undefined)
-        .filter((event) => event.kind === kind && event.original.protocol === "udp");
+        .filter((event) => event.kind === kind && event.protocol === protocolNumber("udp"));
     await makeFlows(pair, [{ protocol: "udp", to: pair.farAddresses[0], port: 6100 }]);
     await makeFlows(pair, [{ protocol: "udp", to: pair.farAddresses[1], port: 6101 }]);
-    await recorder.until(() => events("new").length >= 2);
+    await recorder.until(() => events("begun").length >= 2);
     assert.deepEqual(
-      events("new").map(({ original }) => [original.destination, original.destinationPort]),
+      events("begun").map(({ server, port }) => [server, port]),
       [
         [pair.farAddresses[0], 6100],
         [pair.farAddresses[1], 6101],
       ],
     );
     const conntrack = pair.near.inside(() => openConntrackSocket(pair.near.calls));
-    assert.deepEqual(deleteEntries(conntrack, events("new")), ["done", "done"]);
+    assert.deepEqual(deleteEntries(conntrack, listEntries(conntrack, { protocol: "udp" })), ["done", "done"]);
     conntrack.close();
-    await recorder.until(() => events("destroy").length >= 2);
+    await recorder.until(() => events("ended").length >= 2);
     assert.deepEqual(
-      events("destroy").map(({ id, original }) => ({ id, original })),
-      events("new").map(({ id, original }) => ({ id, original })),
+      new Set(events("ended").map(({ id, port }) => `${id} ${port}`)),
+      new Set(events("begun").map(({ id, port }) => `${id} ${port}`)),
     );
     assert.equal(recorder.overruns, 0);
   });
@@ -105,7 +106,7 @@ describe("kernel/notifications", () => {
     }
     conntrack.close();
     await recorder.until(() => recorder.messages.length > 0);
-    const ports = recorder.messages.map((message) => parseConntrackEvent(message)?.original.destinationPort);
+    const ports = recorder.messages.map((message) => parseFlowEvent(message)?.port);
     assert.deepEqual(ports, [6111]);
   });
 

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { endianness } from "node:os";
 import fc from "fast-check";
 import { type ConntrackKey, parseEntry } from "../../../kernel/conntrack/entry.ts";
-import { parseConntrackEvent } from "../../../kernel/conntrack/event.ts";
 import { parseFlowEvent, parseListedFlow } from "../../../kernel/conntrack/flow_event.ts";
 import { labelBit, labels } from "../../../kernel/conntrack/labels.ts";
 import { ConntrackMessage, deleteEntry } from "../../../kernel/conntrack/request.ts";
@@ -86,38 +85,23 @@ describe("kernel/conntrack messages", () => {
     assert.throws(() => parseEntry(message("", { body })), { message: /family 7; expected 2 or 10/ });
   });
 
-  it("new, update and destroy are distinguished, and another message gives no event", () => {
-    const kinds: readonly (readonly [type: number, flags: number, kind: string | undefined])[] = [
-      [ConntrackMessage.NEW, 0x600, "new"],
-      [ConntrackMessage.NEW, 0, "update"],
-      [ConntrackMessage.DELETE, 0, "destroy"],
-      [ConntrackMessage.GET, 0, undefined],
-      [0x200, 0, undefined],
-    ];
-    for (const [type, flags, kind] of kinds) {
-      const event = parseConntrackEvent(message(TCP_TUPLE + REPLY_TUPLE, { type, flags }));
-      assert.equal(event?.kind, kind);
-      if (event !== undefined) assert.deepEqual(["mark" in event, "labels" in event], [false, false]);
-    }
-  });
-
   it("FLOW-01: the flow event of a new or ended connection has the same values as the entry with all fields", () => {
     const counters = (number: number, bytes: string) =>
       `1c00${number.toString(16).padStart(2, "0")}80` + "0c000100" + "0000000000000005" + `0c000200${bytes}`;
     const attributes = TCP_TUPLE + REPLY_TUPLE + "08000c0001020304";
     const counted = attributes + counters(9, "0000000000000400") + counters(10, "0000000000010000");
+    const whole = parseEntry(message(counted));
     for (const [type, flags, kind] of [
       [ConntrackMessage.NEW, MessageFlag.CREATE, "begun"],
       [ConntrackMessage.DELETE, 0, "ended"],
     ] as const) {
-      const whole = parseConntrackEvent(message(counted, { type, flags }));
       assert.deepEqual(parseFlowEvent(message(counted, { type, flags })), {
         kind,
-        id: whole?.id,
+        id: whole.id,
         protocol: 6,
-        source: whole?.original.source,
-        server: whole?.reply.source,
-        port: whole?.reply.sourcePort,
+        source: whole.original.source,
+        server: whole.reply.source,
+        port: whole.reply.sourcePort,
         bytes: 0x10400,
       });
       assert.equal(parseFlowEvent(message(attributes, { type, flags }))?.bytes, 0, "without accounting");
