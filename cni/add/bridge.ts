@@ -82,8 +82,7 @@ function changesOf(link: Link, spec: BridgeSpec): LinkChange {
 function refuseOwnAddress(socket: NetlinkSocket, { index, name }: Link, given: readonly Address[]): void {
   for (const message of given.length === 0 ? [] : socket.dump(dumpAddresses({ index }))) {
     const own = parseInterfaceAddress(message);
-    // Kernels before 4.20 list the addresses of all links.
-    if (own?.index !== index || !given.includes(own.address.address)) continue;
+    if (own === undefined || !given.includes(own.address.address)) continue;
     const text = formatCidr(own.address);
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",

@@ -32,8 +32,7 @@ export function foreignAddresses(
   const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
   const own = socket.dump(dumpAddresses({ index: bridge })).map(parseInterfaceAddress);
   return (address) => {
-    // Kernels before 4.20 list the addresses of all links.
-    if (own.some((one) => one?.index === bridge && one?.address.address === address)) return true;
+    if (own.some((one) => one?.address.address === address)) return true;
     const text = formatAddress(address);
     const isReserved = (store: string): boolean =>
       node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";

@@ -67,8 +67,7 @@ function podDifferences(expected: Expectation, observed: Observation): string[] 
   if (loopback?.up !== true) found.push("interface lo is down in the pod");
   if (pod === undefined) return [...found, `interface ${ifname} is missing in the pod`];
   if (!pod.up) found.push(`interface ${ifname} is down in the pod`);
-  // Kernels before 5.10 leave the peer's index out where both ends have the same one (nla_put_iflink).
-  if (host !== undefined && (pod.kind !== "veth" || (pod.peer ?? pod.index) !== host.index)) {
+  if (host !== undefined && (pod.kind !== "veth" || pod.peer !== host.index)) {
     found.push(`interface ${ifname} in the pod is not the peer of ${host.name}`);
   }
   if (pod.mac !== expected.podMac) found.push(macDiffers(`interface ${ifname} in the pod`, pod, expected.podMac));

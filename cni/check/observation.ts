@@ -51,10 +51,9 @@ export function observe(
   }
 }
 
-/** Returns the addresses of a link; kernels before 4.20 list those of all links. */
 function addressesOf(socket: NetlinkSocket, index: number): readonly InterfaceAddress[] {
   return socket
     .dump(dumpAddresses({ index }))
     .map(parseInterfaceAddress)
-    .filter((found): found is InterfaceAddress => found?.index === index);
+    .filter((found) => found !== undefined);
 }

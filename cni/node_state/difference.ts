@@ -99,7 +99,7 @@ export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }:
 
 function lacksEntry({ bypass, isMacRequested }: DesiredPort, entry: ObservedPort["entry"], index: number): boolean {
   // The bridge learns a pod without bypass from its packets.
-  if (bypass === "none" || entry === "unknown" || entry === index) return false;
+  if (bypass === "none" || entry === index) return false;
   return entry === undefined || !isMacRequested;
 }
 

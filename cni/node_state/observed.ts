@@ -21,10 +21,8 @@ export interface ObservedFilters {
 export interface ObservedPort {
   /** undefined if the node has no link of its name. */
   readonly link: Link | undefined;
-  /**
-   * The port by which the bridge sends to the pod; undefined if the bridge knows none, "unknown" if that was not read.
-   */
-  readonly entry: number | undefined | "unknown";
+  /** The port by which the bridge sends to the pod; undefined if the bridge knows none. */
+  readonly entry: number | undefined;
   /** undefined if they were not read. */
   readonly filters: ObservedFilters | undefined;
 }

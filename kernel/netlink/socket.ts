@@ -82,7 +82,6 @@ export class NetlinkSocket {
 
   #configure({ bufferBytes, portId }: NetlinkSocketOptions): void {
     const on = new Uint8Array(Uint32Array.of(1).buffer);
-    // Kernels before 4.20 lack the strict check, and older ones the extended ACK. Both only add comfort.
     for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK])
       this.#syscalls.setsockopt(this.#fd, SOL_NETLINK, option, on);
     // struct timeval is two longs: 16 bytes on every 64-bit machine.

@@ -1,6 +1,6 @@
 import { type Address, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
-import { address, mac, u32 } from "../netlink/attribute.ts";
+import { address, mac } from "../netlink/attribute.ts";
 import {
   type BodyLayout,
   decodeBody,
@@ -24,7 +24,7 @@ const NTF_STICKY = 0x40;
 /** struct ndmsg and NDA_* (include/uapi/linux/neighbour.h). */
 const layout = {
   struct: { family: "u8", pad1: "u8", pad2: "u16", index: "i32", state: "u16", flags: "u8", type: "u8" },
-  attributes: { destination: [1, address], mac: [2, mac], master: [9, u32] },
+  attributes: { destination: [1, address], mac: [2, mac] },
 } as const satisfies BodyLayout;
 
 /** An entry of a VXLAN device's forwarding database: frames for this MAC address are sent to that node. */
@@ -61,7 +61,7 @@ export function setPortEntry(port: number, to: MacAddress, whereTaken: "move" | 
   );
 }
 
-/** Returns the request for a MAC address in a port's bridge; ENOENT if it is unknown. Linux answers since 5.0. */
+/** Returns the request for a MAC address in a port's bridge; ENOENT if it is unknown. */
 export function getPortEntry(port: number, to: MacAddress): Request {
   return request(
     `ask the bridge of link ${port} for ${to}`,
@@ -71,21 +71,10 @@ export function getPortEntry(port: number, to: MacAddress): Request {
   );
 }
 
-/** Returns the request for all MAC addresses that a bridge knows. */
-export function dumpPortEntries(bridge: number): Request {
-  return request(
-    `list forwarding of bridge ${bridge}`,
-    { type: RTM_GETNEIGH, flags: 0, layout },
-    { family: AF_BRIDGE },
-    { master: bridge },
-  );
-}
-
-/** A MAC address, the port by which a bridge sends to it, and whether the entry is bound to the port. */
+/** A MAC address and the port by which a bridge sends to it. */
 export interface PortEntry {
   readonly port: number;
   readonly mac: MacAddress;
-  readonly isSticky: boolean;
 }
 
 /**
@@ -96,7 +85,7 @@ export interface PortEntry {
 export function parsePortEntry(message: ReceivedMessage): PortEntry | undefined {
   const { header, attributes } = decodeBody(layout, message.body);
   if (attributes.mac === undefined) return undefined;
-  return { port: header.index, mac: attributes.mac, isSticky: (header.flags & NTF_STICKY) !== 0 };
+  return { port: header.index, mac: attributes.mac };
 }
 
 /** Returns the request to delete an entry; ENOENT when there is none. */

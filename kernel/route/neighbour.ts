@@ -60,7 +60,7 @@ export function deleteNeighbour(index: number, destination: Address): Request {
   );
 }
 
-/** Returns the request for the neighbour entry of an address; ENOENT when there is none. Linux answers since 5.0. */
+/** Returns the request for the neighbour entry of an address; ENOENT when there is none. */
 export function getNeighbour(index: number, destination: Address): Request {
   return request(
     () => `get neighbour ${formatAddress(destination)} on link ${index}`,
