@@ -31,7 +31,7 @@ import { createVxlan, parseVxlan } from "../../../kernel/route/vxlan.ts";
 import { addClassifiers, parseQueueingDiscipline } from "../../../kernel/traffic_control/queueing_discipline.ts";
 import { parseRedirect, redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
 import { parseTokenBucket, setTokenBucket } from "../../../kernel/traffic_control/token_bucket.ts";
-import { assertDecodersHold, type Decoders, outcome } from "./hostile_bytes.ts";
+import { type Decoders, itHolds, outcome } from "./hostile_bytes.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
 const BODIES = roundsFor("random bodies of netlink messages", 100, 5000);
@@ -97,11 +97,6 @@ function bounded<T>(iteration: Iterable<T>, steps: number): readonly T[] {
   return seen;
 }
 
-/** Asserts that all decoders hold: see {@link assertDecodersHold}. */
-function assertHolds(bytes: Uint8Array, surrounding = 0xa5): void {
-  assertDecodersHold(decoders, bytes, surrounding);
-}
-
 function datagramOf(requests: readonly Request[]): Uint8Array {
   const writer = new Writer();
   for (const [i, message] of requests.entries()) encodeRequest(writer, message, 0, i);
@@ -119,67 +114,8 @@ function errorBody(echoed: number, attributes: Uint8Array): Uint8Array {
 }
 
 const bodies = [...wellFormed.map((message) => message.body), datagramOf(wellFormed), datagramOf([dumpLinks()])];
-const anyBody = fc.constantFrom(...bodies);
-
-describe("kernel/netlink decoder", function () {
-  this.timeout(120_000);
-
-  it("holds at every truncation", () => {
-    for (const body of bodies)
-      for (let length = 0; length <= body.length; length++) assertHolds(body.subarray(0, length));
-  });
-
-  it("holds when any 16-bit field is a hostile length", () => {
-    for (const body of bodies) {
-      for (let offset = 0; offset + 2 <= body.length; offset += 2) {
-        for (const length of [0, 1, 3, 4, 5, 0x7fff, 0xffff]) {
-          const hostile = body.slice();
-          new DataView(hostile.buffer).setUint16(offset, length, littleEndian);
-          for (const decode of Object.values(decoders)) outcome(decode, hostile);
-        }
-      }
-    }
-  });
-
-  it("holds on well-formed bodies with bytes overwritten", () => {
-    const change = fc.array(fc.tuple(fc.nat(400), fc.nat(255)), { maxLength: 8 });
-    fc.assert(
-      fc.property(anyBody, change, fc.nat(255), (body, changes, surrounding) => {
-        const changed = body.slice();
-        for (const [offset, value] of changes) changed[offset % body.length] = value;
-        assertHolds(changed, surrounding);
-      }),
-      { numRuns: BODIES },
-    );
-  });
-
-  it("holds on random bytes", () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(255), (bytes, surrounding) =>
-        assertHolds(bytes, surrounding),
-      ),
-      { numRuns: 2 * BODIES },
-    );
-  });
-
-  it("holds on random attributes after a valid header", () => {
-    const attribute = fc.tuple(fc.nat(40), fc.nat(60), fc.uint8Array({ maxLength: 24 }));
-    fc.assert(
-      fc.property(anyBody, fc.array(attribute, { maxLength: 6 }), (body, attributes) => {
-        const writer = new Writer();
-        writer.bytes(body.subarray(0, 16));
-        for (const [length, number, payload] of attributes) {
-          writer.u16(length);
-          writer.u16(number);
-          writer.bytes(payload);
-          writer.align();
-        }
-        assertHolds(writer.view());
-        assertHolds(errorBody(16, writer.view().subarray(16)));
-      }),
-      { numRuns: BODIES },
-    );
-  });
+describe("kernel/netlink decoder", () => {
+  itHolds(decoders, bodies, BODIES, 16);
 
   it("holds on attributes nested as deeply as a length field allows", () => {
     const deep = new Uint8Array(16 + 0xfffc);
