@@ -1,14 +1,5 @@
-import { decodeAttributes } from "../netlink/attribute.ts";
-import { decodeBody, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
-import {
-  addReceivedFilter,
-  filterInfo,
-  KIND_CLASSIFIER,
-  redirectionOf,
-  redirectTo,
-  RTM_GETTFILTER,
-  u32Attributes,
-} from "./filter.ts";
+import { type Request, request } from "../netlink/message.ts";
+import { addReceivedFilter, filterInfo, redirectTo, RTM_GETTFILTER } from "./filter.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 
 /** Includes frames with VLAN tags and of unknown protocols. */
@@ -36,18 +27,4 @@ export function dumpReceivedFilters(index: number): Request {
     { index, parent: RECEIVED },
     {},
   );
-}
-
-/**
- * Returns the index of the link to which a filter in a RTM_NEWTFILTER message redirects every frame; undefined for a
- * filter that does anything else or matches less.
- *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
- */
-export function parseRedirect(message: ReceivedMessage): number | undefined {
-  const { header, attributes } = decodeBody(trafficControlLayout, message.body);
-  if (attributes.kind !== KIND_CLASSIFIER || attributes.options === undefined) return undefined;
-  if (header.info % 0x1_0000 !== INFO % 0x1_0000) return undefined;
-  const { selector, actions } = decodeAttributes(u32Attributes, attributes.options);
-  return selector?.words.length === 0 ? redirectionOf(actions, "sent") : undefined;
 }

@@ -1,12 +1,5 @@
-import {
-  attributeBytes,
-  type AttributeTable,
-  type AttributeType,
-  decodeAttributes,
-  u32,
-  u64,
-} from "../netlink/attribute.ts";
-import { decodeBody, MessageFlag, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
+import { attributeBytes, type AttributeTable, type AttributeType, u32, u64 } from "../netlink/attribute.ts";
+import { MessageFlag, type Request, request } from "../netlink/message.ts";
 import { decodeStruct, encodeStruct } from "../netlink/struct.ts";
 import { ROOT, trafficControlLayout } from "./message.ts";
 import { RTM_NEWQDISC } from "./queueing_discipline.ts";
@@ -15,8 +8,6 @@ const KIND = "tbf";
 /** TC_LINKLAYER_ETHERNET: the kernel computes with the rate itself and needs no rate table. */
 const LINK_LAYER_ETHERNET = 1;
 const LARGEST_U32 = 0xffff_ffff;
-/** PSCHED_TICKS2NS (include/net/pkt_sched.h): a user space tick is 64 ns. */
-const NANOSECONDS_PER_TICK = 64;
 
 /** struct tc_tbf_qopt: two struct tc_ratespec, then three numbers. */
 const parametersLayout = {
@@ -86,21 +77,6 @@ export function setTokenBucket(index: number, bucket: TokenBucket): Request {
       }),
     },
   );
-}
-
-/**
- * Returns the token bucket in a RTM_NEWQDISC message; undefined for another discipline. The kernel stores the burst as
- * a time in steps of 64 ns, so the result may differ by a step's bytes.
- *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
- */
-export function parseTokenBucket(message: ReceivedMessage): TokenBucket | undefined {
-  const { kind, options } = decodeBody(trafficControlLayout, message.body).attributes;
-  if (kind !== KIND || options === undefined) return undefined;
-  const { parameters: values, rate: largeRate } = decodeAttributes(attributes, options);
-  if (values === undefined) return undefined;
-  const rate = largeRate === undefined ? values.rate : Number(largeRate);
-  return { rate, burst: Math.round((values.buffer * NANOSECONDS_PER_TICK * rate) / 1e9), limit: values.limit };
 }
 
 function isPositive(value: number, most: number): boolean {

@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { findLink } from "../../kernel/route/socket.ts";
-import { deleteQueueingDiscipline } from "../../kernel/traffic_control/queueing_discipline.ts";
+import { deleteClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import type { LinkWriter } from "./link_removal.ts";
 
 /** A pod's bridge port. A link of that name with another MAC address is not this pod's. */
@@ -20,7 +20,7 @@ const NOTHING_THERE = ["ENODEV", "ENOENT", "EINVAL"];
 export function endBypass({ hostInterface, hostMac }: BypassedPort, links: Pick<LinkWriter, "batch">): void {
   const link = findLink(links, { name: hostInterface });
   if (link?.mac !== hostMac) return;
-  const [removed] = links.batch([deleteQueueingDiscipline(link.index, "classifiers")]);
+  const [removed] = links.batch([deleteClassifiers(link.index)]);
   const error = removed?.error;
   if (error !== undefined && !NOTHING_THERE.includes(error.errnoName)) throw error;
 }

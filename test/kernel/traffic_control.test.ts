@@ -1,19 +1,13 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { changeLink, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import { createDelayDevice, isDelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
-import {
-  addClassifiers,
-  deleteQueueingDiscipline,
-  dumpQueueingDisciplines,
-  parseQueueingDiscipline,
-} from "../../kernel/traffic_control/queueing_discipline.ts";
-import { dumpReceivedFilters, parseRedirect, redirectReceived } from "../../kernel/traffic_control/redirect.ts";
-import { parseTokenBucket, setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import { addClassifiers, deleteClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
+import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -67,13 +61,6 @@ describe("kernel/traffic_control", () => {
     return node.link(device.name).index;
   }
 
-  function readBucket(index: number): TokenBucket | undefined {
-    const [found] = node.route
-      .dump(dumpQueueingDisciplines(index))
-      .flatMap((message) => parseTokenBucket(message) ?? []);
-    return found;
-  }
-
   function refusal(request: Request): string {
     const [reply] = node.route.batch([request]);
     assert.ok(reply?.error instanceof NetlinkError, request.operation);
@@ -118,42 +105,9 @@ describe("kernel/traffic_control", () => {
       assert.deepEqual([rate, limit], [wanted.rate, wanted.limit]);
       // tc prints "250000b/1".
       assert.ok(Math.abs(Number.parseInt(String(burst), 10) - wanted.burst) <= 2, String(burst));
-      assert.deepEqual(parsedKinds(), ["tbf at root"]);
     }
-    node.route.request(deleteQueueingDiscipline(host, "root"));
-    assert.equal(readBucket(host), undefined);
-  });
-
-  function parsedKinds(): readonly string[] {
-    return node.route
-      .dump(dumpQueueingDisciplines(host))
-      .map(parseQueueingDiscipline)
-      .filter(({ index }) => index === host)
-      .map(({ kind, attachment }) => `${kind} at ${attachment ?? "?"}`);
-  }
-
-  it("every token bucket is read back as it was set, up to a step of the kernel's clock", () => {
-    fc.assert(
-      fc.property(
-        fc.oneof(fc.integer({ min: 125, max: 1e9 }), fc.integer({ min: 1e9, max: 125e12 })),
-        fc.integer({ min: 1522, max: 2 ** 32 - 1 }),
-        fc.integer({ min: 1522, max: 2 ** 32 - 1 }),
-        (rate, wanted, limit) => {
-          // The kernel reports a burst as a 32-bit number of steps, at most 274 s; our limits are far below that.
-          const burst = Math.min(wanted, Math.max(1522, rate * 100));
-          node.route.request(setTokenBucket(host, { rate, burst, limit }));
-          const read = readBucket(host);
-          assert.deepEqual([read?.rate, read?.limit], [rate, limit]);
-          const step = 1 + (64 * rate) / 1e9;
-          // The kernel multiplies by a reciprocal of 32 bits.
-          assert.ok(
-            Math.abs((read?.burst ?? 0) - burst) <= step + burst / 2 ** 16,
-            `${rate}: ${read?.burst} for ${burst}`,
-          );
-        },
-      ),
-      { numRuns: 60 },
-    );
+    node.exec("tc", ["qdisc", "del", "dev", "dbv0", "root"]);
+    assert.equal(printedRoot("dbv0")["kind"], "noqueue");
   });
 
   it("a token bucket that the kernel would change is refused", () => {
@@ -178,31 +132,8 @@ describe("kernel/traffic_control", () => {
       JSON.stringify(inner(filter, "options")["actions"]),
       /^\[{"order":1,"kind":"mirred","mirred_action":"redirect","direction":"egress","to_dev":"dbi0",[^[]*}\]$/,
     );
-    assert.deepEqual(parsedRedirects(), [target]);
-    assert.deepEqual(parsedKinds().toSorted(), ["clsact at classifiers", "noqueue at root"]);
-    node.route.request(deleteQueueingDiscipline(host, "classifiers"));
+    node.route.request(deleteClassifiers(host));
     assert.deepEqual(iproute(node, "tc", "filter show dev dbv0 ingress"), []);
-  });
-
-  function parsedRedirects(): readonly number[] {
-    return node.route.dump(dumpReceivedFilters(host)).flatMap((message) => parseRedirect(message) ?? []);
-  }
-
-  it("a filter of others does not count as a redirection of everything", () => {
-    makeDevice();
-    node.route.request(addClassifiers(host));
-    const filter = ["filter", "add", "dev", "dbv0", "ingress", "protocol"];
-    const redirect = ["action", "mirred", "egress", "redirect", "dev", device.name];
-    const mirror = ["action", "mirred", "egress", "mirror", "dev", device.name];
-    const match = ["u32", "match", "u32", "0", "0"];
-    for (const others of [
-      ["ip", ...match, ...redirect],
-      ["all", ...match, ...redirect],
-      ["all", ...match, ...mirror],
-    ]) {
-      node.exec("tc", [...filter, ...others]);
-    }
-    assert.deepEqual(parsedRedirects(), []);
   });
 
   it("every frame passes the delay device, also one too short to be a packet, tagged or without a protocol (W1)", () => {

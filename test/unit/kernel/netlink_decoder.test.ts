@@ -28,9 +28,8 @@ import {
 } from "../../../kernel/route/route.ts";
 import { newRule, parseRule } from "../../../kernel/route/rule.ts";
 import { createVxlan, parseVxlan } from "../../../kernel/route/vxlan.ts";
-import { addClassifiers, parseQueueingDiscipline } from "../../../kernel/traffic_control/queueing_discipline.ts";
-import { parseRedirect, redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
-import { parseTokenBucket, setTokenBucket } from "../../../kernel/traffic_control/token_bucket.ts";
+import { parsePortFilter } from "../../../kernel/traffic_control/receive_at_bridge.ts";
+import { redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
 import { type Decoders, itHolds, outcome } from "./hostile_bytes.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
@@ -53,9 +52,7 @@ const wellFormed: readonly Request[] = [
   setForwardingEntry(7, { mac, remote: parseAddress("192.0.2.2") }),
   newRule({ family: 4, inputInterface: "uplink", table: 100, priority: 9 }),
   createVxlan({ name: "vx0", mac, mtu: 1430, vni: 107, port: 4789, local: parseAddress("192.0.2.1") }),
-  addClassifiers(2),
   redirectReceived(2, 3),
-  setTokenBucket(2, { rate: 125_000, burst: 65_536, limit: 65_536 }),
 ];
 
 function received(body: Uint8Array): ReceivedMessage {
@@ -80,9 +77,7 @@ const decoders: Decoders = {
   "forwarding entry": (bytes) => parseForwardingEntry(received(bytes)),
   rule: (bytes) => parseRule(received(bytes)),
   vxlan: (bytes) => parseVxlan(received(bytes)),
-  "queueing discipline": (bytes) => parseQueueingDiscipline(received(bytes)),
-  redirect: (bytes) => parseRedirect(received(bytes)),
-  "token bucket": (bytes) => parseTokenBucket(received(bytes)),
+  "port filter": (bytes) => parsePortFilter(received(bytes)),
   "error with echo": (bytes) => outcomeOf(veth, 0x200, bytes)?.message,
   "capped error": (bytes) => outcomeOf(veth, 0x300, bytes)?.message,
 };
