@@ -70,26 +70,11 @@ export function writeAll(files: FileCalls, fd: number, data: Uint8Array, what: s
  * @throws SyscallError
  */
 export function readTextFile(files: FileReadCalls, path: string, limit: number): string | undefined {
-  return readWhole(files, path, limit, (bytes) => decoder.decode(bytes));
-}
-
-/** Returns the bytes of a file, as {@link readTextFile} returns its text. @throws SyscallError */
-export function readBytes(files: FileReadCalls, path: string, limit: number): Uint8Array | undefined {
-  return readWhole(files, path, limit, (bytes) => bytes.slice());
-}
-
-/** @param take receives the file's bytes, which are valid until the next read */
-function readWhole<T>(
-  files: FileReadCalls,
-  path: string,
-  limit: number,
-  take: (bytes: Uint8Array) => T,
-): T | undefined {
   const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC, 0);
   if (fd === -Errno.ENOENT) return undefined;
   check(fd, `open ${path}`);
   try {
-    return take(readToEnd(files, fd, limit, path));
+    return decoder.decode(readToEnd(files, fd, limit, path));
   } finally {
     files.close(fd);
   }

@@ -1,5 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, addressPlus, bitsOf, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, addressPlus, bitsOf, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import {
   type Cidr,
   cidrContains,
@@ -218,9 +218,4 @@ function asDecodingFailure<T>(read: () => T): T {
     if (error instanceof DrawbridgeError) throw new CniError(CniErrorCode.DECODING_FAILURE, error.message, error.code);
     throw error;
   }
-}
-
-/** Formats the addresses for a message. */
-export function formatGiven({ addresses }: GivenAddresses): string {
-  return addresses.map(({ address }) => formatAddress(address.address)).join(", ");
 }

@@ -10,7 +10,6 @@ import type { Logger } from "../log/logger.ts";
 import type { ObjectSource } from "../sources/object_source.ts";
 import { MetricsServer } from "./http_server.ts";
 import { addMetrics, type MetricSources } from "./metrics.ts";
-import { ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
 import { NodeCounters } from "./node_counters.ts";
 import { metricsPage, type PageParts } from "./page.ts";
@@ -48,8 +47,7 @@ export function openNodeMetrics(
   });
   const policyCounters = new PolicyCounters({
     table: POLICY_TABLE,
-    counters: ruleCounters(syscalls),
-    elements: nftablesCounters(syscalls),
+    counters: nftablesCounters(syscalls),
     logger,
     now: () => performance.now(),
     time: () => Date.now(),

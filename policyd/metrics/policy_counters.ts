@@ -3,7 +3,6 @@ import type { TableReference } from "../../kernel/nftables/model/object.ts";
 import type { NftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { keyText } from "../../kernel/nftables/encode/element.ts";
-import type { RuleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
 import { tableKey } from "../ruleset/desired/desired_element.ts";
 import type { Logger } from "../log/logger.ts";
 import type { MergedProfile, MergedRules } from "./merged_rules.ts";
@@ -16,8 +15,7 @@ import { eachInTurns } from "../lib/sliced_work.ts";
 export interface PolicyCountersParts {
   /** The table of policies. */
   readonly table: TableReference;
-  readonly counters: RuleCounters;
-  readonly elements: Pick<NftablesCounters, "elements">;
+  readonly counters: NftablesCounters;
   readonly logger: Logger;
   /** Milliseconds, of a monotonic clock. */
   readonly now: () => number;
@@ -107,13 +105,13 @@ export class PolicyCounters implements CommitObserver {
   }
 
   async #readElements({ direction, rules, sets }: MergedProfile): Promise<void> {
-    const { table, elements } = this.#parts;
+    const { table, counters } = this.#parts;
     const names = sets.map(({ definition }) => definition.name);
     this.sums.keepMerged(direction, rules, names);
     let left = MOST_TOLD_APART;
     for (const { definition, ruleOf } of sets) {
       try {
-        await eachInTurns(elements.elements(table, definition), (counted) => {
+        await eachInTurns(counters.elements(table, definition), (counted) => {
           for (const { element, packets } of counted) {
             const place = { set: definition.name, element: keyText(element.key), packets };
             if (left > 0 && this.sums.hasGrown(place)) {

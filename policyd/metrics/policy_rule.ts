@@ -1,4 +1,4 @@
-import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
+import type { CountedRule } from "../../kernel/nftables/decode/counters.ts";
 import { originComment } from "../policies/compile/plain_rules.ts";
 import type { Direction, RuleOrigin } from "../policies/compile/profile.ts";
 
@@ -30,7 +30,7 @@ export function meaningOf({
   chain,
   comment,
   verdict,
-}: Pick<CountedTableRule, "chain" | "comment" | "verdict">): CounterMeaning | undefined {
+}: Pick<CountedRule, "chain" | "comment" | "verdict">): CounterMeaning | undefined {
   const direction = directionOf(chain);
   if (direction === undefined) return undefined;
   if (comment.startsWith(ISOLATED)) return { type: "isolated", direction };

@@ -1,4 +1,4 @@
-import type { CountedTableRule } from "../../kernel/nftables/decode/rule_counters.ts";
+import type { CountedRule } from "../../kernel/nftables/decode/counters.ts";
 import { type Direction, DIRECTIONS } from "../policies/compile/profile.ts";
 import { namespaceOf } from "../../objects/namespace_of.ts";
 import { POLICY_SERIES } from "../bounds.ts";
@@ -69,7 +69,7 @@ export class PolicySums {
   }
 
   /** Adds the kernel's count of a rule. */
-  observe(rule: CountedTableRule): void {
+  observe(rule: CountedRule): void {
     const counter = this.#counters.get(rule.chain)?.get(rule.handle) ?? this.#newCounter(rule);
     if (counter === undefined) return;
     // A lower count belongs to a rule with the same handle in a new table.
@@ -177,7 +177,7 @@ export class PolicySums {
   }
 
   /** Returns undefined for a rule without a metric. */
-  #newCounter(rule: CountedTableRule): Counter | undefined {
+  #newCounter(rule: CountedRule): Counter | undefined {
     const meaning = meaningOf(rule);
     if (meaning === undefined) return undefined;
     if (meaning.type === "several rules") this.#merged.add(rule.chain);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { type NftablesCounters, nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
-import { type CountedTableRule, ruleCounters } from "../../kernel/nftables/decode/rule_counters.ts";
+import { type CountedRule, type NftablesCounters, nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
@@ -122,7 +121,11 @@ describe("kernel/nftables counters", () => {
   });
 
   it("METRIC-02: only rules of the given chain with a counter and a comment are listed", () => {
-    assert.deepEqual([...counters.rules(TABLE, "drops")].flat(), [{ comment: "to the ninth", packets: 0 }]);
+    const before = [...counters.rules(TABLE, "drops")].flat();
+    assert.deepEqual(
+      before.map(({ comment, packets }) => [comment, packets]),
+      [["to the ninth", 0]],
+    );
     for (const port of [9, 10, 11]) {
       // The kernel reports its drop to the sender.
       try {
@@ -132,17 +135,12 @@ describe("kernel/nftables counters", () => {
       }
     }
     const [reported] = [...counters.rules(TABLE, "drops")].flat();
-    assert.ok(
-      reported !== undefined && reported.comment === "to the ninth" && reported.packets > 0,
-      JSON.stringify(reported),
-    );
+    assert.ok(reported?.comment === "to the ninth" && reported.packets > 0);
     assert.deepEqual([...counters.rules(TABLE, "absent")].flat(), []);
   });
 
   it("METRIC-06: rules of all chains with a counter and a comment are listed, with chain, number and verdict", () => {
-    const real = ruleCounters(lab.calls);
-    const list = (table: Table, chain?: string): readonly CountedTableRule[] =>
-      node.inside(() => [...real.rules(table, chain)].flat());
+    const list = (table: Table, chain?: string): readonly CountedRule[] => [...counters.rules(table, chain)].flat();
     const [reported, ...others] = list(TABLE);
     assert.ok(reported !== undefined && others.length === 0);
     assert.deepEqual([reported.chain, reported.comment, reported.verdict], ["drops", "to the ninth", { kind: "drop" }]);

@@ -2,9 +2,11 @@ import { NETLINK_NETFILTER } from "../../netlink/netfilter_message.ts";
 import {
   type AttributeTable,
   type AttributeType,
+  be64,
   decodeAttributes,
   eachAttribute,
   nested,
+  string,
 } from "../../netlink/attribute.ts";
 import { decodeBody, type ReceivedMessage, type Request } from "../../netlink/message.ts";
 import { NetlinkSocket } from "../../netlink/socket.ts";
@@ -13,7 +15,9 @@ import { type ElementCode, elementCode } from "../encode/element.ts";
 import { compareBytes } from "../encode/element_bytes.ts";
 import { instructions } from "../encode/instruction.ts";
 import { elementAttributes, elementLayout, Message, nftablesRequest, ruleLayout } from "../encode/message.ts";
+import { verdictOf } from "../encode/lowering.ts";
 import type { Element, SetDefinition, TableReference } from "../model/object.ts";
+import type { Verdict } from "../model/statement.ts";
 import { elementOf } from "./element_list.ts";
 import { commentOf } from "../encode/userdata.ts";
 
@@ -23,10 +27,15 @@ export interface CountedElement {
   readonly packets: number;
 }
 
-/** A rule with a counter, identified by its comment. */
+/** A rule with a counter and a comment. */
 export interface CountedRule {
+  readonly chain: string;
+  /** The kernel's number of the rule, unique in the table for all time. */
+  readonly handle: bigint;
   readonly comment: string;
   readonly packets: number;
+  /** The verdict at the rule's end; undefined when packets continue. */
+  readonly verdict: Verdict | undefined;
 }
 
 /** Reads the counters of one network namespace; it writes nothing. */
@@ -38,17 +47,22 @@ export interface NftablesCounters {
    * @throws NetlinkError ENOENT when there is no such set, SyscallError when the kernel cannot be asked
    */
   elements(table: TableReference, set: SetDefinition): Iterable<readonly CountedElement[]>;
-  /** Returns a chain's rules with a counter and a comment, in pieces; none without the chain. @throws SyscallError */
-  rules(table: TableReference, chain: string): Iterable<readonly CountedRule[]>;
+  /**
+   * Returns the rules of a table, or of one chain of it, that have a counter and a comment, in pieces. While other
+   * programs write the table, some may be missing or listed twice. Without such a table or chain there are none.
+   *
+   * @throws SyscallError when the kernel cannot be asked
+   */
+  rules(table: TableReference, chain?: string): Iterable<readonly CountedRule[]>;
 }
 
-const COUNTER = "counter";
-const COUNTER_BYTES = new TextEncoder().encode(`${COUNTER}\0`);
+const COUNTER = new TextEncoder().encode("counter\0");
+const IMMEDIATE = new TextEncoder().encode("immediate\0");
 
 /** Whether an instruction is a counter. Decoding its text would double the time for tens of thousands of elements. */
 const isCounter: AttributeType<boolean> = {
   encode: () => {},
-  decode: (payload) => compareBytes(payload, COUNTER_BYTES) === 0,
+  decode: (payload) => compareBytes(payload, COUNTER) === 0,
 };
 
 /** The attributes of an element that are needed here. */
@@ -70,10 +84,11 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
         yield messages.flatMap((message) => countedElements(code, message));
       }
     },
-    *rules(table: TableReference, chain: string) {
+    *rules(table: TableReference, chain?: string) {
       const kind = { message: Message.GET_RULE, family: table.family, layout: ruleLayout };
-      const operation = `list rules of ${table.family} ${table.name} ${chain}`;
-      for (const messages of listInPieces(syscalls, nftablesRequest(operation, kind, { table: table.name, chain }))) {
+      const operation = `list rules of ${table.family} ${table.name}${chain === undefined ? "" : ` ${chain}`}`;
+      const place = chain === undefined ? { table: table.name } : { table: table.name, chain };
+      for (const messages of listInPieces(syscalls, nftablesRequest(operation, kind, place))) {
         yield messages.flatMap(countedRules);
       }
     },
@@ -81,7 +96,7 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
 }
 
 /** Yields a list in the pieces that the kernel sends. It has a socket of its own, so it can be abandoned. */
-export function* listInPieces(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
+function* listInPieces(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {
     yield* socket.datagrams(request);
@@ -101,10 +116,43 @@ function countedElements(code: ElementCode, { body }: ReceivedMessage): readonly
   });
 }
 
+/** Attributes of a rule and of its instructions, as in `ruleLayout`. */
+const RuleField = { CHAIN: 2, HANDLE: 3, INSTRUCTIONS: 4, USERDATA: 7 } as const;
+const InstructionField = { NAME: 1, DATA: 2 } as const;
+const HEADER_BYTES = 4;
+
+/** Thousands of rules are read at once, so only the needed attributes are decoded. */
 function countedRules({ body }: ReceivedMessage): readonly CountedRule[] {
-  const { userdata, instructions: found = [] } = decodeBody(ruleLayout, body).attributes;
+  const fields = new Map(eachAttribute(body.subarray(HEADER_BYTES)));
+  const [chain, handle] = [fields.get(RuleField.CHAIN), fields.get(RuleField.HANDLE)];
+  const userdata = fields.get(RuleField.USERDATA);
+  const list = fields.get(RuleField.INSTRUCTIONS);
+  if (chain === undefined || handle === undefined || userdata === undefined || list === undefined) return [];
+  const found = eachAttribute(list).map(([, item]) => eachAttribute(item));
+  const counter = dataOf(found.findLast((one) => isCalled(one, COUNTER)));
+  if (counter === undefined) return [];
   const comment = commentOf(userdata);
-  const counter = found.find(({ name }) => name === COUNTER);
-  if (counter === undefined || comment === undefined) return [];
-  return [{ comment, packets: Number(decodeAttributes(instructions.counter, counter.data).packets ?? 0n) }];
+  if (comment === undefined) return [];
+  const packets = Number(decodeAttributes(instructions.counter, counter).packets ?? 0n);
+  const last = found.at(-1);
+  const verdict = last !== undefined && isCalled(last, IMMEDIATE) ? verdictIn(dataOf(last)) : undefined;
+  return [{ chain: string.decode(chain), handle: be64.decode(handle), comment, packets, verdict }];
+}
+
+type Attributes = ReturnType<typeof eachAttribute>;
+
+function isCalled(attributes: Attributes, wanted: Uint8Array): boolean {
+  return attributes.some(
+    ([number, payload]) => number === InstructionField.NAME && compareBytes(payload, wanted) === 0,
+  );
+}
+
+function dataOf(attributes: Attributes | undefined): Uint8Array | undefined {
+  return attributes?.find(([number]) => number === InstructionField.DATA)?.[1];
+}
+
+function verdictIn(immediate: Uint8Array | undefined): Verdict | undefined {
+  if (immediate === undefined) return undefined;
+  const { verdict } = decodeAttributes(instructions.immediate, immediate).data ?? {};
+  return verdict?.code === undefined ? undefined : verdictOf(verdict.code, verdict.chain);
 }

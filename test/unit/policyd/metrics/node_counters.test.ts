@@ -185,7 +185,7 @@ describe("policyd/metrics/node_counters", () => {
   it("without endpoint metrics no elements are read, but drops and batches are reported", async () => {
     const { apply, ruleset, counters, totals, node, seconds } = setUp(false);
     const chain = nameOf("unserved", { family: 4, space: "service" });
-    counters.rulesOf.set(chain, [{ comment: "no endpoint on this node", packets: 4 }]);
+    counters.count(counters.add({ chain, comment: "no endpoint on this node", verdict: { kind: "drop" } }), 4);
     apply(web(["10.0.0.1"]));
     ruleset.start();
     assert.deepEqual(await totals(), {});

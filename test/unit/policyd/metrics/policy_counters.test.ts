@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
-import { FakeRuleCounters } from "../../../support/nftables/fake/fake_rule_counters.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
 import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
@@ -27,14 +26,13 @@ const RETURN: Verdict = { kind: "return" };
 const NOTHING_MERGED: MergedRules = { of: () => [] };
 
 function setUp() {
-  const kernel = new FakeRuleCounters();
   const nftables = new FakeNftables();
+  const kernel = new FakeCounters(nftables);
   const logger = recordingLogger();
   let [now, time] = [0, 5_000];
   const counters = new PolicyCounters({
     table: POLICY_TABLE,
     counters: kernel,
-    elements: new FakeCounters(nftables),
     logger,
     now: () => now,
     time: () => (time += 1000),
