@@ -25,8 +25,18 @@ describe("kernel/conntrack filter", () => {
     } as const;
     const reply = { ...original, source: service, destination: client, sourcePort: 80, destinationPort: 1234 };
     const entry: ConntrackEntry = {
-      ...{ family: 4, original, reply, status: 0b101, mark: 0, labels: 0n },
-      ...{ zone: 0, zoneDirection: "both", id: 1, timeout: 1, counters: undefined, tcpState: undefined },
+      family: 4,
+      original,
+      reply,
+      status: 0b101,
+      mark: 0,
+      labels: 0n,
+      zone: 0,
+      zoneDirection: "both",
+      id: 1,
+      timeout: 1,
+      counters: undefined,
+      tcpState: undefined,
     };
     const fields: readonly (readonly [agrees: ConntrackFilter, differs: ConntrackFilter])[] = [
       [{}, { family: 6 }],

@@ -58,7 +58,10 @@ class FakeKernel {
           return data.length;
         },
         receiveFrom: (fd, buffer, _flags, sender) => this.#receive(fd, buffer, sender),
-        close: (fd) => this.done.push(`close ${fd}`) * 0,
+        close: (fd) => {
+          this.done.push(`close ${fd}`);
+          return 0;
+        },
         pollInBackground: async (entries) => {
           // Node would not leave its loop for a listener's promise.
           await pause(0);
