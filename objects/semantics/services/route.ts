@@ -8,7 +8,7 @@ import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../nodes/judged_nodes.ts";
 
 /**
- * Returns the endpoints that the traffic policies leave a sender (ITP-01, ITP-02, ETP-01 to ETP-08). The internal
+ * Returns the endpoints that the traffic policies leave a sender (ITP-01 to ITP-04, ETP-01 to ETP-08). The internal
  * policy applies to the cluster IP for everyone; the external one applies to all other frontends for senders outside of
  * this node. This node and its pods may use any endpoint of a Service with externalTrafficPolicy Local.
  */
@@ -24,7 +24,7 @@ export function routeOf(frontend: Frontend["type"], service: Service, sender: Se
 
 /**
  * Returns whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14,
- * ETP-01, XIP-02, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12), one to another pod
+ * NODE-07, XIP-02, LB-04, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12), one to another pod
  * never. A packet from elsewhere to an endpoint on one of the node's own addresses never does, since it leaves by no
  * interface.
  */

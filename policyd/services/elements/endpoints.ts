@@ -66,7 +66,7 @@ export function slicePorts(slices: readonly EndpointSlice[], service: ServiceNam
 
 type ServiceName = Pick<Service, "name" | "namespace">;
 
-/** Returns whether a slice is a Service's and ours to serve (NOSEL-03, EPS-14): its labels decide, not who manages it. */
+/** Returns whether a slice is a Service's and ours to serve (EPS-07, EPS-14): its labels decide, not who manages it. */
 function isSliceOf(slice: EndpointSlice, service: ServiceName): boolean {
   const isOurs = slice.proxyName === undefined && !slice.hasHeadlessLabel;
   return isOurs && slice.serviceName === service.name && slice.namespace === service.namespace;

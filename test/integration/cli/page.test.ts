@@ -160,7 +160,7 @@ describe("the page of -o html in Chromium", function () {
     assert.equal(await page.ask(`document.querySelectorAll("#heat button[tabindex='0']").length`), 1);
   });
 
-  it("PAGE-02: a search finds whole words before parts of words, a click on namespaces shows only these, and clearing brings the hint back", async () => {
+  it("PAGE-13: a search finds whole words before parts of words, a click on namespaces shows only these, and clearing brings the hint back", async () => {
     const of = (namespace: string, name: string): object => ({
       ...pod(name),
       metadata: { name, namespace, labels: { app: name } },

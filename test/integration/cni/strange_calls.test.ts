@@ -80,7 +80,7 @@ describe("calls that no runtime should make", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("P4 B5: an interface name that is a setting, a pattern or taken is refused and leaves nothing", () => {
+  it("P6 B5: an interface name that is a setting, a pattern or taken is refused and leaves nothing", () => {
     const pod = newPod();
     const before = pod.exec("ip", ["-o", "link"]);
     for (const [ifname, code] of [

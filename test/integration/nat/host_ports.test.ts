@@ -122,7 +122,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       ({ to }: Flow): Address | undefined =>
         addresses.find((address) => familyOf(address) === familyOf(to.address));
 
-    it("POD-07 R1: a client outside reaches a host port in both families, and the pod sees the client's own address", async () => {
+    it("POD-07 R1 R8: a client outside reaches a host port in both families, and the pod sees the client's own address", async () => {
       const { node1, router } = nodes;
       await assertSeen(flows(router, [...node1.addresses]), web.pod, ofFamily(node1.routerAddresses));
       await assertSeen(flows(far.pod, [...node1.addresses]), web.pod, ofFamily(far.addresses));

@@ -217,7 +217,7 @@ describe("a DNS server at a cluster IP", function () {
     return { protocol: "tcp", from: namespace, to: { address, port: 8080 } } as const;
   }
 
-  it("HL-02: policies hold for connections to a headless Service's pods", async () => {
+  it("HL-05: policies hold for connections to a headless Service's pods", async () => {
     const addresses = [pods.db0, pods.db1].flatMap((pod) => FAMILIES.map((family) => pod.addresses[family]));
     const reached = async (from: ClusterPod) => {
       const flows = addresses.map((address) => flowTo(from, address));

@@ -82,7 +82,7 @@ describe("traffic between pods", function () {
     assert.equal(new Set(all).size, 8);
   });
 
-  it("POD-03 POD-05 POD-22: pods of one node reach each other by TCP, UDP, ICMP and SCTP in both families, with their own addresses", async () => {
+  it("POD-03 POD-05 POD-10 POD-22: pods of one node reach each other by TCP, UDP, ICMP and SCTP in both families, with their own addresses", async () => {
     const results = await measure(flowsBetween((from, to) => from !== to && from.on === to.on));
     assert.equal(results.length, 4 * 2 * 4);
     assertReached(results);

@@ -47,7 +47,7 @@ describe("cni/environment", () => {
     });
   });
 
-  describe("values (P4)", () => {
+  describe("values (P6)", () => {
     const badIds = ["../x", "a/b", ".a", "-a", "a\n", "ä", "x".repeat(201)];
     for (const id of badIds) {
       it(`refuses the container id ${JSON.stringify(id).slice(0, 20)}`, () => {

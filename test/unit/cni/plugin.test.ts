@@ -50,7 +50,7 @@ describe("cni/plugin verbs", () => {
   }
 
   for (const verb of ["check", "add", "ADD ", "x".repeat(1000)]) {
-    it(`refuses the verb ${JSON.stringify(verb.slice(0, 20))} with code 4 (P4)`, () => {
+    it(`refuses the verb ${JSON.stringify(verb.slice(0, 20))} with code 4 (P3)`, () => {
       assertRefusal(() => run("drawbridge", verb, networkInput()), {
         code: 4,
         says: [`unknown CNI_COMMAND: ${verb.slice(0, 64)}; expected ADD, CHECK, DEL, GC, STATUS or VERSION`],

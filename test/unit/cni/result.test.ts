@@ -140,7 +140,7 @@ describe("cni/result", () => {
     );
   });
 
-  it("makes the default route of a gateway's family (B3)", () => {
+  it("makes the default route of a gateway's family (POD-14)", () => {
     for (const [gateway, everything] of [
       ["10.244.1.1", "0.0.0.0/0"],
       ["fd00::1", "::/0"],

@@ -112,7 +112,7 @@ describe("manifests/monitoring", () => {
     assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   });
 
-  it("MON-04: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
+  it("MON-06: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
     requireProgram(this, "promtool");
     this.timeout(300_000);
     const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));

@@ -26,7 +26,7 @@ export const nodesReachable: LintRule = {
   id: "nodes-reachable",
   severity: "warning",
   summary:
-    "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LINT-24).",
+    "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LB-21).",
   reason: "Clients that the load balancer refuses reach the same pods by the nodes' ports.",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
@@ -55,7 +55,7 @@ function hasNodePorts({ type, ports }: Service, source: unknown): boolean {
 export const topologyKeys: LintRule = {
   id: "topology-keys",
   severity: "warning",
-  summary: "topologyKeys is gone from the API and ignored (LINT-25).",
+  summary: "topologyKeys is gone from the API and ignored (TK-01).",
   reason: "The field is gone from the API. trafficDistribution is its successor.",
   check: ({ services }) =>
     services.flatMap(({ manifest }) => {

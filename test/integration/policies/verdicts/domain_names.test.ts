@@ -171,7 +171,7 @@ describe("egress to domain names", function () {
     assert.deepEqual([times.get("far.example.com"), times.get("a.b.wild.example.com")], ["5m", "1h"], elements());
   });
 
-  it("NAME-03: aliases count for the name that was asked for, by TCP as by UDP", async () => {
+  it("NAME-08: aliases count for the name that was asked for, by TCP as by UDP", async () => {
     await lab.apply(objects(policy("x", ["alias.example.com"])));
     await resolve("x/a", "far.example.com");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
@@ -183,7 +183,7 @@ describe("egress to domain names", function () {
     assert.equal(await marks("x/b", "stranger", "80/TCP"), "..", elements());
   });
 
-  it("NAME-01: of two pods with different names each reaches only its own, though both have asked for both", async () => {
+  it("NAME-09: of two pods with different names each reaches only its own, though both have asked for both", async () => {
     await lab.apply(objects(policy("x", ["api.example.com"]), policy("y", ["far.example.com"], 11)));
     for (const from of ["x/a", "y/a"]) for (const name of ["api", "far"]) await resolve(from, `${name}.example.com`);
     assert.equal(await marks("x/a", "outside", "80/TCP"), "..");

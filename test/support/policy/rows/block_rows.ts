@@ -57,7 +57,7 @@ export const BLOCK_ROWS: readonly Row[] = [
   },
   {
     title:
-      "POL-31: a port name at egress to an ipBlock is that of the pod at the address, on either node; hosts have no names",
+      "POL-35: a port name at egress to an ipBlock is that of the pod at the address, on either node; hosts have no names",
     steps: (lab) => {
       const rule = (...to: readonly object[]): object => egressOfA({ to, ports: [{ port: "serve-80-tcp" }] });
       const toPods = ["x/b", "z/a", "y/c"].flatMap((to) => inBoth("x/a", to, "80/TCP"));

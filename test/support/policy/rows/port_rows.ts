@@ -24,7 +24,7 @@ const LARGE = egressOfA(
 export const PORT_ROWS: readonly Row[] = [
   {
     title:
-      "POL-30: a port belongs to its protocol, which is TCP where none is given; without a port all of them are allowed",
+      "POL-30 POL-32: a port belongs to its protocol, which is TCP where none is given; without a port all of them are allowed",
     steps: [
       {
         policies: [ingressOfA({ ports: [{ port: 80 }] })],
@@ -152,7 +152,7 @@ export const PORT_ROWS: readonly Row[] = [
     ],
   },
   {
-    title: "POL-31: a policy follows pods that lose, change and get the name of a port at once, also when it is large",
+    title: "POL-35: a policy follows pods that lose, change and get the name of a port at once, also when it is large",
     steps: [SMALL, LARGE].flatMap((policy) => {
       const at = (to: string, port: 80 | 81 | 82) => inBoth("x/a", to, `${port}/TCP`);
       return [

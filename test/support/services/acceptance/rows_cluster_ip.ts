@@ -258,7 +258,7 @@ const EXTERNAL_IP: readonly Row[] = [
   },
   {
     id: "3.4g",
-    behaviours: "NODE-08",
+    behaviours: "XIP-05",
     says: "no program listens at the port of an external IP",
     further: [
       { type: "nothing listens", on: "n1", port: 6379 },
@@ -271,19 +271,19 @@ const EXTERNAL_IP: readonly Row[] = [
 const NO_ENDPOINTS: readonly Row[] = [
   {
     id: "3.5a",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-06 NE-07",
     says: "the node's connection to a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5b",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-06",
     says: "a pod's connection to a Service without endpoints is refused",
     probes: [{ from: ["P1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5c",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-06",
     says: "an outside client's connection to a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "redis-none:6379", fails: "refused" }],
   },

@@ -114,7 +114,7 @@ describe("the input of a command", () => {
     }
   });
 
-  it("READ-09: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
+  it("READ-22: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
     for (const [name, text] of [
       ["mkdocs.yml", "emoji: !!python/name:x {\n"],
       ["tsconfig.json", '{\n  // comment\n  "strict": true,\n}'],

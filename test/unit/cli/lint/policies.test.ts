@@ -88,7 +88,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-10: a namespaceSelector with a typo is found with the nearest existing label", () => {
+  it("LINT-18: a namespaceSelector with a typo is found with the nearest existing label", () => {
     const namespaces = manifest("Namespace", "name: monitoring, labels: { team: observers }");
     const from = (labels: string): string =>
       PODS +
@@ -126,7 +126,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-11 POL-31: a rule that allows nothing, and a direction that is probably closed by mistake, are found", () => {
+  it("LINT-11 POL-35: a rule that allows nothing, and a direction that is probably closed by mistake, are found", () => {
     const rules = (rest: string): string => PODS + policy("p", `podSelector: { matchLabels: { app: web } }, ${rest}`);
     assertFindings("allows-nothing", [
       [
@@ -380,7 +380,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("READ-14: ClusterNetworkPolicies of one priority for the same pods are found", () => {
+  it("LINT-28: ClusterNetworkPolicies of one priority for the same pods are found", () => {
     const cluster = (name: string, spec: string): string =>
       manifest("ClusterNetworkPolicy", `name: ${name}`, `spec: { ${spec}, subject: { namespaces: {} } }`);
     assertFindings("undefined-order", [

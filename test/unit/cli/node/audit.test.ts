@@ -193,7 +193,7 @@ describe("cli/node: audit", () => {
   const access = (facts: AuditFacts, repaired: string[] = []): NodeAccess =>
     nodeOf({ readAuditFacts: () => facts, repair: (_, repair) => void repaired.push(repairKey(repair)) });
 
-  it("DOCTOR-06: table, JSON and YAML have the same content, and the exit code says whether leaks are left", async () => {
+  it("AUDIT-04: table, JSON and YAML have the same content, and the exit code says whether leaks are left", async () => {
     const facts = factsOf({ records: recordsOf(["a", { hasEnded: true }]) });
     const run = async (...args: readonly string[]) => {
       const repaired: string[] = [];
@@ -220,7 +220,7 @@ describe("cli/node: audit", () => {
     assert.equal((await run("--repairs")).code, 2);
   });
 
-  it("DOCTOR-06: without leaks the exit code is 0, and 3 where the records could not be read", async () => {
+  it("AUDIT-04: without leaks the exit code is 0, and 3 where the records could not be read", async () => {
     const codeOf = async (facts: AuditFacts): Promise<number | undefined> =>
       (await runOnNode(["node", "audit"], access(facts))).code;
     assert.equal(await codeOf(factsOf()), 0);

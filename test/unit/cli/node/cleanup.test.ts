@@ -80,7 +80,7 @@ describe("cli/node: cleanup", () => {
   const FOR_PODS = ["/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
   const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
 
-  it("UNINSTALL-02 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
+  it("DOCTOR-03 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
     assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
@@ -89,7 +89,7 @@ describe("cli/node: cleanup", () => {
     );
   });
 
-  it("UNINSTALL-02 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
+  it("DOCTOR-03 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
     const { removals, kept, pods, notes } = cleanupPlan(inventory(), true);
     assert.deepEqual(texts(removals), [
       REPLACED,
@@ -106,7 +106,7 @@ describe("cli/node: cleanup", () => {
     assert.match(notes.join(), /delete or recreate the pods .*: default\/web-0$/);
   });
 
-  it("UNINSTALL-02 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
+  it("DOCTOR-03 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
     const changes = { links: inventory().links.filter(({ name }) => name !== HOST), lists: DETACHING };
     const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isOurs: true }];
     const { removals, kept, pods, notes } = cleanupPlan(inventory({ ...changes, files }), true);
@@ -163,7 +163,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(later.kept.some(({ what }) => what === DETACH_FILE));
   });
 
-  it("UNINSTALL-02: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
+  it("DOCTOR-03: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
     const name = "dbi0123456789ab";
     const delay = link(7, name, { kind: "ifb", mac: delayDeviceMac(sha256, name) });
     const foreign = link(8, "dbi0123456789ff", { kind: "ifb", mac: OTHER_MAC });
@@ -190,7 +190,7 @@ describe("cli/node: cleanup", () => {
     ["a flow ledger's directory with other files", { flows: ["all-1.jsonl", "notes"] }, PLACE.flowDirectory],
   ];
   for (const [name, changes, what] of FOREIGN) {
-    it(`UNINSTALL-02: ${name} stays`, () => {
+    it(`DOCTOR-03: ${name} stays`, () => {
       const { removals, kept } = cleanupPlan(inventory({ records: [], links: [BRIDGE], ...changes }), true);
       assert.ok(
         kept.some((one) => one.what === what),
@@ -208,12 +208,12 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
   });
 
-  it("UNINSTALL-02: a veth with a name like ours and another MAC address is not touched", () => {
+  it("DOCTOR-03: a veth with a name like ours and another MAC address is not touched", () => {
     const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);
     assert.ok(!texts(removals).includes(`link ${HOST}`));
   });
 
-  it("UNINSTALL-02: a bridge that stays keeps our programs only while pods use it", () => {
+  it("DOCTOR-03: a bridge that stays keeps our programs only while pods use it", () => {
     const bridge = { ...BRIDGE, mac: OTHER_MAC };
     const changes = {
       links: [bridge, VETH],

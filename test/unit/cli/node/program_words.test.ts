@@ -19,7 +19,7 @@ describe("cli/node: recognizing our programs", () => {
     return `${directory}/${name}`;
   }
 
-  it("UNINSTALL-02: our plugin is recognized by its words anywhere in the file, and other files are not", () => {
+  it("DOCTOR-03: our plugin is recognized by its words anywhere in the file, and other files are not", () => {
     const words = "Drawbridge CNI plugin";
     for (const before of [0, 1, MEBIBYTE - 5, MEBIBYTE, 2 * MEBIBYTE - 20, 2 * MEBIBYTE - words.length]) {
       assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}${words}`)), `${words} after ${before}`);

@@ -152,7 +152,7 @@ function withoutCode(line: string): string {
 }
 
 describe("cli/output: hostile texts in every format", () => {
-  it("PAGE-05 PAGE-09 PTEST-06: hostile names of files, objects, labels, hosts, tests and values of annotations are only texts, cells and values in each format of each command", async function () {
+  it("PAGE-07 PAGE-09 PTEST-06: hostile names of files, objects, labels, hosts, tests and values of annotations are only texts, cells and values in each format of each command", async function () {
     this.timeout(300_000);
     let printed = 0;
     await fc.assert(

@@ -179,7 +179,7 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(OBJECTS, OBJECTS + byDefault), ["added any other request > shop/web: 8080/TCP"]);
   });
 
-  it("INGRESS-16: a rule that is added is named where policies close it, or where it is not judged", async () => {
+  it("INGRESS-17: a rule that is added is named where policies close it, or where it is not judged", async () => {
     assert.deepEqual(await changes(OBJECTS + CLOSED, BASE + CLOSED), ["added shop.example/cart > shop/web: closed"]);
     const unknown = INGRESS.replace("ingressClassName: nginx", "ingressClassName: x");
     assert.deepEqual(await changes(WEB, WEB + unknown), ["added shop.example/cart > shop/web: not judged"]);

@@ -115,7 +115,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([same.policies[0]?.change, same.changes], ["unchanged", []]);
   });
 
-  it("DIFF-09: an applied or deleted workload adds or removes its connections, and the exit code is 1", async () => {
+  it("DRYRUN-08: an applied or deleted workload adds or removes its connections, and the exit code is 1", async () => {
     const admits = policy(
       "db",
       "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 80 }] }] }",

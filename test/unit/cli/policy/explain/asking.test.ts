@@ -62,7 +62,7 @@ describe("policy explain: the question", () => {
     }
   });
 
-  it("EXPLAIN-01: the answer names the line of the peer that matched", async () => {
+  it("EXPLAIN-15: the answer names the line of the peer that matched", async () => {
     const lineOf = async (from: string): Promise<string | undefined> => {
       const { out } = await ask("--from", from, "--to", "shop/db", "--port", "sql");
       return /ingress\[0\]\.(from\[\d\])[^(]*\((a\.yaml:\d+)\)/.exec(out)?.slice(1).join(" ");

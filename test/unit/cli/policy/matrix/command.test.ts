@@ -130,7 +130,7 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("POL-60: many pods that are alike share one line", async () => {
+  it("MATRIX-05: many pods that are alike share one line", async () => {
     const pods = Array.from({ length: 300 }, (_, i) => xPod(`p${i}`)).join("") + pod("z/q");
     const { out } = await onPods(pods, "--by", "pod");
     assert.equal(
@@ -144,13 +144,13 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("POL-60: omitted pairs are reported on standard error", async () => {
+  it("MATRIX-05: omitted pairs are reported on standard error", async () => {
     const { err } = await matrix("shop", "--by", "pod");
     assert.match(err, /^not listed: /);
     assert.equal((await matrix("shop", "--by", "pod", "-o", "json")).err, "");
   });
 
-  it("POL-60: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
+  it("MATRIX-05: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
     const host = xPod("agent", "nodeName: n1, hostNetwork: true");
     const said = /^not known: on which node some pods run; NetworkPolicies do not stop traffic /m;
     assert.match((await onPods(xPod("a") + host)).err, said);

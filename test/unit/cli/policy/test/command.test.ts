@@ -160,7 +160,7 @@ describe("policy test", () => {
     }
   });
 
-  it("CLI-11: the documented example holds", async () => {
+  it("PTEST-07: the documented example holds", async () => {
     const args = ["policy", "test", "test/fixtures/cli/expectations/shop.yaml", "-f", "test/fixtures/cli/shop"];
     const { code, out } = await runCli(args, processIo().files);
     assert.equal(code, 0, out);

@@ -36,7 +36,7 @@ egress_B:
     );
   });
 
-  it("POL-31: egress port names are each destination's own, and towards an ipBlock those of the pods in it", () => {
+  it("POL-31 POL-35: egress port names are each destination's own, and towards an ipBlock those of the pods in it", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
 egress:
@@ -231,7 +231,7 @@ egress_G:
     );
   });
 
-  it("POL-31: flattened port names towards ranges are those of the pods there, beside the names of selected pods", () => {
+  it("POL-35: flattened port names towards ranges are those of the pods there, beside the names of selected pods", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
 egress:

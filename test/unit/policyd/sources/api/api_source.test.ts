@@ -271,7 +271,7 @@ describe("policyd/sources/api", () => {
     assert.deepEqual(world.source.problems(), []);
   });
 
-  it("DAEMON-02: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {
+  it("API-07: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {
     const world = new World();
     const good = sample("Service", 1);
     world.api.apply([good]);
