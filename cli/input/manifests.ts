@@ -1,3 +1,4 @@
+import { contentText } from "../output/text.ts";
 import { nameOf } from "../../objects/gate/gate.ts";
 import type { ClusterObject } from "../../objects/model.ts";
 import type { FieldPath } from "../../objects/yaml/documents.ts";
@@ -176,5 +177,5 @@ function withoutDoubles(manifests: readonly Manifest[]): {
 
 /** Returns a text that only objects with equal content share. */
 function contentOf({ object, source, hostPorts }: Manifest): string {
-  return JSON.stringify([object, source, hostPorts], (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one));
+  return contentText([object, source, hostPorts]);
 }

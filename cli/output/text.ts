@@ -24,3 +24,8 @@ export function compareTexts(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }
+
+/** Returns a text that only equal values share. IPv6 addresses are big integers, which JSON does not have. */
+export function contentText(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one)) ?? "";
+}

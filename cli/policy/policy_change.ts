@@ -1,3 +1,4 @@
+import { contentText } from "../output/text.ts";
 import type {
   ClusterNetworkPolicy,
   ClusterObject,
@@ -191,14 +192,7 @@ export class PolicyChange {
 /** Returns the policies by texts that equal ones share. */
 function policiesByText(objects: readonly ClusterObject[]): ReadonlyMap<string, Policy> {
   const policies = objects.filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy");
-  return new Map(
-    policies.map((policy) => [
-      JSON.stringify({ ...policy, uid: "", generation: 0 }, (_, one: unknown) =>
-        typeof one === "bigint" ? `${one}n` : one,
-      ),
-      policy,
-    ]),
-  );
+  return new Map(policies.map((policy) => [contentText({ ...policy, uid: "", generation: 0 }), policy]));
 }
 
 function selectionsOf(policy: Policy): readonly Selection[] {

@@ -1,3 +1,4 @@
+import { contentText } from "../../output/text.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
 import type { Direction, FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -46,7 +47,7 @@ class Description {
   }
 
   rules(end: FlowEnd, direction: Direction): string {
-    return end.type !== "pod" ? "" : json(this.#keysOf(end.key).map((key) => this.#rulesOf(key, direction)));
+    return end.type !== "pod" ? "" : contentText(this.#keysOf(end.key).map((key) => this.#rulesOf(key, direction)));
   }
 
   /** Returns the keys of a pod and of the others that have its addresses as well. */
@@ -72,8 +73,8 @@ class Description {
 
   self(end: FlowEnd): string {
     if (end.type === "address") return "";
-    if (end.type === "node") return json(this.#index.nodes.get(end.name));
-    return json(this.#keysOf(end.key).map((key) => this.#selfOf(key)));
+    if (end.type === "node") return contentText(this.#index.nodes.get(end.name));
+    return contentText(this.#keysOf(end.key).map((key) => this.#selfOf(key)));
   }
 
   #selfOf(key: string): string {
@@ -81,22 +82,17 @@ class Description {
     if (entry === undefined) return "";
     const { namespace, labels, addresses, ports, hostNetwork, nodeName } = entry.pod;
     if (entry.subject !== undefined) {
-      return json([namespace, entry.subject.identity.namespaceLabels, labels, addresses, ports]);
+      return contentText([namespace, entry.subject.identity.namespaceLabels, labels, addresses, ports]);
     }
     const node = nodeName === undefined ? undefined : this.#index.nodes.get(nodeName);
-    return json([hostNetwork, nodeName, addresses, node]);
+    return contentText([hostNetwork, nodeName, addresses, node]);
   }
 
   #policy(policy: NetworkPolicy | ClusterNetworkPolicy, direction: Direction): string {
     const known = this.#policies[direction].get(policy.key);
     if (known !== undefined) return known;
-    const text = json([policy.kind === "NetworkPolicy" ? policy.namespace : "", policy[direction]]);
+    const text = contentText([policy.kind === "NetworkPolicy" ? policy.namespace : "", policy[direction]]);
     this.#policies[direction].set(policy.key, text);
     return text;
   }
-}
-
-/** IPv6 addresses are big integers, which JSON does not have. */
-function json(value: unknown): string {
-  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? `${one}n` : one)) ?? "";
 }

@@ -1,3 +1,4 @@
+import { contentText } from "../../output/text.ts";
 import { nameOf } from "../../../objects/gate/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../../objects/model.ts";
 import { frozenLabels } from "../../../objects/name.ts";
@@ -86,7 +87,8 @@ export function namesToDelete(against: readonly Manifest[], given: readonly Mani
 
 function changeOf(before: Manifest | undefined, after: Manifest): ObjectChange {
   if (before === undefined) return { type: "added", before, after };
-  const isSame = sameText(before.object) === sameText(after.object) && selectorText(before) === selectorText(after);
+  const isSame =
+    contentText(before.object) === contentText(after.object) && selectorText(before) === selectorText(after);
   return { type: isSame ? "unchanged" : "changed", before, after };
 }
 
@@ -95,10 +97,6 @@ function selectorText({ object, source }: Manifest): string {
   if (object.kind !== "Service" || wantedProblem(source) !== undefined) return "";
   const labels = Object.entries(wantedEndpoints(source).selector ?? {}).map(([key, value]) => `${key}=${value}`);
   return labels.sort().join();
-}
-
-function sameText(object: ClusterObject): string {
-  return JSON.stringify(object, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
 }
 
 function isPod(manifest: Manifest): manifest is Manifest<Pod> {

@@ -1,15 +1,16 @@
+import { Buffer } from "node:buffer";
 import { counted } from "../../output/text.ts";
 import type { FlowRow } from "../../../policyd/flows/row.ts";
 import { shortList } from "../../../objects/printable.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { mergedRows } from "../../flows/merge.ts";
 import { readFlowFile } from "../../flows/read_file.ts";
-import type { KubectlAccess } from "../../input/programs/daemons.ts";
+import { askDaemons, type KubectlAccess } from "../../input/programs/daemons.ts";
+import type { Programs } from "../../input/programs/programs.ts";
 import type { Io } from "../../io.ts";
 import { type Connection, connectionKey } from "./connection.ts";
 import { type ReadConnections, readConntrack } from "./conntrack_text.ts";
 import { ledgerConnections, type LostFlow } from "./ledger_connections.ts";
-import { liveTables } from "./live_tables.ts";
 
 /** The sources of connections. */
 export interface TablePlaces {
@@ -30,6 +31,13 @@ export interface SeenConnections extends ReadConnections {
   /** Sentences about what was read, and what was not. */
   readonly remarks: readonly string[];
 }
+
+const QUESTION = {
+  option: "--live",
+  args: ["node", "connections"],
+  expected: "one table",
+  otherwise: "give the flows of a ledger with --ledger",
+};
 
 /** The most names of one kind; further ones are counted. */
 const MOST_NAMES = 5;
@@ -69,6 +77,16 @@ export async function readTables(
         : []),
     ],
   };
+}
+
+/**
+ * Reads the tables of connections of all nodes.
+ *
+ * @throws DrawbridgeError ERR_INPUT as {@link askDaemons} and {@link readConntrack}
+ */
+export async function liveTables(programs: Programs, access: KubectlAccess): Promise<readonly ReadConnections[]> {
+  const answers = await askDaemons(programs, access, QUESTION);
+  return answers.map(({ node, text }) => readConntrack([Buffer.from(text)], `node ${node}`));
 }
 
 const UNITS = [

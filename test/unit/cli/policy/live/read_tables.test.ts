@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ProgramResult } from "../../../../../cli/input/programs/programs.ts";
 import type { ReadConnections } from "../../../../../cli/policy/live/conntrack_text.ts";
-import { liveTables } from "../../../../../cli/policy/live/live_tables.ts";
+import { liveTables } from "../../../../../cli/policy/live/read_tables.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 
