@@ -16,7 +16,7 @@ import { openLinkSockets } from "./attachments/link_sockets.ts";
 import { AttachmentRegistry } from "./attachments/registry.ts";
 import { openCoexistence } from "./coexistence/open.ts";
 import { Examination } from "./checks/examination.ts";
-import { attempt, readLinkKinds, readLinks, readMachine } from "./checks/read_machine.ts";
+import { attempt, readLinkKinds, readLinks, readMachine, readPacketLog } from "./checks/read_machine.ts";
 import type { Configuration } from "./configuration/configuration.ts";
 import { Daemon } from "./daemon.ts";
 import { openEvents } from "./events/open.ts";
@@ -148,6 +148,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   refuseUnfitKernel({
     release: { value: release() },
     trials: attempt(() => configuredTables(configuration).flatMap((table) => tryTable(syscalls, sampleOf(table)))),
+    hasPacketLog: readPacketLog(syscalls),
   });
   const fragments = writeConntrackSettings(configuration, { syscalls, logger, originals });
   const tables = configuredTables({ ...configuration, ...fragments }).map(withVersion);

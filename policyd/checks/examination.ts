@@ -22,6 +22,9 @@ export const EXAMINED_CHECKS = {
   tunnel,
 } as const satisfies Readonly<Record<ExaminedCode, Check>>;
 
+/** The checks of which every finding is a problem. */
+const ALL_SEVERITIES: ReadonlySet<string> = new Set(["kube-proxy", "kernel-features"]);
+
 export interface ExaminationParts {
   readonly facts: () => MachineFacts;
   readonly report: Pick<NodeStateReport, "tell">;
@@ -51,11 +54,11 @@ export class Examination implements Lifecycle {
   }
 }
 
-/** Returns the problems that the doctor would find: all errors, and kube-proxy's rules. */
+/** Returns the problems that the doctor would find: all errors, kube-proxy's rules, and what the kernel lacks. */
 export function examined(facts: MachineFacts): readonly NodeProblem[] {
   return EXAMINED.flatMap((code) =>
     diagnose(facts, [EXAMINED_CHECKS[code]])
-      .findings.filter(({ severity }) => severity === "error" || code === "kube-proxy")
+      .findings.filter(({ severity }) => severity === "error" || ALL_SEVERITIES.has(code))
       .map((remark) => ({ code, text: remarkText(remark), isCut: false })),
   );
 }

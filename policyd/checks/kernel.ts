@@ -38,9 +38,13 @@ export const kernelFeatures: Check<KernelFacts> = {
   summary: "The kernel takes the daemon's tables, bridges, veth pairs, VXLAN devices and packet logging.",
   needs: ["trials", "linkKinds"],
   examine: ({ trials, linkKinds, hasPacketLog }) => {
-    const remarks: Remark[] = [...refusedTables(seen(trials) ?? [])];
+    const remarks: Remark[] = [...refusedTables(seen(trials) ?? [], hasPacketLog)];
     for (const { kind, isKnown } of seen(linkKinds) ?? []) if (!isKnown) remarks.push(lacking(kind));
-    if (!hasPacketLog) remarks.push({ ...lacking("nflog"), severity: "warning", why: "dropLog has nothing to tell" });
+    const noLog = lacking("nflog");
+    if (!hasPacketLog && !remarks.some(({ what }) => what === noLog.what)) {
+      const why = "policyd cannot load rules for dropLog, shadow policies and domain names";
+      remarks.push({ ...noLog, severity: "warning", why });
+    }
     return remarks;
   },
 };
@@ -48,14 +52,18 @@ export const kernelFeatures: Check<KernelFacts> = {
 /**
  * Reports what refused tables lack: their families, else the parts that no accepted request has, else the kernel's
  * words. A request that refers to a refused one is refused, too, so only the first of a table without its family counts.
+ * A rule that logs is refused in the same words without its instruction and without what that hands packets to.
  */
-function refusedTables(trials: readonly Trial[]): readonly Remark[] {
+function refusedTables(trials: readonly Trial[], hasPacketLog: boolean): readonly Remark[] {
   const refused = trials.filter(({ refusal }) => refusal !== undefined);
   const [first] = refused;
   if (first === undefined) return [];
   const families = refused.flatMap(({ needs }) => needs().filter((name) => name.startsWith("table ")));
   const accepted = new Set(trials.flatMap(({ needs, refusal }) => (refusal === undefined ? needs() : [])));
-  const parts = refused.flatMap(({ needs }) => needs()).filter((name) => !accepted.has(name));
+  const parts = refused
+    .flatMap(({ needs }) => needs())
+    .filter((name) => !accepted.has(name))
+    .map((name) => (name === "log" && !hasPacketLog ? "nflog" : name));
   const missing = [...new Set(families.length > 0 ? families : parts)].filter(isFeature);
   if (missing.length > 0) return missing.map(lacking);
   return [
@@ -78,8 +86,9 @@ function lacking(name: FeatureName): Remark {
  *
  * @throws DrawbridgeError ERR_NETLINK with all that the kernel lacks, and the way out
  */
-export function refuseUnfitKernel(kernel: Pick<MachineFacts, "release" | "trials">): void {
-  const facts = { ...kernel, linkKinds: { value: [] }, hasPacketLog: true };
+export function refuseUnfitKernel(kernel: Pick<MachineFacts, "release" | "trials" | "hasPacketLog">): void {
+  const facts = { ...kernel, linkKinds: { value: [] } };
   const { findings } = diagnose(facts, [kernelVersion, kernelFeatures]);
-  if (findings.length > 0) throw new DrawbridgeError("ERR_NETLINK", findings.map(remarkText).join("; "));
+  const errors = findings.filter(({ severity }) => severity === "error");
+  if (errors.length > 0) throw new DrawbridgeError("ERR_NETLINK", errors.map(remarkText).join("; "));
 }

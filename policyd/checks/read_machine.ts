@@ -3,6 +3,7 @@ import os from "node:os";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { knowsPacketLog } from "../../kernel/nflog/group.ts";
 import { forwardDrops } from "../../kernel/nftables/decode/forward_drops.ts";
 import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
 import { knowsLinkKind, type LinkKind } from "../../kernel/route/link_kind.ts";
@@ -11,7 +12,7 @@ import { parseVxlan } from "../../kernel/route/vxlan.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
-import type { CheckedLink, MachineFacts, Seen } from "../problems/check.ts";
+import { type CheckedLink, type MachineFacts, type Seen, seen } from "../problems/check.ts";
 import { kubeProxyPlaces } from "./kube_proxy.ts";
 import { isOurName } from "./our_tables.ts";
 
@@ -39,7 +40,7 @@ export function readMachine(
     release: { value: os.release() },
     trials: { value: [] },
     linkKinds,
-    hasPacketLog: true,
+    hasPacketLog: readPacketLog(syscalls),
     settings: new Map(
       settings.flatMap((key) => {
         const value = sysctl.read(key);
@@ -52,6 +53,11 @@ export function readMachine(
     forwardDrops: attempt(() => withTables(syscalls, (socket) => forwardDrops(socket, { bridge, uplinks }, isOurName))),
     kubeProxy: attempt(() => (servesServices ? withTables(syscalls, kubeProxyPlaces) : [])),
   };
+}
+
+/** Returns whether the kernel logs packets by netlink, or cannot be asked; it may load the module. */
+export function readPacketLog(syscalls: Syscalls): boolean {
+  return seen(attempt(() => withTables(syscalls, knowsPacketLog))) ?? true;
 }
 
 /** Returns whether the kernel has these kinds of links; it may load their modules. */

@@ -5,21 +5,13 @@ import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { withRouteSocket } from "../../../kernel/route/socket.ts";
-import { knowsPacketLog } from "../../../kernel/nflog/group.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { seen, type Seen } from "../../../policyd/problems/check.ts";
 import { uplinksOf } from "../../../policyd/routes/surroundings.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
-import {
-  attempt,
-  readLinkKinds,
-  readLinks,
-  readMachine,
-  readTcpPorts,
-  withTables,
-} from "../../../policyd/checks/read_machine.ts";
+import { attempt, readLinkKinds, readLinks, readMachine, readTcpPorts } from "../../../policyd/checks/read_machine.ts";
 import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
@@ -67,7 +59,6 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     expected,
     probed: { value: undefined },
     trials: attempt(() => expected.trialTables.flatMap((table) => tryTable(syscalls, table))),
-    hasPacketLog: seen(attempt(() => withTables(syscalls, knowsPacketLog))) ?? true,
     settings: readSettings(
       syscalls,
       (seen(links) ?? []).map(({ name }) => name),
