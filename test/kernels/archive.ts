@@ -4,6 +4,7 @@ import {
   existsSync,
   globSync,
   lstatSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   readdirSync,
@@ -15,7 +16,10 @@ import process from "node:process";
 import { makePluginDirectory } from "../setup/build.mjs";
 import { makeCli } from "../setup/build_cli.mjs";
 import { makeDaemon } from "../setup/build_daemon.mjs";
+import { makeImage } from "../setup/build_image.mjs";
 import { OWN } from "../setup/bundle.mjs";
+import { readArchive } from "../setup/image_archive.mjs";
+import { imageFiles } from "../setup/image_files.mjs";
 import { installedPackage } from "../setup/npm_package.mjs";
 import { CpioArchive } from "./cpio.ts";
 import type { Kernel } from "./kernels.ts";
@@ -70,10 +74,23 @@ export function writeRoot(project: string, architecture: Kernel["architecture"],
     makeDaemon(project, path.join(built, "policyd"), target);
     makeCli(project, path.join(built, "cli"), target);
     copy(archive, built, "drawbridge/dist");
+    copy(archive, unpackedImage(project, architecture, built), "image");
   } finally {
     rmSync(built, { recursive: true });
   }
   archive.end();
+}
+
+/** Makes the image for a processor, and returns a directory with its files. @param built the programs for it */
+function unpackedImage(project: string, architecture: string, built: string): string {
+  const [archive, layout, root] = [`${built}/image.tar`, `${built}/layout`, `${built}/image`];
+  const variants = [{ architecture, files: imageFiles(project, architecture, built) }];
+  makeImage(project, { name: "localhost/drawbridge", variants, labels: {} }, archive);
+  for (const directory of [layout, root]) mkdirSync(directory);
+  run("tar", ["-xf", archive, "-C", layout]);
+  for (const { digest } of readArchive(readFileSync(archive)).variants[0]?.layers ?? [])
+    run("tar", ["-xzf", path.join(layout, "blobs", digest.replace(":", "/")), "-C", root]);
+  return root;
 }
 
 /** Writes the modules of a kernel. @returns the path of the kernel and its release */

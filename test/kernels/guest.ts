@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import type { Kernel } from "./kernels.ts";
+import { FILES, type Kernel } from "./kernels.ts";
 
 /** The outcome of one test file in a guest. */
 export interface GuestResult {
@@ -18,7 +18,6 @@ export interface Guest {
   readonly image: string;
   /** The path of its root file system. */
   readonly initrd: string;
-  readonly files: readonly string[];
   /** Gets each line of the console. */
   readonly onLine: (line: string) => void;
 }
@@ -32,38 +31,19 @@ const MACHINES = {
 } as const;
 
 /**
- * Boots a kernel, which runs the files, and returns their results when it has ended. QEMU emulates the processor and
- * counts the guest's time by instructions, so a slow machine delays nothing in there; while the guest waits, its time
- * jumps. QEMU ends with this process, however that ends.
+ * Boots a kernel, which runs its files, and returns their results when it has ended. It ends with this process, however
+ * that ends.
  */
-export async function boot({ kernel, image, initrd, files, onLine }: Guest): Promise<readonly GuestResult[]> {
-  const { program, options, console } = MACHINES[kernel.architecture];
-  const own = `drawbridge.files=${files.join(",")}${kernel.isModprobeForbidden === true ? " drawbridge.modprobe=forbidden" : ""}`;
-  const append = `console=${console} quiet panic=-1 net.ifnames=0 mitigations=off nowatchdog ${own}`;
-  const clock = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"];
-  const devices = [
-    "-m",
-    "3072",
-    "-display",
-    "none",
-    "-monitor",
-    "none",
-    "-nodefaults",
-    "-no-reboot",
-    "-serial",
-    "stdio",
-  ];
-  const system = ["-kernel", image, "-initrd", initrd, "-append", append];
-  const child = spawn(
-    "setpriv",
-    ["--pdeathsig", "KILL", "nice", "-n", "5", program, ...clock, ...options, ...devices, ...system],
-    { stdio: ["ignore", "pipe", "inherit"] },
-  );
+export async function boot(guest: Guest): Promise<readonly GuestResult[]> {
+  const command = guest.kernel.without === undefined ? emulator(guest) : userMode(guest);
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", "nice", "-n", "5", ...command], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const limit = setTimeout(() => child.kill("SIGKILL"), LIMIT_MILLISECONDS);
   try {
     const results: GuestResult[] = [];
     for await (const line of createInterface({ input: child.stdout })) {
-      onLine(line);
+      guest.onLine(line);
       const at = line.indexOf(RESULT);
       if (at >= 0) results.push(JSON.parse(line.slice(at + RESULT.length)) as GuestResult);
     }
@@ -72,4 +52,32 @@ export async function boot({ kernel, image, initrd, files, onLine }: Guest): Pro
     clearTimeout(limit);
     child.kill("SIGKILL");
   }
+}
+
+/**
+ * Returns the command line of QEMU, which emulates the processor and counts the guest's time by instructions, so a slow
+ * machine delays nothing in there; while the guest waits, its time jumps.
+ */
+function emulator({ kernel, image, initrd }: Guest): readonly string[] {
+  const { program, options, console } = MACHINES[kernel.architecture];
+  const append = `console=${console} quiet panic=-1 net.ifnames=0 mitigations=off nowatchdog ${words(kernel).join(" ")}`;
+  const clock = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"];
+  const devices = "-m 3072 -display none -monitor none -nodefaults -no-reboot -serial stdio".split(" ");
+  return [program, ...clock, ...options, ...devices, "-kernel", image, "-initrd", initrd, "-append", append];
+}
+
+/** Returns the command line of User Mode Linux, whose programs this machine's processor runs. */
+function userMode({ kernel, image, initrd }: Guest): readonly string[] {
+  const console = ["con0=null,fd:1", "con=null", "ssl=null", "quiet", "panic=-1", "noreboot"];
+  return [image, "mem=3072M", `initrd=${initrd}`, ...console, ...words(kernel)];
+}
+
+/** Returns the words by which the guest knows what it is to do. */
+function words({ files = FILES, isModprobeForbidden, without = [], parameter }: Kernel): readonly string[] {
+  return [
+    `drawbridge.files=${files.join(",")}`,
+    ...(isModprobeForbidden === true ? ["drawbridge.modprobe=forbidden"] : []),
+    ...without.map((option) => `drawbridge.without=${option}`),
+    ...(parameter === undefined ? [] : [parameter]),
+  ];
 }

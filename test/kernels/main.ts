@@ -6,9 +6,10 @@ import { concatenate, writeModules, writeRoot } from "./archive.ts";
 import { boot, type GuestResult } from "./guest.ts";
 import { FILES, type Kernel, KERNELS } from "./kernels.ts";
 import { formatTable, type Row, rowOf } from "./table.ts";
+import { userModeLinux } from "./user_mode_linux.ts";
 
 /**
- * `npm run test:kernels [-- KERNEL…]`: boots kernels one after another and prints what works in each. The results with
+ * `npm run test:kernels [-- KERNEL… FILE…]`: boots kernels one after another and prints what works in each. The results with
  * the errors are in test-results/kernels/. It exits with 1 where something fails.
  */
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
@@ -18,25 +19,49 @@ function say(text: string): void {
   process.stderr.write(`test:kernels: ${text}\n`);
 }
 
-async function run(kernel: Kernel): Promise<{ readonly release: string; readonly results: readonly GuestResult[] }> {
-  const [root, modules, initrd] = ["root", "modules", "initrd"].map((name) => path.join(OUTPUT, `${name}.cpio`));
-  if (root === undefined || modules === undefined || initrd === undefined) throw new Error("no names");
-  writeRoot(PROJECT, kernel.architecture, root);
-  const { image, release } = writeModules(kernel, modules);
-  concatenate(initrd, root, modules);
+interface Run {
+  readonly release: string;
+  /** By this machine's clock. */
+  readonly minutes: number;
+  readonly results: readonly GuestResult[];
+}
+
+/** The root file systems that this run has written, by processor. */
+const roots = new Map<string, string>();
+
+function rootOf(architecture: Kernel["architecture"]): string {
+  const file = path.join(OUTPUT, `root-${architecture}.cpio`);
+  if (!roots.has(architecture)) writeRoot(PROJECT, architecture, file);
+  roots.set(architecture, file);
+  return file;
+}
+
+async function run(kernel: Kernel): Promise<Run> {
+  const [modules, initrd] = [path.join(OUTPUT, `${kernel.name}.modules`), path.join(OUTPUT, `${kernel.name}.initrd`)];
+  const root = rootOf(kernel.architecture);
+  const isUserMode = kernel.without !== undefined;
+  const { image, release } = isUserMode ? userModeLinux(kernel) : writeModules(kernel, modules);
+  concatenate(initrd, root, ...(isUserMode ? [] : [modules]));
   say(`${kernel.name}: booting ${release}`);
+  const begun = Date.now();
   const lines: string[] = [];
   const onLine = (line: string): void => {
     lines.push(line);
     writeFileSync(path.join(OUTPUT, `${kernel.name}.console`), `${lines.join("\n")}\n`);
   };
-  const results = await boot({ kernel, image, initrd, files: FILES, onLine });
-  writeFileSync(path.join(OUTPUT, `${kernel.name}.json`), `${JSON.stringify({ release, results }, null, 2)}\n`);
-  for (const file of [root, modules, initrd]) rmSync(file);
-  return { release, results };
+  const results = await boot({ kernel, image, initrd, onLine });
+  const minutes = Math.ceil((Date.now() - begun) / 60_000);
+  writeFileSync(
+    path.join(OUTPUT, `${kernel.name}.json`),
+    `${JSON.stringify({ release, minutes, results }, null, 2)}\n`,
+  );
+  for (const file of [modules, initrd]) rmSync(file, { force: true });
+  return { release, minutes, results };
 }
 
-async function main(names: readonly string[]): Promise<number> {
+async function main(args: readonly string[]): Promise<number> {
+  const given = args.filter((arg) => arg.includes("/"));
+  const names = args.filter((arg) => !given.includes(arg));
   const unknown = names.filter((name) => !KERNELS.some((kernel) => kernel.name === name));
   if (unknown.length > 0) {
     say(`no kernel ${unknown.join(", ")}; there are ${KERNELS.map(({ name }) => name).join(", ")}`);
@@ -46,14 +71,16 @@ async function main(names: readonly string[]): Promise<number> {
   const rows: Row[] = [];
   let isWhole = true;
   for (const kernel of KERNELS.filter(({ name }) => names.length === 0 || names.includes(name))) {
-    const { release, results } = await run(kernel);
-    rows.push(rowOf(release, results));
+    const { files = FILES } = given.length > 0 ? { files: given } : kernel;
+    const { release, minutes, results } = await run({ ...kernel, files });
+    rows.push(rowOf(`${kernel.name}: ${release}, ${minutes} min`, results));
     for (const { file, failed } of results)
       for (const { title, error } of failed) say(`${kernel.name}: ${file}: ${title}\n${error}`);
-    if (results.length < FILES.length) say(`${kernel.name}: it ended after ${results.length} of ${FILES.length} files`);
-    isWhole &&= results.length === FILES.length && results.every(({ failed }) => failed.length === 0);
+    if (results.length < files.length) say(`${kernel.name}: it ended after ${results.length} of ${files.length} files`);
+    isWhole &&= results.length === files.length && results.every(({ failed }) => failed.length === 0);
     process.stdout.write(`${formatTable(rows)}\n`);
   }
+  for (const root of roots.values()) rmSync(root);
   return isWhole ? 0 : 1;
 }
 

@@ -8,7 +8,7 @@ import type { LabPod } from "./lab.ts";
 import type { MaskedFeature } from "./mask/features.ts";
 import { masked } from "./mask/mask.ts";
 import type { LabNamespace } from "./namespace.ts";
-import type { WiredNode } from "./topology.ts";
+import { hasFamilyOf, type WiredNode } from "./topology.ts";
 
 /** The directory of `npm run build` whose files a daemon installs. */
 export const SOURCE: string = fileURLToPath(new URL("../../dist/cni", import.meta.url));
@@ -93,7 +93,7 @@ export function configurationOf(wired: WiredNode, overrides: Configuration = {})
     ipam: {
       type: "host-local",
       dataDir: wired.node.dataDir,
-      ranges: wired.podCidrs.map((subnet) => [{ subnet: formatCidr(subnet) }]),
+      ranges: wired.podCidrs.filter(hasFamilyOf).map((subnet) => [{ subnet: formatCidr(subnet) }]),
     },
     ...overrides,
   };

@@ -1,4 +1,5 @@
 import { spawnSync, type SpawnSyncReturns } from "node:child_process";
+import { existsSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import type { ProgramMachine } from "../../kernel/bpf/own_program.ts";
@@ -11,6 +12,9 @@ import type { LabCalls } from "./libc.ts";
 
 /** The largest standard output of a program in bytes: the listing of a thousand pods' rules has some megabytes. */
 const LARGEST_OUTPUT = 64 * 1024 * 1024;
+
+/** Whether this kernel has IPv6, which may be off since its boot (ipv6.disable=1). */
+export const HAS_IPV6 = existsSync("/proc/sys/net/ipv6");
 
 /** A network namespace of a lab: a node, a router or a pod. */
 export class LabNamespace {
@@ -72,8 +76,9 @@ export class LabNamespace {
     return this.inside(() => procSysctl(this.calls).read(key));
   }
 
-  /** @throws Error when the kernel has no such setting */
+  /** Writes a setting; one of IPv6 only where the kernel has IPv6. @throws Error when the kernel has no such setting */
   writeSysctl(key: string, value: string): void {
+    if (key.startsWith("net/ipv6/") && !HAS_IPV6) return;
     if (!this.inside(() => procSysctl(this.calls).write(key, value)))
       throw new Error(`${this.name}: this kernel has no sysctl ${key}`);
   }

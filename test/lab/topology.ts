@@ -6,7 +6,7 @@ import { changeLink, createVeth } from "../../kernel/route/link.ts";
 import { newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { enableForwarding, type Lab, type LabNode } from "./lab.ts";
-import type { LabNamespace } from "./namespace.ts";
+import { HAS_IPV6, type LabNamespace } from "./namespace.ts";
 
 /** The settings of a topology's node. */
 export interface NodeOptions {
@@ -74,18 +74,25 @@ function wireNode(lab: Lab, router: LabNamespace, number: number, options: NodeO
   enableForwarding(node);
   const routerLink = `to-${node.name}`;
   const prefixed = (addresses: readonly Address[]): readonly Cidr[] =>
-    addresses.map((address, i) => ({ address, prefixLength: networks[i]?.prefixLength ?? 0 }));
+    addresses.flatMap((address, i) =>
+      hasFamilyOf(address) ? [{ address, prefixLength: networks[i]?.prefixLength ?? 0 }] : [],
+    );
   connect(
     { namespace: router, link: routerLink, mac: uplinkMac(number, 1), addresses: prefixed(wired.routerAddresses) },
     { namespace: node, link: UPLINK, mac: uplinkMac(number, 2), addresses: prefixed(wired.addresses) },
     mtu,
   );
-  for (const gateway of wired.routerAddresses) {
+  for (const gateway of wired.routerAddresses.filter(hasFamilyOf)) {
     node.route.request(newRoute(routeTo(undefined, gateway)));
   }
-  for (const [i, gateway] of wired.addresses.entries())
+  for (const [i, gateway] of wired.addresses.filter(hasFamilyOf).entries())
     router.route.request(newRoute(routeTo(wired.podCidrs[i], gateway)));
   return wired;
+}
+
+/** Whether this kernel has the family of an address or a prefix. */
+export function hasFamilyOf(one: Address | Cidr): boolean {
+  return familyOf(typeof one === "object" ? one.address : one) === 4 || HAS_IPV6;
 }
 
 /**

@@ -144,11 +144,18 @@ export const CROSS_TOOLS = [
   { command: "qemu-aarch64", debianPackage: "qemu-user", purpose: "executes it" },
 ];
 
-/** Tools that boot other kernels. @type {readonly Tool[]} */
+/** Tools that boot other kernels, and build User Mode Linux. @type {readonly Tool[]} */
 export const EMULATORS = [
   { command: "qemu-system-x86_64", debianPackage: "qemu-system-x86", purpose: "boots kernels for x64" },
   { command: "qemu-system-aarch64", debianPackage: "qemu-system-arm", purpose: "boots kernels for arm64" },
   { command: "depmod", debianPackage: "kmod", purpose: "lists the modules of these kernels" },
+  ...["make", "flex", "bison", "bc"].map((name) => ({
+    command: name,
+    debianPackage: name,
+    purpose: "builds User Mode Linux",
+  })),
+  { command: "xz", debianPackage: "xz-utils", purpose: "unpacks its sources" },
+  { command: "g++", debianPackage: "g++", purpose: "brings the headers of the C library" },
 ];
 
 /** Directories that Debian keeps out of a user's PATH. */

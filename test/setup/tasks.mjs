@@ -85,7 +85,7 @@ export const TASKS = new Map([
     "test:kernels",
     {
       ...READS_SOURCES,
-      tools: [...COMPILER, ...CROSS_TOOLS, ...EMULATORS],
+      tools: [...COMPILER, ...CROSS_TOOLS, ...IMAGE_TOOLS, ...EMULATORS],
       commands: [command("test/kernels/main.ts")],
     },
   ],

@@ -12,7 +12,7 @@ mount -t tmpfs run /run
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mkdir -p /run/netns
 ip link set lo up
-modprobe -a br_netfilter sctp wireguard 2>/dev/null
+modprobe -a br_netfilter sctp wireguard 8021q 2>/dev/null
 ulimit -n 65536
 # As systemd has it for services; before 5.11 the tables of BPF programs count.
 ulimit -l 8192

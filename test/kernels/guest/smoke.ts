@@ -1,20 +1,29 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
-import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
+import { hasOwnProgram, type OwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { add, check, del, LAB_BRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import { HAS_IPV6 } from "../../lab/namespace.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
+import { lacks } from "./kernel.ts";
 import { onlyFromA, serviceObjects } from "./objects.ts";
 
 const POD = "10.244.1.3";
 const SERVICE = "10.96.0.10";
 const LISTENERS = ["TCP-LISTEN:8080,fork,reuseaddr", "UDP-RECVFROM:8080,fork", "SCTP-LISTEN:8080,fork,reuseaddr"];
+
+/**
+ * User Mode Linux does not describe its types, which the filter of checksums needs, and takes from programs only reads at
+ * even places, since it does not say that its processor can do more.
+ */
+const CAN_HAVE_PROGRAMS = existsSync("/sys/kernel/btf/vmlinux");
 
 /** One node with a daemon and three pods: each test is a subject of the table, and they build on one another. */
 describe("smoke", function () {
@@ -55,19 +64,22 @@ describe("smoke", function () {
     }
   }
 
-  it("plugin: ADD, CHECK and DEL without a daemon, in both families", () => {
+  it("plugin: ADD, CHECK and DEL without a daemon, in each family that the kernel has", () => {
     const pod = lab.pod("alone");
     const overrides = { ipMasq: true };
     const { error, result } = add(other, pod, overrides);
     assert.deepEqual(error, undefined);
     assert.deepEqual(check(other, pod, result, overrides).error, undefined);
     pod.exec("ping", ["-c1", "-W5", "10.244.2.1"]);
-    pod.exec("ping", ["-c1", "-W5", "fd00:244:2::1"]);
+    if (HAS_IPV6) pod.exec("ping", ["-c1", "-W5", "fd00:244:2::1"]);
     assert.equal(del(other, pod, overrides).error, undefined);
   });
 
-  it("daemon: it starts, and three pods are attached", async () => {
+  it("daemon: it starts, and three pods are attached; it says what its drop log lacks", async () => {
     policyd.put("objects.yaml", serviceObjects());
+    const hasLog = !lacks("NETFILTER_NETLINK_LOG");
+    if (!hasLog)
+      await assert.rejects(policyd.start(["--drop-log"]), /exit code 1;.*NETLINK_LOG.*modprobe nfnetlink_log/s);
     const daemon = await policyd.start();
     for (const name of ["a", "b", "c"]) {
       const pod = lab.pod(name);
@@ -76,7 +88,9 @@ describe("smoke", function () {
       assert.deepEqual(error, undefined);
       results.set(name, result);
     }
-    assert.deepEqual(daemon.status().problems, []);
+    const problems = daemon.status().problems.join("\n");
+    if (hasLog) assert.equal(problems, "");
+    else assert.match(problems, /^[^\n]*CONFIG_NETFILTER_NETLINK_LOG[^\n]*$/);
     assert.equal(daemon.status().attachments, 3);
     pods.get("b")?.inside(() => {
       for (const listener of LISTENERS)
@@ -85,25 +99,27 @@ describe("smoke", function () {
     await eventually("the servers of b listen", () => answers("a", "TCP", POD, 8080));
   });
 
-  it("programs: the bridge has its table of ports and its filter of checksums", () => {
-    for (const program of [PORT_PROGRAM, CHECKSUM_PROGRAM])
-      assert.ok(hasOwnProgram(wired.node.programs, program, wired.node.link(LAB_BRIDGE).index), program.name);
+  it("programs: the bridge has its table of ports and its filter of checksums, where the kernel can have them", () => {
+    const has = (program: OwnProgram): boolean =>
+      hasOwnProgram(wired.node.programs, program, wired.node.link(LAB_BRIDGE).index);
+    assert.deepEqual([has(PORT_PROGRAM), has(CHECKSUM_PROGRAM)], [CAN_HAVE_PROGRAMS, CAN_HAVE_PROGRAMS]);
   });
 
-  it("Services: TCP and UDP", () => {
-    for (const protocol of ["TCP", "UDP"] as const) assert.ok(answers("a", protocol, SERVICE, 80), protocol);
+  it("Services: TCP and UDP", async () => {
+    for (const protocol of ["TCP", "UDP"] as const)
+      await eventually(protocol, () => answers("a", protocol, SERVICE, 80));
   });
 
-  it("SCTP: a real socket, to the pod and to the Service", () => {
-    assert.ok(answers("a", "SCTP", POD, 8080), "pod");
-    assert.ok(answers("a", "SCTP", SERVICE, 80), "Service");
+  it("SCTP: a real socket, to the pod and to the Service", async () => {
+    await eventually("pod", () => answers("a", "SCTP", POD, 8080));
+    await eventually("Service", () => answers("a", "SCTP", SERVICE, 80));
   });
 
   it("policies: what a policy denies stops, in TCP, UDP and SCTP, and passes when the policy is gone", async () => {
     policyd.put("policy.yaml", onlyFromA());
     await eventually("the policy is in force", () => !answers("c", "TCP", POD, 8080));
     for (const protocol of ["TCP", "UDP", "SCTP"] as const) {
-      assert.ok(answers("a", protocol, SERVICE, 80), `a ${protocol}`);
+      await eventually(`a ${protocol}`, () => answers("a", protocol, SERVICE, 80));
       assert.ok(!answers("c", protocol, POD, 8080) && !answers("c", protocol, SERVICE, 80), `c ${protocol}`);
     }
   });
@@ -117,9 +133,11 @@ describe("smoke", function () {
     await eventually("c reaches b again", () => answers("c", "TCP", POD, 8080));
   });
 
-  it("fragments: large datagrams arrive in both families, and shares are those of the memory that the kernel has", () => {
+  it("fragments: large datagrams arrive in each family, and shares are those of the memory that the kernel has", () => {
     const ping = (address: string): string => pods.get("a")?.exec("ping", ["-c1", "-W5", "-s", "3000", address]) ?? "";
-    for (const address of [POD, "fd00:244:1::3", "10.244.1.1", "fd00:244:1::1"]) assert.match(ping(address), / 0% /);
+    for (const address of [POD, "10.244.1.1"]) assert.match(ping(address), / 0% /);
+    if (!HAS_IPV6) return;
+    for (const address of ["fd00:244:1::3", "fd00:244:1::1"]) assert.match(ping(address), / 0% /);
     const bytes = Number(wired.node.readSysctl("net/netfilter/nf_conntrack_frag6_high_thresh"));
     const rules = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge", "fragments6"]);
     const [, pool = "0"] = /\} limit rate (\d+)\/second/.exec(rules) ?? [];
@@ -138,9 +156,9 @@ describe("smoke", function () {
     );
   });
 
-  it("doctor: no error, and nothing unseen of the kernel", () => {
+  it("doctor: no error, nothing unseen of the kernel, and it names the options that bring what the kernel lacks", () => {
     const places = ["--state-directory", wired.node.runDir, "--socket", policyd.socketPath, "--bridge", LAB_BRIDGE];
-    const only = "kernel-version,kernel-features,conntrack,fragments,tables,node-state";
+    const only = "kernel-version,kernel-features,conntrack,fragments,tables,node-state,checksum-filter";
     const args = ["node", "doctor", "--network-namespace", wired.node.path, ...places, "--only", only, "-o", "json"];
     const { stdout, stderr } = spawnSync(process.execPath, [`${CLI_DIRECTORY}/drawbridge.js`, ...args], {
       encoding: "utf8",
@@ -148,7 +166,11 @@ describe("smoke", function () {
     assert.notEqual(stdout, "", stderr);
     const { findings, unseen } = JSON.parse(stdout) as { findings: { severity: string }[]; unseen: unknown[] };
     assert.deepEqual([findings.filter(({ severity }) => severity === "error"), unseen], [[], []]);
-    process.stdout.write(`DOCTOR ${JSON.stringify(findings)}\n`);
+    for (const [option, isMissing] of [
+      ["CONFIG_NETFILTER_NETLINK_LOG", lacks("NETFILTER_NETLINK_LOG")],
+      ["CONFIG_DEBUG_INFO_BTF", !CAN_HAVE_PROGRAMS],
+    ] as const)
+      assert.equal(JSON.stringify(findings).includes(option), isMissing, stdout);
   });
 
   it("DEL: the pods go, and CHECK says so", () => {
