@@ -46,14 +46,14 @@ export const KERNELS: readonly Kernel[] = [
   { name: "6.12-arm64-16k", architecture: "arm64", suite: "trixie", debianPackage: "linux-image-arm64-16k" },
   { name: "6.1-no-ipv6", architecture: "x64", suite: "bookworm", debianPackage: NEWEST, ...NO_IPV6 },
   // It has neither TCX nor BTF, and takes no program of ours.
-  { name: "uml", ...USER_MODE_LINUX, without: [], files: [...GUEST, DEMO] },
+  { name: "uml", ...USER_MODE_LINUX, without: [], files: GUEST },
   { name: "uml-no-ipv6", ...USER_MODE_LINUX, without: [], ...NO_IPV6 },
   // All that a kernel may lack and work.
   {
     name: "uml-least",
     ...USER_MODE_LINUX,
     without: ["NETFILTER_NETLINK_LOG", "NET_CLS_BPF", "BRIDGE_NETFILTER"],
-    files: [...GUEST, DEMO],
+    files: GUEST,
   },
   { name: "uml-no-inet", ...USER_MODE_LINUX, without: ["NF_TABLES_INET"], files: REFUSAL },
   { name: "uml-no-bridge", ...USER_MODE_LINUX, without: ["BRIDGE"], files: REFUSAL },
