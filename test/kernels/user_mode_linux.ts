@@ -9,7 +9,7 @@ import { run, unpacked } from "./packages.ts";
 
 const DIRECTORY = path.join(CACHE, "kernels/uml");
 
-/** What User Mode Linux has beyond its own default; without modules, everything is built in. */
+/** The options beyond the default of User Mode Linux; without modules, everything is built in. */
 const OPTIONS = `
   BLK_DEV_INITRD SECCOMP MEMCG CGROUP_PIDS CGROUP_BPF BPF_SYSCALL USER_NS PID_NS NET_NS TMPFS_XATTR MEMFD_CREATE
   OVERLAY_FS FHANDLE TASKSTATS TASK_DELAY_ACCT
@@ -31,7 +31,7 @@ const OPTIONS = `
   NETFILTER_XT_MATCH_ADDRTYPE`
   .trim()
   .split(/\s+/);
-/** What its default has and a guest needs not, or, for the devices of tunnels, would be in every network namespace. */
+/** Options of its default that a guest does not need, and those that put devices of tunnels into each namespace. */
 const NEEDLESS =
   "MODULES DEBUG_KERNEL DEBUG_INFO UML_NET UML_SOUND SOUND INET_ESP REISERFS_FS EXT4_FS ISO9660_FS QUOTA IPV6_SIT " +
   "NET_IPIP BLK_DEV_LOOP PPP SLIP WERROR";

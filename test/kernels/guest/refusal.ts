@@ -8,7 +8,7 @@ import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { lacks } from "./kernel.ts";
 
-/** What daemon, plugin and doctor say of a kernel that was built without an option. */
+/** The words of daemon, plugin and doctor about a kernel that was built without an option. */
 const WORDS = [
   { option: "NF_TABLES_INET", daemon: /exit code 1;.*CONFIG_NF_TABLES_INET=y/s, plugin: /CONFIG_NF_TABLES_INET=y/ },
   {
