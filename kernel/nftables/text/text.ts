@@ -1,4 +1,3 @@
-import type { Change, SetName } from "../encode/change.ts";
 import { elementCode } from "../encode/element.ts";
 import { formatNftDuration, formatElement } from "./element_text.ts";
 import { checkComment, checkName } from "../model/identifier.ts";
@@ -28,51 +27,6 @@ export function formatTable(table: Table, elements: Elements): string {
   return `table ${table.family} ${checkName("table", table.name)} {\n${body}}\n`;
 }
 
-/**
- * Returns a batch as `nft -f` reads it: one command per line, of which all or none take effect.
- *
- * @throws DrawbridgeError ERR_NFTABLES_VALUE for an invalid name or comment
- */
-export function formatChanges(changes: readonly Change[]): string {
-  return changes.map((change) => formatChange(change)).join("");
-}
-
-function formatChange(change: Change): string {
-  const where = `${change.table.family} ${checkName("table", change.table.name)}`;
-  switch (change.kind) {
-    case "add table":
-      return `add table ${block(where, tableHead(change.table))}\n`;
-    case "delete table":
-      return `delete table ${where}\n`;
-    case "add chain":
-      return `add chain ${where} ${block(checkName("chain", change.chain.name), chainHead(change.chain))}\n`;
-    case "delete chain":
-    case "flush chain":
-      return `${change.kind} ${where} ${checkName("chain", change.chain)}\n`;
-    case "add rule":
-      return `add rule ${where} ${checkName("chain", change.chain)} ${formatRule(change.rule, change.table.family)}\n`;
-    case "add set":
-      return `add ${kindOf(change.set)} ${where} ${block(checkName("set", change.set.name), setHead(change.set))}\n`;
-    case "delete set":
-    case "flush set": {
-      const verb = change.kind === "delete set" ? "delete" : "flush";
-      return `${verb} ${kindOf(change.set)} ${where} ${checkName("set", change.set.name)}\n`;
-    }
-    case "add elements":
-    case "delete elements":
-      return formatElements(where, change);
-  }
-}
-
-function formatElements(where: string, change: Extract<Change, { readonly elements: unknown }>): string {
-  if (change.elements.length === 0) return "";
-  const code = elementCode(change.set);
-  const isAddition = change.kind === "add elements";
-  const list = change.elements.map((element) => formatElement(code, isAddition ? element : { key: element.key }));
-  const verb = isAddition ? (change.isNew === true ? "create" : "add") : "delete";
-  return `${verb} element ${where} ${checkName("set", change.set.name)} { ${list.join(", ")} }\n`;
-}
-
 function tableHead({ comment, isOwned }: Omit<Table, "sets" | "chains">): readonly string[] {
   return [
     ...(comment === undefined ? [] : [`comment "${checkComment(comment)}"`]),
@@ -80,11 +34,7 @@ function tableHead({ comment, isOwned }: Omit<Table, "sets" | "chains">): readon
   ];
 }
 
-function block(name: string, lines: readonly string[]): string {
-  return lines.length === 0 ? name : `${name} { ${lines.map((line) => line.replace(/;?$/, ";")).join(" ")} }`;
-}
-
-function kindOf(set: SetName): "set" | "map" {
+function kindOf(set: SetDefinition): "set" | "map" {
   return set.data === undefined ? "set" : "map";
 }
 

@@ -17,7 +17,7 @@ import {
   type Match,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import { formatChanges, formatTable } from "../../../kernel/nftables/text/text.ts";
+import { formatTable } from "../../../kernel/nftables/text/text.ts";
 
 const table = { family: "inet", name: "t" } as const;
 const address = parseAddress("10.0.0.1");
@@ -49,7 +49,8 @@ describe("kernel/nftables: rules as instructions", () => {
     it(`refuses ${what}, in a batch and in a text`, () => {
       const changes: readonly Change[] = [{ kind: "add rule", table, chain: "c", rule: rule(...statements) }];
       assertRefused(() => requestsOf(changes), message);
-      assertRefused(() => formatChanges(changes), message);
+      const chains = [{ name: "c", rules: [rule(...statements)] }];
+      assertRefused(() => formatTable({ ...table, sets: [], chains }, new Map()), message);
     });
   }
 });
@@ -114,6 +115,5 @@ describe("kernel/nftables: sets and elements", () => {
   it("the text of an owned table has its owner flags", () => {
     const owned = { ...table, isOwned: true, sets: [], chains: [] };
     assert.equal(formatTable(owned, new Map()), "table inet t {\n\tflags owner,persist\n}\n");
-    assert.equal(formatChanges([{ kind: "add table", table: owned }]), "add table inet t { flags owner,persist; }\n");
   });
 });

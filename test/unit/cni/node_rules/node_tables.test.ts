@@ -18,7 +18,9 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { tableChanges } from "../../../../kernel/nftables/encode/change.ts";
-import { formatChanges, formatTable } from "../../../../kernel/nftables/text/text.ts";
+import { elementCode } from "../../../../kernel/nftables/encode/element.ts";
+import { formatElement } from "../../../../kernel/nftables/text/element_text.ts";
+import { formatTable } from "../../../../kernel/nftables/text/text.ts";
 import { assertRefusal, configurationOf, networkInput } from "../../../support/cni/cni.ts";
 import { callOn } from "../../../support/daemon/fake_call.ts";
 import { FakeKernel } from "../../../support/daemon/fake_kernel.ts";
@@ -71,12 +73,15 @@ describe("cni/node_tables", () => {
 
   it("hold the elements of a pod that uses every feature, each with its owner", () => {
     const { tables } = rulesFor(everything);
-    const changes = tables.flatMap(({ table, sets }) =>
-      sets.map(({ set, elements }) => ({ kind: "add elements", table, set, elements, isNew: true }) as const),
+    const texts = tables.flatMap(({ table, sets }) =>
+      sets.flatMap(({ set, elements }) => {
+        const list = elements.map((element) => formatElement(elementCode(set), element));
+        return list.length === 0 ? [] : [`${table.family} ${table.name} ${set.name} { ${list.join(", ")} }`];
+      }),
     );
     const owned = (text: string): string => text.replaceAll("#", 'comment "dbv000000000007 default/web-7 c7"');
     assert.deepEqual(
-      formatChanges(changes).split("\n").filter(Boolean),
+      texts,
       [
         "inet drawbridge-cni address_ports4 { tcp . 81 . 192.0.2.1 # : 10.244.1.7 . 8080 }",
         "inet drawbridge-cni ports4 { udp . 80 # : 10.244.1.7 . 8080 }",
@@ -91,7 +96,7 @@ describe("cni/node_tables", () => {
         "inet drawbridge-cni unmasqueraded6 { fd00:244:1::7 . fd00:244:1::/64 # }",
         'bridge drawbridge-cni checked { "dbv000000000007" # }',
         'bridge drawbridge-cni senders { "dbv000000000007" . 0a:58:0a:f4:01:07 # }',
-      ].map((text) => owned(`create element ${text}`)),
+      ].map(owned),
     );
   });
 
