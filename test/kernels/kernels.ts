@@ -48,6 +48,8 @@ export const KERNELS: readonly Kernel[] = [
   // It has neither TCX nor BTF, and takes no program of ours.
   { name: "uml", ...USER_MODE_LINUX, without: [], files: GUEST },
   { name: "uml-no-ipv6", ...USER_MODE_LINUX, without: [], ...NO_IPV6 },
+  { name: "uml-no-inet", ...USER_MODE_LINUX, without: ["NF_TABLES_INET"], files: REFUSAL },
+  { name: "uml-no-vxlan", ...USER_MODE_LINUX, without: ["VXLAN"], files: REFUSAL },
   // All that a kernel may lack and work.
   {
     name: "uml-least",
@@ -55,7 +57,5 @@ export const KERNELS: readonly Kernel[] = [
     without: ["NETFILTER_NETLINK_LOG", "NET_CLS_BPF", "BRIDGE_NETFILTER"],
     files: GUEST,
   },
-  { name: "uml-no-inet", ...USER_MODE_LINUX, without: ["NF_TABLES_INET"], files: REFUSAL },
   { name: "uml-no-bridge", ...USER_MODE_LINUX, without: ["BRIDGE"], files: REFUSAL },
-  { name: "uml-no-vxlan", ...USER_MODE_LINUX, without: ["VXLAN"], files: REFUSAL },
 ];

@@ -37,8 +37,8 @@ const NEEDLESS =
   "NET_IPIP BLK_DEV_LOOP PPP SLIP WERROR";
 
 /**
- * Returns a Debian kernel built as User Mode Linux, which is a program, and its release; from the user's cache where an earlier
- * run has built it; the first takes minutes, one with few other options half a minute.
+ * Returns a Debian kernel built as User Mode Linux, which is a program, and its release: from the user's cache where an
+ * earlier run has built it. An option that many files ask for costs nearly a whole build (BRIDGE).
  *
  * @throws Error when it cannot be built, or has other options than those
  */
