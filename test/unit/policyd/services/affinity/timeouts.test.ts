@@ -76,6 +76,14 @@ describe("policyd/services: timeouts of session affinity", () => {
     assert.equal(usedTimeout({ affinitySeconds: 7, clusterIps: [] }), undefined);
   });
 
+  it("SA-10: a Service without a timeout has the number 0, to which no rule leads", () => {
+    const classes = new TimeoutClasses();
+    classes.replace([["x/a", 60]]);
+    const [{ number: none }, { number }] = [classes.of(undefined), classes.of(60)];
+    assert.equal(none, 0);
+    assert.ok(new Rules().take(classes).has(number) && number > 0);
+  });
+
   it("SA-10: the evaluator names the timeout that clients get, beyond 127 the next shorter one", () => {
     const [template] = readScenario(
       "{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}",
