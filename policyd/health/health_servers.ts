@@ -56,7 +56,7 @@ export function serveHealth({ listener, clock, logger, places, answer }: HealthS
     onOpen: (place) => logger.info("health is served after all", where(place)),
     retries: RETRIES,
   });
-  listeners.set(places);
+  listeners.replace([], places);
   return {
     problems(): readonly string[] {
       return listeners

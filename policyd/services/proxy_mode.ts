@@ -25,7 +25,7 @@ export function proxyMode(listener: HttpListener, clock: Clock): ServiceFollower
   const listeners = new Listeners({ clock, open: (place) => listener.listen(place, answer), retries: RETRIES });
   return {
     nodeChanged: () => {},
-    rulesInForce: () => listeners.set(PLACES),
+    rulesInForce: () => listeners.replace([], PLACES),
     problems: () => [],
     stop: () => listeners.stop(),
   };

@@ -38,6 +38,8 @@ export class HealthCheckServers {
   readonly #parts: HealthCheckParts;
   readonly #holders = new CheckHolders();
   readonly #listeners: Listeners;
+  /** By port; none without a place. */
+  readonly #places = new Map<number, readonly ListeningAddress[]>();
   /** The checks by port at the time when the rules were last in force. */
   readonly #inForce = new Map<number, HealthCheck>();
   /** Ports whose checks have changed since then. */
@@ -70,7 +72,7 @@ export class HealthCheckServers {
   replace(key: string, check: HealthCheck | undefined): void {
     const touched = this.#holders.replace(key, check);
     for (const port of touched) this.#touched.add(port);
-    if (touched.size > 0) this.addressesChanged();
+    this.#arrange([...touched]);
   }
 
   /** Reports that the kernel has all rules that follow from the checks set so far. */
@@ -88,10 +90,7 @@ export class HealthCheckServers {
 
   /** Reports that the node's addresses may have changed. */
   addressesChanged(): void {
-    if (!this.#isStarted) return;
-    const ports = this.#holders.ports();
-    const addresses = ports.length === 0 ? [] : this.#addresses();
-    this.#listeners.set(ports.flatMap((port) => placesOf(this.#holders.holder(port), addresses)));
+    this.#arrange(this.#holders.ports());
   }
 
   problems(): readonly string[] {
@@ -132,6 +131,19 @@ export class HealthCheckServers {
   #look(): NextPass {
     this.addressesChanged();
     return this.#parts.addressPeriod;
+  }
+
+  /** Makes servers listen for these port numbers, and for no others of them. */
+  #arrange(ports: readonly number[]): void {
+    if (!this.#isStarted || ports.length === 0) return;
+    const isUsed = ports.some((port) => this.#holders.holder(port) !== undefined);
+    const addresses = isUsed ? this.#addresses() : [];
+    for (const port of ports) {
+      const places = placesOf(this.#holders.holder(port), addresses);
+      this.#listeners.replace(this.#places.get(port) ?? [], places);
+      if (places.length === 0) this.#places.delete(port);
+      else this.#places.set(port, places);
+    }
   }
 
   /** @throws DrawbridgeError (by the promise) if there is no room for the server, or it cannot listen */

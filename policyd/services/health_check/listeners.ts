@@ -16,73 +16,89 @@ export interface ListenersParts {
   readonly retries: readonly [first: number, longest: number];
 }
 
-/** Listens at the desired places. A place that another program has is tried again until it is free. */
+/** A place that is wanted and not open. */
+interface Waiting {
+  readonly place: ListeningAddress;
+  /** The clock's time of the next attempt. */
+  at: number;
+  /** Milliseconds until the attempt after that, where it fails. */
+  pause: number;
+  /** Why the last attempt has failed; undefined before it. */
+  problem: string | undefined;
+}
+
+/** Listens at the desired places. Each that another program has is tried again until it is free, at a pace of its own. */
 export class Listeners {
   readonly #parts: ListenersParts;
-  /** By {@link placeId}, as all maps here. */
-  #wanted: ReadonlyMap<string, ListeningAddress> = new Map();
+  /** By {@link placeId}, as the other map. Each place that is wanted is in one of the two. */
+  readonly #waiting = new Map<string, Waiting>();
   readonly #open = new Map<string, Listening>();
-  readonly #problems = new Map<string, string>();
-  #retry: number;
   readonly #loop: ControlLoop;
 
   constructor(parts: ListenersParts) {
     this.#parts = parts;
-    [this.#retry] = parts.retries;
     this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#pass() });
   }
 
-  /** Listens exactly at these places. */
-  set(places: readonly ListeningAddress[]): void {
+  /** Listens at the places in `after`, and no longer at those that are only in `before`. It costs only them. */
+  replace(before: readonly ListeningAddress[], after: readonly ListeningAddress[]): void {
     if (this.#loop.isStopped) return;
-    const before = this.#wanted;
-    this.#wanted = new Map(places.map((place) => [placeId(place), place]));
-    for (const id of before.keys()) if (!this.#wanted.has(id)) this.#close(id);
-    if ([...this.#wanted.keys()].every((id) => before.has(id))) return;
-    [this.#retry] = this.#parts.retries;
-    this.#loop.run();
+    const { clock, retries } = this.#parts;
+    const wanted = new Map(after.map((place) => [placeId(place), place]));
+    for (const id of before.map(placeId)) if (!wanted.has(id)) this.#close(id);
+    const added = [...wanted].filter(([id]) => !this.#open.has(id) && !this.#waiting.has(id));
+    for (const [id, place] of added) {
+      this.#waiting.set(id, { place, at: clock.now(), pause: retries[0], problem: undefined });
+    }
+    if (added.length > 0) this.#loop.run();
   }
 
   /** Returns the places at which it does not listen yet, with the reasons. */
   problems(): readonly (readonly [ListeningAddress, string])[] {
-    return [...this.#wanted].flatMap(([id, place]) => {
-      const problem = this.#problems.get(id);
-      return problem === undefined ? [] : [[place, problem] as const];
-    });
+    return [...this.#waiting.values()].flatMap(({ place, problem }) =>
+      problem === undefined ? [] : [[place, problem]],
+    );
   }
 
   /** Stops listening and closes every connection immediately. */
   stop(): void {
-    this.set([]);
+    for (const id of [...this.#open.keys(), ...this.#waiting.keys()]) this.#close(id);
     void this.#loop.stop();
   }
 
   #close(id: string): void {
     this.#open.get(id)?.close();
     this.#open.delete(id);
-    this.#problems.delete(id);
+    this.#waiting.delete(id);
   }
 
   async #pass(): Promise<NextPass> {
-    const retry = this.#retry;
-    const missing = [...this.#wanted].filter(([id]) => !this.#open.has(id));
-    await Promise.all(missing.map(([id, place]) => this.#listen(id, place, retry)));
-    this.#retry = Math.min(2 * retry, this.#parts.retries[1]);
-    return this.#problems.size === 0 ? undefined : retry;
+    const { clock } = this.#parts;
+    const now = clock.now();
+    const due = [...this.#waiting].filter(([, { at }]) => at <= now);
+    await Promise.all(due.map(([id, one]) => this.#listen(id, one)));
+    let next = Number.POSITIVE_INFINITY;
+    for (const { at } of this.#waiting.values()) next = Math.min(next, at);
+    return Number.isFinite(next) ? Math.max(0, next - clock.now()) : undefined;
   }
 
-  async #listen(id: string, place: ListeningAddress, retry: number): Promise<void> {
-    const { open, onRefused, onOpen } = this.#parts;
+  async #listen(id: string, one: Waiting): Promise<void> {
+    const { clock, open, onRefused, onOpen, retries } = this.#parts;
+    const { place, pause, problem } = one;
+    const isWanted = (): boolean => this.#waiting.get(id) === one;
     try {
       const listening = await open(place);
-      if (!this.#wanted.has(id)) return listening.close();
+      if (!isWanted()) return listening.close();
+      this.#waiting.delete(id);
       this.#open.set(id, listening);
-      if (this.#problems.delete(id)) onOpen?.(place);
+      if (problem !== undefined) onOpen?.(place);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      if (!this.#wanted.has(id)) return;
-      onRefused?.(place, error.message, !this.#problems.has(id), retry);
-      this.#problems.set(id, error.message);
+      if (!isWanted()) return;
+      onRefused?.(place, error.message, problem === undefined, pause);
+      one.problem = error.message;
+      one.at = clock.now() + pause;
+      one.pause = Math.min(2 * pause, retries[1]);
     }
   }
 }

@@ -143,4 +143,32 @@ describe("services/health_check servers", () => {
     await settle();
     assert.equal(open.size, 3, "each closed server has given its room back");
   });
+
+  it("SHARE-07: a change of one check tries no other again, and each refused server is retried at a pace of its own", async () => {
+    const { servers, taken, clock, logger, state, settle } = setUp();
+    servers.rulesInForce();
+    taken.add("0.0.0.0 30000");
+    servers.replace("n/a", check("a", 1));
+    await settle();
+    for (const wait of [200, 400, 800]) {
+      clock.pass(wait);
+      await settle();
+    }
+    assert.equal(state.attempts, 4);
+    for (let port = 1; port <= 9; port++) {
+      servers.replace(`m/${port}`, check(String(port), 1, 30_000 + port, "m"));
+      servers.replace("n/b", check("b", port, 30_020));
+      await settle();
+    }
+    clock.pass(1500);
+    await settle();
+    const refused = logger.lines.filter(({ fields }) => fields?.["service"] === "n/a");
+    assert.deepEqual(
+      refused.map(({ fields }) => fields?.["retryMilliseconds"]),
+      [200, 400, 800, 1600],
+    );
+    clock.pass(100);
+    await settle();
+    assert.equal(logger.lines.filter(({ fields }) => fields?.["service"] === "n/a").length, 5);
+  });
 });
