@@ -113,7 +113,7 @@ export const hostFiles: HostFiles = Object.freeze({
       await tried("change", name, () => handle.chmod(mode));
       await tried("sync", name, () => handle.sync());
     } finally {
-      await handle.close();
+      await tried("close", name, () => handle.close());
     }
   },
   link: (existing: string, name: string) => tried("create", name, () => link(existing, name)),

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { DrawbridgeError } from "../../kernel/error.ts";
 import type { HostFiles } from "./host_files.ts";
 
 /** Matches temporary names, which no runtime takes for a plugin or a configuration. */
@@ -25,7 +26,7 @@ export async function writeBeside(
   try {
     await files.writeNew(name, pieces, mode);
   } catch (error) {
-    await files.remove(name);
+    await discard(files, name);
     throw error;
   }
   return name;
@@ -36,7 +37,16 @@ export async function moveInto(files: HostFiles, name: string, place: string): P
   try {
     await files.rename(name, place);
   } catch (error) {
-    await files.remove(name);
+    await discard(files, name);
     throw error;
+  }
+}
+
+/** Removes a file after a failure. Where nothing can be removed either, the first failure says more. */
+async function discard(files: HostFiles, name: string): Promise<void> {
+  try {
+    await files.remove(name);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
   }
 }

@@ -18,7 +18,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
+import { moveInto, writeBeside } from "../../../../policyd/installation/whole_file.ts";
 import { Installer } from "../../../../policyd/installation/installer.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";
 import { CONFIGURATION_FILE } from "../../../../policyd/configuration/schema.ts";
@@ -166,6 +168,13 @@ describe("policyd/installation: the installer", function () {
       if (isUpgrade) assert.equal(observe(["old"]), "old", "a file was written in place");
     });
   }
+
+  it("on a file system without writes the first failure is reported, not that nothing can be removed", async () => {
+    const refuse = (what: string) => () => Promise.reject(new DrawbridgeError("ERR_STORE", `cannot ${what}: EROFS`));
+    const files = { ...hostFiles, writeNew: refuse("create"), rename: refuse("replace"), remove: refuse("remove") };
+    await assert.rejects(writeBeside(files, root, [], 0o600), /cannot create/);
+    await assert.rejects(moveInto(files, `${root}/a`, `${root}/b`), /cannot replace/);
+  });
 
   it("D5: files that are correct are not written again", async () => {
     await prepare("new");
