@@ -106,8 +106,12 @@ interface Span {
 
 /** Returns the members of the outermost object of a text that is known to be JSON, which YAML contains. */
 function membersOf(text: string): readonly Span[] {
-  // "failsafe" interprets no value: only the places count.
-  const { contents } = parseDocument(text, { schema: "failsafe", uniqueKeys: false, prettyErrors: false });
+  // "failsafe" interprets no value: only the places count. The parser takes a carriage return for a part of a word.
+  const { contents } = parseDocument(text.replaceAll("\r", " "), {
+    schema: "failsafe",
+    uniqueKeys: false,
+    prettyErrors: false,
+  });
   if (!isMap(contents)) return [];
   return contents.items.map(({ key, value }) => {
     const raw = text.slice(key.range[0], (value ?? key).range[1]);

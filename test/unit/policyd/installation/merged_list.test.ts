@@ -38,6 +38,11 @@ describe("policyd/installation: the merged list", () => {
     const result = merged(theirs, own);
     assert.equal(result.isInPlace, true);
     assert.deepEqual(typesOf(result.utf8), ["drawbridge", "istio-cni"]);
+    // JSON takes each of these for white space, whatever YAML makes of it.
+    for (const blank of ["\r", "\r\n", "\n", "\t", "\n\t\r "]) {
+      const text = theirs.replaceAll(/(?<=[[{,:])|(?=[\]},:])/g, blank);
+      assert.deepEqual(typesOf(text), ["drawbridge", "istio-cni"], JSON.stringify(text));
+    }
   });
 
   it("CHAIN-01: when our entry changes, foreign entries and unknown members keep their bytes and their order", () => {
