@@ -20,6 +20,11 @@ export class DistinctQueue<T> {
     return this.#items.size;
   }
 
+  /** The items, the first one first. */
+  values(): Iterable<T> {
+    return this.#items;
+  }
+
   /** Removes the first item; undefined when there is none. */
   take(): T | undefined {
     if (this.#items.size === 0) return undefined;
@@ -40,8 +45,10 @@ export class DistinctQueue<T> {
  */
 export class FairQueue<T> {
   readonly #most: number;
-  /** The items by group, in the order of turns; no group is empty. */
+  /** The items by group; no group is empty. */
   readonly #groups = new Map<string, DistinctQueue<T>>();
+  /** The groups in the order of turns. */
+  #turns = new DistinctQueue<string>();
   #size = 0;
 
   /** @param most the number of items that may wait */
@@ -59,6 +66,7 @@ export class FairQueue<T> {
     const items = this.#groups.get(group) ?? new DistinctQueue();
     items.add(item);
     this.#groups.set(group, items);
+    this.#turns.add(group);
     this.#size++;
     return this.#size > this.#most ? this.#shift(this.#largest()) : undefined;
   }
@@ -77,22 +85,21 @@ export class FairQueue<T> {
   /**
    * Takes the next item, and moves its group to the end of the turns.
    *
-   * @param isReady whether a group may have a turn; called for one group after the other until one may
+   * @param isReady whether a group may have a turn; called for one group after the other until one may. All may when
+   *   absent: then it takes the same time however many there are.
    */
-  take(isReady: (group: string) => boolean = () => true): T | undefined {
-    const first = this.#firstOf(isReady);
+  take(isReady?: (group: string) => boolean): T | undefined {
+    const first = isReady === undefined ? this.#turns.take() : this.#firstOf(isReady);
     if (first === undefined) return undefined;
     const item = this.#shift(first);
-    const left = this.#groups.get(first);
-    if (left !== undefined) {
-      this.#groups.delete(first);
-      this.#groups.set(first, left);
-    }
+    this.#turns.delete(first);
+    if (this.#groups.has(first)) this.#turns.add(first);
     return item;
   }
 
   clear(): void {
     this.#groups.clear();
+    this.#turns = new DistinctQueue();
     this.#size = 0;
   }
 
@@ -105,11 +112,13 @@ export class FairQueue<T> {
 
   #removed(group: string, left: DistinctQueue<T>): void {
     this.#size--;
-    if (left.size === 0) this.#groups.delete(group);
+    if (left.size > 0) return;
+    this.#groups.delete(group);
+    this.#turns.delete(group);
   }
 
   #firstOf(isReady: (group: string) => boolean): string | undefined {
-    for (const group of this.#groups.keys()) if (isReady(group)) return group;
+    for (const group of this.#turns.values()) if (isReady(group)) return group;
     return undefined;
   }
 
