@@ -157,10 +157,10 @@ export function surroundingsOf(
   };
 }
 
-/** Returns routes by the prefix of the addresses that take them; of equal prefixes the lowest metric counts. */
+/** Returns routes by the prefix of addresses that take them; of equal ones the lowest metric counts, then the first. */
 function byPrefix(routes: readonly Route[]): PrefixIndex<Route> {
   const index = new PrefixIndex<Route>();
-  for (const route of routes.toSorted((a, b) => b.priority - a.priority)) {
+  for (const route of routes.toReversed().sort((a, b) => b.priority - a.priority)) {
     index.set(route.destination ?? EVERY_ADDRESS[route.family], route);
   }
   return index;

@@ -69,6 +69,22 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(mtus("never"), [undefined, undefined]);
   });
 
+  it("POD-21: of two links with the network of another node the route takes the one that the kernel takes", () => {
+    const { links, routes, ...state } = machine();
+    const second = { index: 4, name: "second", mtu: 1500, up: true, hasLinkLayer: true };
+    const wayOf = (...networks: readonly KernelState["routes"][number][]): string | undefined =>
+      routesOf({
+        nodes: [OWN, NEAR],
+        state: { ...state, links: [...links, second], routes: [...networks, ...routes.slice(1)] },
+      })[0];
+    assert.match(
+      wayOf(foreignRoute("192.0.2.0/24", UPLINK), foreignRoute("192.0.2.0/24", 4)) ?? "",
+      new RegExp(`dev ${UPLINK} `),
+      "of equal metrics the first",
+    );
+    assert.match(wayOf(foreignRoute("192.0.2.0/24", 4), foreignRoute("192.0.2.0/24", UPLINK)) ?? "", /dev 4 /);
+  });
+
   it("POD-21: with auto the next hop is the node itself on the own link and the tunnel elsewhere, in both families", () => {
     const [, , third, fourth, ...more] = routesOf({});
     assert.deepEqual(routesOf({}).slice(0, 2), [
