@@ -206,7 +206,11 @@ export class NameLearning implements PolicyFollower {
     for (const { address: remote, milliseconds } of addresses) {
       for (const own of pod.addresses.filter((one) => familyOf(one) === familyOf(remote))) {
         const known = this.#known.until([name], own, remote) ?? now;
-        if (now + milliseconds - known < RENEWAL_MILLISECONDS) continue;
+        if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
+          // A pod that still asks for an address does not lose it as the oldest one.
+          this.#known.learn(own, remote, name, known);
+          continue;
+        }
         if (!this.#rateOf(own).take(now)) {
           this.#drop(pod, 1);
           continue;

@@ -133,4 +133,19 @@ describe("addresses of names over a restart of the daemon", () => {
     clock.spend(10);
     assert.deepEqual(answer("a.example.com", 60).slice(-2), [60_000, 60_000]);
   });
+
+  it("NAME-15: an address that a pod still asks for is not the oldest, although the answer's time is not later", async () => {
+    const { learning, clock, answer } = await answering();
+    answer("a.example.com", 3600);
+    for (let i = 0; i < 41; i++) {
+      const addresses = Array.from({ length: 100 }, (_, k) => parseAddress(`198.51.${i}.${k}`));
+      answer("b.example.com", 60, addresses.slice(0, i === 40 ? 95 : 100));
+    }
+    assert.deepEqual([learning.counts().known, learning.counts().dropped], [4096, 0]);
+    clock.spend(10);
+    assert.deepEqual(answer("a.example.com", 600), []);
+    answer("b.example.com", 60, [parseAddress("198.51.99.1")]);
+    assert.equal(learning.isKnownBy(GROUP.names, POD, REMOTE), true);
+    assert.equal(learning.isKnownBy(GROUP.names, POD, parseAddress("198.51.0.0")), false);
+  });
 });
