@@ -153,12 +153,24 @@ const TABLE = `table inet drawbridge-policy {
     type ipv4_addr . inet_proto . inet_service
   }
 
+  set answered4 {
+    type ipv4_addr
+    size 4096
+    flags dynamic,timeout
+  }
+
   set askers6 {
     type ipv6_addr
   }
 
   set dnsservers6 {
     type ipv6_addr . inet_proto . inet_service
+  }
+
+  set answered6 {
+    type ipv6_addr
+    size 4096
+    flags dynamic,timeout
   }
 
   set settled {
