@@ -105,10 +105,8 @@ class NotificationThread implements KernelNotifications {
     this.#calls.close(this.#wakeFd);
     this.#place?.leave();
     for (const { refuse } of this.#opening.splice(0)) refuse(reason);
-    for (const source of this.#sources) {
-      source.socket.close();
-      source.listener?.onFailure(reason);
-    }
+    for (const { socket } of this.#sources) socket.close();
+    for (const source of this.#sources) this.#fail(source, reason);
   }
 
   /** @throws SyscallError (by the promise) when poll fails or the eventfd is invalid */
@@ -203,11 +201,15 @@ class NotificationThread implements KernelNotifications {
       action();
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      this.#tell(source, (listener) => {
-        this.#close(source);
-        listener.onFailure(error);
-      });
+      this.#fail(source, error);
     }
+  }
+
+  #fail(source: Source, error: Error): void {
+    this.#tell(source, (listener) => {
+      this.#close(source);
+      listener.onFailure(error);
+    });
   }
 
   /**

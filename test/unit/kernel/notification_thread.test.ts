@@ -35,6 +35,8 @@ class FakeKernel {
   filterResult = 0;
   /** Called with each text that a listener gets. */
   onText = (_text: string): void => {};
+  /** Called after the last round, or when the thread has ended by itself. */
+  onDrained = (): void => {};
   #nextFd = FIRST_SOCKET;
 
   /** Subscribes to sources, which are numbered from 1 in reports, and runs all rounds. */
@@ -48,7 +50,10 @@ class FakeKernel {
         read: () => 8,
         socket: () => this.#open(),
         bind: () => 0,
-        setsockopt: () => 0,
+        setsockopt: (fd) => {
+          if (this.done.includes(`close ${fd}`)) this.done.push(`use ${fd}`);
+          return 0;
+        },
         attachFilter: (fd, program) => {
           this.filters.set(fd, program.slice());
           return this.filterResult;
@@ -60,6 +65,7 @@ class FakeKernel {
         receiveFrom: (fd, buffer, _flags, sender) => this.#receive(fd, buffer, sender),
         close: (fd) => {
           this.done.push(`close ${fd}`);
+          if (fd === WAKE_FD) drained.resolve();
           return 0;
         },
         pollInBackground: async (entries) => {
@@ -75,6 +81,7 @@ class FakeKernel {
     });
     for (const [i, source] of sources.entries()) this.subscriptions.push(await this.#subscribe(events, i + 1, source));
     await drained.promise;
+    this.onDrained();
     await events.stop();
     return this.reports;
   }
@@ -238,6 +245,20 @@ describe("kernel/notifications thread", () => {
       Errno.ENOMEM,
     );
     assert.deepEqual(await kernel.run(links), ["1 a", "1 overrun"]);
+  });
+
+  it("a poll that fails ends all subscriptions, and none of them uses a descriptor that may be another one's by then", async () => {
+    const kernel = new FakeKernel();
+    kernel.rounds.push(Errno.EINVAL);
+    kernel.onDrained = () => {
+      for (const subscription of kernel.subscriptions) {
+        subscription?.deafFor(() => kernel.reports.push("action"));
+        subscription?.close();
+      }
+    };
+    const failure = "poll netlink event sockets: EINVAL (invalid argument)";
+    assert.deepEqual(await kernel.run(links, log), [`1 ${failure}`, `2 ${failure}`, "action", "action"]);
+    assert.deepEqual(kernel.done, ["open 10", "open 11", "close 3", "close 10", "close 11"]);
   });
 
   it("an exception of a listener is uncaught and visible, and the thread reads on", async () => {
