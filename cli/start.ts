@@ -9,7 +9,7 @@ import { runCommandLine } from "./program.ts";
 export async function start(): Promise<void> {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   // A current Node does not load the modules that an older one needs completed.
-  if (major < 22 || (major === 22 && minor < 15)) (await import("./node_20.ts")).completeOlderNode();
+  if (major < 22 || (major < 24 && minor < 15)) (await import("./node_20.ts")).completeOlderNode();
   const io = processIo();
   // kubectl runs a plugin by the name kubectl-drawbridge. Messages then name the program as the user called it.
   const program = path.basename(process.argv[1] ?? "");

@@ -112,6 +112,16 @@ describe("the built program and a running cluster", function () {
     }
   });
 
+  it("CLI-12: Node 23.7, which lacks zstd as 22.14 does, reads a cluster", async () => {
+    writeKubeconfig(TOKEN);
+    const older =
+      'import zlib from "node:zlib"; delete zlib.createZstdDecompress; ' +
+      'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "23.7.0" } })';
+    const args = ["policy", "matrix", "--cluster", "--by", "pod"];
+    const node = [process.execPath, `--import=data:text/javascript,${older}`] as const;
+    assert.deepEqual(await run(args, {}, node), await run(args));
+  });
+
   it("CLI-12: a Node that is too old says so in one sentence, in a file that each Node since 14.8 can read", async () => {
     for (const version of ["14.21.3", "18.20.8", "20.17.0"]) {
       const older = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
