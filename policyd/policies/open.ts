@@ -1,5 +1,3 @@
-import type { Address } from "../../kernel/ip/address.ts";
-import { type AddressRange, isInRanges, rangeOf, unitedRanges } from "../../kernel/ip/ranges.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
@@ -24,7 +22,7 @@ import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
 import { DnsServers } from "./names/dns_servers.ts";
 import { type NameCounts, NameLearning } from "./names/name_learning.ts";
-import { OwnNetworks } from "./own_networks.ts";
+import { inPodNetworks, OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
 import { retainedFiles } from "./retained/retained_files.ts";
@@ -121,7 +119,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
-  const isPodAddress = inPodNetworks(judge);
+  const isPodAddress = inPodNetworks(judge, podCIDRs);
   const names = new NameLearning({
     ...machine,
     group: options.answerLogGroup,
@@ -166,19 +164,6 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     dropLog: () => dropLog.counts(),
     cuts: () => cuts.status(),
     names: () => names.counts(),
-  };
-}
-
-/** Returns a test for addresses that a Node gives to pods, or will give. */
-function inPodNetworks(judge: NodeJudge): (address: Address) => boolean {
-  const changedNodes = judge.reader();
-  let ranges: readonly AddressRange[] = [];
-  return (address) => {
-    if (changedNodes().size > 0) {
-      const cidrs = [...judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
-      ranges = unitedRanges(cidrs.map(rangeOf));
-    }
-    return isInRanges(ranges, address);
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import { type AddressRange, rangeOf, unitedRanges, withoutRanges } from "../../kernel/ip/ranges.ts";
+import { type AddressRange, isInRanges, rangeOf, unitedRanges, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import { rangeText } from "../../objects/nodes/joined_networks.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
@@ -90,4 +90,21 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
     const others = [...this.#pods.values()].flat().filter((address) => !ours.has(address));
     return others.map((address) => ({ first: address, last: address }));
   }
+}
+
+/**
+ * Returns a test for addresses that a Node gives to pods, or will give.
+ *
+ * @param podCidrs those of this node while its Node object has none
+ */
+export function inPodNetworks(judge: NodeJudge, podCidrs: readonly Cidr[]): (address: Address) => boolean {
+  const changedNodes = judge.reader();
+  let ranges = unitedRanges(podCidrs.map(rangeOf));
+  return (address) => {
+    if (changedNodes().size > 0) {
+      const ofNodes = [...judge.judged.nodes.values()].flatMap((node) => node.podCidrs);
+      ranges = unitedRanges([...podCidrs, ...ofNodes].map(rangeOf));
+    }
+    return isInRanges(ranges, address);
+  };
 }

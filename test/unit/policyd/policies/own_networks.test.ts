@@ -1,6 +1,7 @@
 import { type InTurn, inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { rangeOf } from "../../../../kernel/ip/ranges.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
@@ -8,7 +9,7 @@ import { judge } from "../../../../objects/gate/gate.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { Node } from "../../../../objects/model.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
-import { OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
+import { inPodNetworks, OwnNetworks } from "../../../../policyd/policies/own_networks.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { node } from "../../../support/routes/machine.ts";
 
@@ -89,5 +90,18 @@ describe("policyd/policies: this node's own networks", () => {
     attached = [];
     objects.apply([{ type: "delete", kind: "Pod", key: "default/former" }]);
     assert.deepEqual(claims(), whole);
+  });
+
+  it("NAME-04: addresses of pods are those of all Nodes' pod CIDRs, and of the configured ones", () => {
+    const nodes = new NodeJudge({ nodeName: "a" });
+    const isOfPods = inPodNetworks(nodes, [parseCidr("2001:db8:a::/64")]);
+    const found = (): readonly string[] =>
+      ["2001:db8:a::7", "2001:db8:b::7", "198.51.100.7"].filter((text) => isOfPods(parseAddress(text)));
+    assert.deepEqual(found(), ["2001:db8:a::7"]);
+    const object = node("b", ["192.0.2.2"], ["2001:db8:b::/64", "198.51.100.0/24"]);
+    nodes.apply([{ type: "set", kind: "Node", key: "b", object }]);
+    assert.deepEqual(found(), ["2001:db8:a::7", "2001:db8:b::7", "198.51.100.7"]);
+    nodes.apply([{ type: "delete", kind: "Node", key: "b" }]);
+    assert.deepEqual(found(), ["2001:db8:a::7"]);
   });
 });
