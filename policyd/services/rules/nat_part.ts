@@ -151,9 +151,8 @@ function plainChain(family: RuleFamily, masqueradeBit: number): Chain {
   return { name: nameOf("plain", kind), rules: [hideOutsiders(family, masqueradeBit), ...drawRules(kind, "all")] };
 }
 
-function hideOutsiders(family: RuleFamily, masqueradeBit: number, ...conditions: readonly Statement[]): Rule {
+function hideOutsiders(family: RuleFamily, masqueradeBit: number): Rule {
   return rule(
-    ...conditions,
     not(inSet(words[family].source, `${ADDRESS_SETS.pods}${family}`)),
     not(fromLocalPod(family)),
     setMarkBit(masqueradeBit),
@@ -165,8 +164,8 @@ function frontendChains(kind: FrontendKind, masqueradeBit: number): readonly Cha
   const hide = setMarkBit(masqueradeBit);
   const external = nameOf("external", kind);
   const toAll = goTo(endpointChain(kind, "all"));
-  const toCluster = inSet(words[family].destination, `${ADDRESS_SETS.cluster}${family}`);
-  const fromOutside = space === "port" ? [] : [hideOutsiders(family, masqueradeBit, toCluster)];
+  // Frontends in neither set of external ones are Services' own addresses.
+  const fromOutside = space === "port" ? [] : [hideOutsiders(family, masqueradeBit)];
   return [
     {
       name: nameOf("", kind),

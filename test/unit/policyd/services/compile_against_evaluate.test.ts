@@ -78,6 +78,20 @@ describe(`services: the compiled rules do what the objects say (seed ${seed})`, 
     }
   }
 
+  it("SVC-14 CLAIM-01: at a Service's address with another's protected socket clients other than pods are masqueraded, also with affinity", () => {
+    const scenario = readScenarios(new URL("endpoints.yaml", import.meta.url)).get("affinity");
+    assert.ok(scenario !== undefined);
+    const plain = scenarioWorld(scenario, "IPv4");
+    const socket = { address: parseAddress("10.96.0.1"), protocol: "UDP", port: 53, owner: "a test" } as const;
+    const protection = { sockets: [socket], ports: [], serviceCidrs: [] };
+    const world = { ...plain, configuration: { ...plain.configuration, protection } };
+    const [packet] = readPacket("node 10.240.0.5 TCP 10.96.0.1:80");
+    assert.deepEqual(
+      new Set(NUMBERS.flatMap((number) => new CompiledNode(world).walk([packet], (modulus) => number % modulus))),
+      new Set(["10.244.0.5:80", "10.244.1.5:80", "10.244.1.6:80"].map((to) => `${to.replace(":", " ")} masqueraded`)),
+    );
+  });
+
   it("SA-01 SA-05 SA-07: a client's next packet has the evaluator's outcomes, by whatever frontend it comes", () => {
     const affine = serviceCases.map(({ world, packet }) => ({
       world: { ...world, services: world.services.map((service) => ({ ...service, affinitySeconds: 10_800 })) },
