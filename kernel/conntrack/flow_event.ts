@@ -32,7 +32,8 @@ const COUNTER_BYTES = 2;
 /**
  * Reads a message of the groups of new and ended connections.
  *
- * It reads only the fields of {@link FlowEvent}, in a quarter of the time that `parseEntry` takes, because a busy node has thousands of connections a second.
+ * It reads only the fields of {@link FlowEvent}, in a quarter of the time that `parseEntry` takes, because a busy node
+ * has thousands of connections a second.
  *
  * @returns undefined for any other message, such as an update
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED for one without addresses or protocol
