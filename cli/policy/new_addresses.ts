@@ -11,6 +11,7 @@ type IsWithin = (address: Address) => boolean;
  */
 export class NewAddresses {
   readonly #taken: ReadonlySet<Address>;
+  readonly #shared: ReadonlySet<Address>;
   /** The highest address of a pod in each family. */
   readonly #highest: readonly Address[];
   readonly #blocks: readonly IsWithin[];
@@ -19,7 +20,9 @@ export class NewAddresses {
 
   /** @param peers those of all policies, whose blocks tell addresses apart */
   constructor(objects: readonly ClusterObject[], peers: readonly Peer[]) {
-    const ofPods = objects.flatMap((one) => (one.kind === "Pod" && !one.hostNetwork ? one.addresses : []));
+    const pods = objects.filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork);
+    const ofPods = pods.flatMap(({ addresses }) => addresses);
+    this.#shared = sharedAddresses(pods);
     const ofNodes = objects.flatMap((one) => (one.kind === "Node" ? one.addresses : []));
     this.#taken = new Set([...ofPods, ...ofNodes.map(({ address }) => address)]);
     this.#highest = [...Map.groupBy(ofPods, familyOf).values()].map((ofFamily) =>
@@ -38,13 +41,30 @@ export class NewAddresses {
     });
   }
 
-  /** Returns whether each block has a pod's addresses exactly where it has those of new pods. */
+  /**
+   * Returns whether each block has a pod's addresses exactly where it has those of new pods, and no other pod has them:
+   * what both are allowed says nothing of a new one (POL-95).
+   */
   isAsNew({ addresses }: Pod): boolean {
     return addresses.every((address) => {
+      if (this.#shared.has(address)) return false;
       const hasNew = this.#hasNew.get(familyOf(address));
       return this.#blocks.every((has, i) => has(address) === hasNew?.[i]);
     });
   }
+}
+
+/** Returns the addresses that pods of several names have, on one side or on different ones. */
+function sharedAddresses(pods: readonly Pod[]): ReadonlySet<Address> {
+  const holders = new Map<Address, string>();
+  const shared = new Set<Address>();
+  for (const { key, addresses } of pods) {
+    for (const address of addresses) {
+      if ((holders.get(address) ?? key) !== key) shared.add(address);
+      holders.set(address, key);
+    }
+  }
+  return shared;
 }
 
 /** Returns a function for each block of a peer, which returns whether the block has an address. */

@@ -53,6 +53,10 @@ describe("cli/policy/diff: what is in no file", () => {
   const nobody = ingress("{ podSelector: { matchLabels: { role: none } } }");
   const RUNNING = running("web-1", "web-2", "db-1", "db-2");
   const web = "{ podSelector: { matchLabels: { app: web } } }";
+  const silent =
+    pod("other/a", "10.244.1.5") +
+    pod("other/b", "10.244.1.6") +
+    manifest("NetworkPolicy", named("other/p"), "spec: { podSelector: {}, policyTypes: [Egress] }");
   const denied = (networks: string): string =>
     clusterPolicy("c", `egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
   for (const [what, old, young, ...expected] of [
@@ -73,6 +77,12 @@ describe("cli/policy/diff: what is in no file", () => {
       RUNNING + denied("10.244.0.0/16"),
       RUNNING + denied("10.244.1.4/30, 10.244.1.8/32"),
       "opens all pods -> new pod in any other namespace, outside 10.244.0.0/16 except 10.244.1.4/30, 10.244.1.8/32: all",
+    ],
+    [
+      "pods are admitted of which all in the files share their addresses with pods that send nothing",
+      RUNNING + silent + policy("{ podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }"),
+      RUNNING + silent + ingress(web),
+      "opens new pod in shop with app=web -> shop/db-1, shop/db-2: 5432/TCP",
     ],
     [
       "all namespaces are admitted",
