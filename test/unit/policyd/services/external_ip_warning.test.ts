@@ -15,7 +15,7 @@ const NOTHING: CompiledService = {
   withoutLocal: new Set(),
 };
 
-describe("policyd/services/served_external_ips", () => {
+describe("policyd/services: the warning about external IPs that are served", () => {
   const logger = recordingLogger();
   const events = recordingNotices();
   const warning = servedExternalIpWarning(logger, events);
