@@ -54,7 +54,7 @@ export class NewAddresses {
   }
 }
 
-/** Returns the addresses that pods of several names have, on one side or on different ones. */
+/** Returns the addresses that more than one pod has, whether on one side or on different ones. */
 function sharedAddresses(pods: readonly Pod[]): ReadonlySet<Address> {
   const holders = new Map<Address, string>();
   const shared = new Set<Address>();

@@ -19,7 +19,7 @@ const NOT_PUBLIC = unitedRanges(
   ].map(rangeOf),
 );
 
-/** By this prefix NAT64 makes an IPv4 address an IPv6 one (RFC 6052 section 2.1). */
+/** The prefix of the IPv6 addresses by which NAT64 reaches IPv4 ones (RFC 6052 section 2.1). */
 const NAT64 = parseCidr("64:ff9b::/96");
 
 /** Returns the address that a packet to this one reaches: an IPv4 one through NAT64, else the address itself. */

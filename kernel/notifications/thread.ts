@@ -213,7 +213,7 @@ class NotificationThread implements KernelNotifications {
   }
 
   /**
-   * Tells a listener. If it finds no descriptor or no memory, the report counts as lost, and the listener is notified of
+   * Reports to a listener. If it finds no descriptor or no memory, the report counts as lost, and the listener is notified of
    * the loss later. One that throws anything else has a bug, which ends the process unless caught, not this read.
    */
   #tell(source: Source, tell: (listener: NotificationListener) => void): void {

@@ -19,7 +19,7 @@ import { type Locations, locator, witnessOf } from "./witness.ts";
 
 /** The objects of one side, as they were read. */
 export interface ReadSide extends Pick<Manifests, "manifests" | "wayObjects"> {
-  /** Those by which ways in are found, where they are not all. */
+  /** The manifests by which ways in are found; all of them when absent. */
   readonly wayManifests?: readonly Manifest[];
 }
 

@@ -39,7 +39,7 @@ const WHOLE_PACKET = 65_531;
 const MOST_PODS = 4096;
 /** A pod without answers for this long has its whole burst again. */
 const KEPT_MILLISECONDS = 10_000;
-/** The answers of which the daemon gets copies, for each pod's address and in all: at the most, a fifth of a processor. */
+/** The rates of copied answers, for each address of a pod and for the node. Reading them takes a fifth of a processor. */
 const RATES = {
   pod: { kind: "limit", rate: 200, unit: "second", burst: 500, isOver: false },
   node: { kind: "limit", rate: 2000, unit: "second", burst: 2000, isOver: false },
@@ -168,7 +168,7 @@ export function answerHooks(group: number): readonly Chain[] {
   ];
 }
 
-/** Continues for an answer within the rate of its pod's address. */
+/** Matches an answer within the rate of its pod's address. */
 function withinRate(family: Family): Statement {
   return {
     kind: "dynamic",

@@ -62,9 +62,9 @@ const MOST_OF_POD = 4096;
 const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
 const RECEIVE_BUFFER_BYTES = 1024 * 1024;
 const RETRY_MILLISECONDS = 30_000;
-/** Of an address that a pod asks for all the time, a time that is this much longer is not written. */
+/** The least by which an address counts longer to be written again: a pod may ask for it all the time. */
 const RENEWAL_MILLISECONDS = 1000;
-/** Each costs a change of the kernel's sets, and servers of a name can have an endless number of addresses. */
+/** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
 const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
 
 /**

@@ -30,7 +30,7 @@ interface Waiting {
 /** Listens at the desired places. Each that another program has is tried again until it is free, at a pace of its own. */
 export class Listeners {
   readonly #parts: ListenersParts;
-  /** By {@link placeId}, as the other map. Each place that is wanted is in one of the two. */
+  /** By {@link placeId}, like `#open`. Each desired place is in one of the two. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #open = new Map<string, Listening>();
   readonly #loop: ControlLoop;

@@ -105,12 +105,12 @@ describe("smoke", function () {
     assert.deepEqual([has(PORT_PROGRAM), has(CHECKSUM_PROGRAM)], [CAN_HAVE_PROGRAMS, CAN_HAVE_PROGRAMS]);
   });
 
-  it("Services: TCP and UDP", async () => {
+  it("Services: a pod reaches a cluster IP by TCP and by UDP", async () => {
     for (const protocol of ["TCP", "UDP"] as const)
       await eventually(protocol, () => answers("a", protocol, SERVICE, 80));
   });
 
-  it("SCTP: a real socket, to the pod and to the Service", async () => {
+  it("SCTP: a real socket reaches a pod by its address and by a Service", async () => {
     await eventually("pod", () => answers("a", "SCTP", POD, 8080));
     await eventually("Service", () => answers("a", "SCTP", SERVICE, 80));
   });
@@ -156,7 +156,7 @@ describe("smoke", function () {
     );
   });
 
-  it("doctor: no error, nothing unseen of the kernel, and it names the options that bring what the kernel lacks", () => {
+  it("doctor: it reports no error, sees all of the kernel, and names the options for what the kernel lacks", () => {
     const places = ["--state-directory", wired.node.runDir, "--socket", policyd.socketPath, "--bridge", LAB_BRIDGE];
     const only = "kernel-version,kernel-features,conntrack,fragments,tables,node-state,checksum-filter";
     const args = ["node", "doctor", "--network-namespace", wired.node.path, ...places, "--only", only, "-o", "json"];

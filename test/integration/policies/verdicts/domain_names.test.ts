@@ -192,7 +192,7 @@ describe("egress to domain names", function () {
     assert.equal(await marks("y/a", "stranger", "80/TCP"), "..");
   });
 
-  it("NAME-10: a changed policy applies at once to addresses that pods know, and a name that it has no more allows none", async () => {
+  it("NAME-10: a changed policy applies at once to addresses that pods know, and a name that it no longer has allows none of them", async () => {
     await lab.apply(objects(policy("x", ["api.example.com"])));
     await resolve("x/a", "api.example.com");
     await lab.apply(objects(policy("x", ["api.example.com", "www.example.org"])));
