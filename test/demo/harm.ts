@@ -111,7 +111,7 @@ function runCommand(node: LabNode, command: string): string {
  * which they were made.
  */
 export function listRuleset(node: LabNode): string {
-  const tables = normalListing(node.exec("nft", ["list", "ruleset"])).split(/^(?=table )/m);
+  const tables = normalListing(node.ruleset()).split(/^(?=table )/m);
   return tables
     .map((table) => withSortedChains(table.trim()))
     .sort()
@@ -149,9 +149,5 @@ export async function flushRuleset(node: LabNode, whole: string): Promise<Check>
 }
 
 function tableHandles(node: LabNode): ReadonlySet<string> {
-  return new Set(
-    [...node.exec("nft", ["-a", "list", "ruleset"]).matchAll(/^table .* # handle (\d+)$/gm)].map(
-      ([, handle = ""]) => handle,
-    ),
-  );
+  return new Set([...node.ruleset("-a").matchAll(/^table .* # handle (\d+)$/gm)].map(([, handle = ""]) => handle));
 }

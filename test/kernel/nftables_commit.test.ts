@@ -57,7 +57,7 @@ describe("kernel/nftables/socket: a batch", () => {
   });
 
   function assertRefused(changes: readonly Change[], message: string): void {
-    const before = { listing: namespace.exec("nft", ["-y", "list", "ruleset"]), generation: nft.generation() };
+    const before = { listing: namespace.ruleset("-y"), generation: nft.generation() };
     assert.throws(
       () => nft.commit(changes),
       (error) => {
@@ -66,7 +66,7 @@ describe("kernel/nftables/socket: a batch", () => {
         return true;
       },
     );
-    const after = { listing: namespace.exec("nft", ["-y", "list", "ruleset"]), generation: nft.generation() };
+    const after = { listing: namespace.ruleset("-y"), generation: nft.generation() };
     assert.deepEqual(after, before, "nothing has changed");
   }
 

@@ -66,7 +66,7 @@ describe("kernel/nftables: hostile texts", () => {
     nft.commit(tableChanges(table, elements));
     const listed = listing(written);
     assert.equal(listed, normalListing(formatTable(table, elements)));
-    assert.equal(loaded(other, written.exec("nft", ["-y", "list", "ruleset"])), listed);
+    assert.equal(loaded(other, written.ruleset("-y")), listed);
   }
 
   function taken(changesOf: (text: string) => readonly Change[]): readonly string[] {

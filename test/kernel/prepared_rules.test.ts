@@ -29,7 +29,7 @@ describe("kernel/nftables/prepared rules", () => {
     prepare(kernel);
     kernel.commit(CHANGES);
     kernel.close();
-    return namespace.exec("nft", ["--stateless", "list", "ruleset"]);
+    return namespace.ruleset("--stateless");
   }
 
   it("API-20: a node's tables are the same with all, some or none of their rules prepared, also when loaded again", () => {

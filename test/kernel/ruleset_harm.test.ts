@@ -83,7 +83,7 @@ for (const isOwned of [false, true]) {
       this.timeout(120_000);
       assert.ok(ruleset !== undefined);
       const whole = tables.map((table) => contentOf(writer, table));
-      const listing = node.exec("nft", ["list", "ruleset"]);
+      const listing = node.ruleset();
       for (const what of harmNames) {
         const before = ruleset.status();
         const isForeign = what === "foreign table with drop";
@@ -104,7 +104,7 @@ for (const isOwned of [false, true]) {
         }
         if (isOwned) assert.equal(ruleset.status().repairs, 0, what);
       }
-      assert.equal(node.exec("nft", ["list", "ruleset"]).length, listing.length);
+      assert.equal(node.ruleset().length, listing.length);
     });
 
     if (isOwned) {
@@ -126,11 +126,7 @@ for (const isOwned of [false, true]) {
         heir.start();
         assert.deepEqual([heir.status().isReconciled, heir.status().replacements], [true, 0], heir.status().lastError);
         assert.throws(() => node.exec("nft", element), /not permitted/);
-        assert.equal(
-          node.exec("nft", ["list", "ruleset"]).includes("192.0.2.1"),
-          false,
-          "undesired elements are removed",
-        );
+        assert.equal(node.ruleset().includes("192.0.2.1"), false, "undesired elements are removed");
         heir.stop();
         next.close();
       });
@@ -143,7 +139,7 @@ for (const isOwned of [false, true]) {
         const whole = contentOf(writer, table);
         const { repairs } = ruleset.status();
         const rule = "ip daddr . tcp sport @frontends counter drop";
-        const handle = /@frontends .*# handle (\d+)/.exec(node.exec("nft", ["-a", "list", "ruleset"]))?.[1] ?? "";
+        const handle = /@frontends .*# handle (\d+)/.exec(node.ruleset("-a"))?.[1] ?? "";
         node.exec("nft", [`replace rule inet drawbridge forward handle ${handle} ${rule}`]);
         const deadline = Date.now() + REPAIR_MILLISECONDS;
         while (readContent(writer, table) !== whole || ruleset.status().repairs === repairs) {
@@ -154,9 +150,9 @@ for (const isOwned of [false, true]) {
 
       it("the listed ruleset loads unchanged in a fresh namespace (DP-10)", () => {
         const fresh = lab?.namespace("fresh");
-        const listing = node.exec("nft", ["list", "ruleset"]);
+        const listing = node.ruleset();
         fresh?.exec("nft", ["-f", "-"], listing);
-        assert.equal(fresh?.exec("nft", ["list", "ruleset"]), listing);
+        assert.equal(fresh?.ruleset(), listing);
       });
     }
   });

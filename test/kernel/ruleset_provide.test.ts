@@ -196,7 +196,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
       assert.ok(ruleset !== undefined);
       const whole = contentOf(writer, table, SETS);
       const { repairs } = ruleset.status();
-      const handle = /@ports2 .*# handle (\d+)/.exec(node.exec("nft", ["-a", "list", "ruleset"]))?.[1] ?? "";
+      const handle = /@ports2 .*# handle (\d+)/.exec(node.ruleset("-a"))?.[1] ?? "";
       const rule = "ip daddr . tcp dport @ports3 counter return";
       node.exec("nft", [`replace rule ${where} second2 handle ${handle} ${rule}`]);
       const deadline = Date.now() + REPAIR_MILLISECONDS;
@@ -221,13 +221,13 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
       heir.start();
       assert.equal(heir.flush(), true, heir.status().lastError);
       assert.deepEqual([heir.status().replacements, heir.status().failures], [0, 0]);
-      const listing = node.exec("nft", ["list", "ruleset"]);
+      const listing = node.ruleset();
       assert.doesNotMatch(listing, /counter packets 0 bytes 0 accept/, "a foreign rule in an old chain");
       assert.doesNotMatch(listing, new RegExp(`first${PROFILES - 1}\\b`), "a chain that is not desired any more");
       assert.match(listing, new RegExp(`first${PROFILES - 2}\\b`));
       const fresh = namespaceOf("listing");
       fresh.exec("nft", ["-f", "-"], listing);
-      assert.equal(fresh.exec("nft", ["list", "ruleset"]), listing);
+      assert.equal(fresh.ruleset(), listing);
       heir.stop();
     });
 

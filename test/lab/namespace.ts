@@ -4,6 +4,7 @@ import path from "node:path";
 import process from "node:process";
 import type { ProgramMachine } from "../../kernel/bpf/own_program.ts";
 import { closeNamespace, insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
@@ -26,6 +27,7 @@ export class LabNamespace {
   readonly scratch: string;
   readonly #home: NetworkNamespace;
   #route: NetlinkSocket | undefined;
+  #nftables: NftablesSocket | undefined;
 
   constructor(name: string, handle: NetworkNamespace, home: NetworkNamespace, calls: LabCalls, scratch: string) {
     this.name = name;
@@ -104,7 +106,24 @@ export class LabNamespace {
     throw new Error(`${this.name}: ${file} ${args.join(" ")}: ${error?.message ?? (stderr + stdout).trim()}`);
   }
 
+  /**
+   * Returns the listing of all tables by nft. It is read again when a program has committed meanwhile: the rules of a
+   * chain that is being replaced may be listed twice.
+   *
+   * @param options of nft ("--stateless")
+   */
+  ruleset(...options: readonly string[]): string {
+    this.#nftables ??= this.inside(() => new NftablesSocket(this.calls));
+    for (let triesLeft = 20; triesLeft > 0; triesLeft--) {
+      const generation = this.#nftables.generation();
+      const listing = this.exec("nft", [...options, "list", "ruleset"]);
+      if (this.#nftables.generation() === generation) return listing;
+    }
+    throw new Error(`${this.name}: its tables changed during each of 20 listings`);
+  }
+
   close(): void {
+    this.#nftables?.close();
     this.#route?.close();
     closeNamespace(this.calls, this.handle);
   }

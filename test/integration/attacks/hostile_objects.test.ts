@@ -162,9 +162,9 @@ describe("hostile texts in objects, file names and attachments", function () {
     assertSame(rules, rulesBefore, "rules");
     assertSame(elements, expectedElements([first, ...accepted, last]), "elements");
 
-    const listing = node.exec("nft", ["list", "ruleset"]);
+    const listing = node.ruleset();
     copy.exec("nft", ["-f", "-"], listing);
-    const again = copy.exec("nft", ["list", "ruleset"]);
+    const again = copy.ruleset();
     assertSame(normalListing(again).split("\n"), normalListing(listing).split("\n"), "the listing loaded again");
 
     assertNoFile(names);
@@ -292,7 +292,7 @@ function acceptedOf(registrations: readonly Registration[]): readonly Attachment
 
 /** Returns the tables, rules and guarded elements of a namespace's ruleset, as nft lists them. */
 function listed(namespace: LabNamespace) {
-  const { nftables } = v.parse(listingSchema, JSON.parse(namespace.exec("nft", ["-j", "list", "ruleset"])));
+  const { nftables } = v.parse(listingSchema, JSON.parse(namespace.ruleset("-j")));
   const tables = new Map<string, string[]>();
   const rules: string[] = [];
   const elements: string[] = [];

@@ -228,7 +228,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       client.send(localhost4, port, 1);
       assert.ok(await eventually(() => listening.count() === 1), "the pod hears localhost before");
       await on.policyd?.kill();
-      const rules = on.wired.node.exec("nft", ["list", "ruleset"]);
+      const rules = on.wired.node.ruleset();
       on.wired.node.exec("nft", ["flush", "ruleset"]);
       client.send(localhost4, port, 3);
       await on.prober.run([on.flow("icmp", to, 0)]);

@@ -52,8 +52,7 @@ for (const hasDaemon of [false, true]) {
     const attach = (pod: LabPod, wish: Configuration = {}): CallOutcome =>
       add(wired, pod, { ...policyd?.overrides, ...wish });
 
-    const listing = (): string =>
-      withoutPortShares(wired.node.exec("nft", ["list", "ruleset"])).replaceAll(/packets \d+ bytes \d+/g, "");
+    const listing = (): string => withoutPortShares(wired.node.ruleset()).replaceAll(/packets \d+ bytes \d+/g, "");
 
     async function end(pod: LabPod): Promise<void> {
       const links = (): number => nodeState(wired.node).podLinks.length;

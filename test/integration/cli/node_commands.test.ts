@@ -165,7 +165,7 @@ describe("cli/node on a node of a lab", function () {
       const machine = systemMachine(lab.calls);
       const plan = () => wired.node.inside(() => cleanupPlan(machine.readInventory(place), false));
       for (let left = 200; plan().removals.filter(({ kind }) => kind === "table").length < 3; left--) {
-        if (left === 0) assert.fail(`tables: not there: ${wired.node.exec("nft", ["list", "ruleset"])}`);
+        if (left === 0) assert.fail(`tables: not there: ${wired.node.ruleset()}`);
         await pause(50);
       }
       const { removals } = plan();
@@ -182,7 +182,7 @@ describe("cli/node on a node of a lab", function () {
         outcomes.filter(({ failure }) => failure !== undefined),
         [],
       );
-      assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
+      assert.equal(wired.node.ruleset(), "");
     });
   });
 });

@@ -100,7 +100,7 @@ describe("GC", function () {
     assert.deepEqual(readdirSync(records()), [`${alive.pod.containerId}:eth0.json`]);
     assert.equal(nodeState(wired.node).podLinks.length, 1, "the link of what has ended is gone");
     assert.equal(nodeState(wired.node).reservations.length, 2);
-    const elements = [...wired.node.exec("nft", ["list", "ruleset"]).matchAll(/comment "dbv\S+ [^"]*"/g)].map(String);
+    const elements = [...wired.node.ruleset().matchAll(/comment "dbv\S+ [^"]*"/g)].map(String);
     assert.ok(elements.length > 0 && elements.every((text) => text.includes(alive.pod.containerId)), elements.join());
     const { exitCode, error } = check(wired, alive.pod, alive.result, everything);
     assert.equal(exitCode, 0, error?.msg);
@@ -188,7 +188,7 @@ describe("GC", function () {
       assertDone(collectGarbage(wired, [valid(alive)], policyd.overrides), "with the daemon");
       assert.equal(daemon.status().attachments, 1);
       assert.deepEqual(readdirSync(records()), [`${alive.containerId}:eth0.json`]);
-      assert.ok(!wired.node.exec("nft", ["list", "ruleset"]).includes(ended.containerId));
+      assert.ok(!wired.node.ruleset().includes(ended.containerId));
     } finally {
       await policyd.kill();
     }
@@ -211,7 +211,7 @@ describe("GC", function () {
     }
     assertDone(collectGarbage(wired, []), "the last one");
     assert.deepEqual(nodeState(wired.node), nothingHeld);
-    assert.ok(!/comment "dbv/.test(wired.node.exec("nft", ["list", "ruleset"])), "no element is left");
+    assert.ok(!/comment "dbv/.test(wired.node.ruleset()), "no element is left");
   });
 
   it("I11: an error with one attachment does not end GC, which reports all errors together", () => {

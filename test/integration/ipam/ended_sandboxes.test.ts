@@ -145,7 +145,7 @@ for (const hasDaemon of [false, true]) {
       const after = nodeState(wired.node);
       assert.deepEqual([after.records.length, after.reservations.length, after.neighbours.length], [3, 6, 6]);
       assert.ok(!after.reservations.includes("10.244.1.2"));
-      assert.doesNotMatch(wired.node.exec("nft", ["list", "ruleset"]), /default\/gone/);
+      assert.doesNotMatch(wired.node.ruleset(), /default\/gone/);
       assert.deepEqual(readdirSync(`${wired.node.runDir}/ended/drawbridge`), []);
       assert.deepEqual(await reached(), ["next", "next"]);
     });
@@ -181,15 +181,15 @@ for (const hasDaemon of [false, true]) {
         assertHeld(attach(next), "gone");
         policyd?.put("gone.json", "");
         await until(() => attach(next).exitCode === 0, "the port is free", 5000);
-        assert.match(wired.node.exec("nft", ["list", "ruleset"]), /7000 comment "default\/next"/);
-        assert.doesNotMatch(wired.node.exec("nft", ["list", "ruleset"]), /default\/gone/);
+        assert.match(wired.node.ruleset(), /7000 comment "default\/next"/);
+        assert.doesNotMatch(wired.node.ruleset(), /default\/gone/);
       });
 
       it("ENDED-03: the daemon removes an ended sandbox's elements after a quarter of an hour, also without an ADD", async () => {
         const gone = lab.pod("gone");
         const [address] = addressesIn(attach(gone));
         assert.ok(address !== undefined);
-        const listing = (): string => wired.node.exec("nft", ["list", "ruleset"]);
+        const listing = (): string => wired.node.ruleset();
         assert.match(listing(), /default\/gone/);
         await end(gone);
         await policyd?.kill();

@@ -199,10 +199,10 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     });
 
     it("R7: after the DEL of a pod with host ports on localhost, the node's tables are as before its ADD", () => {
-      const listing = (): string => normalListing(withoutPortShares(on.wired.node.exec("nft", ["list", "ruleset"])));
+      const listing = (): string => normalListing(withoutPortShares(on.wired.node.ruleset()));
       const before = listing();
       const pod = on.serve("short", mapping(7900, "tcp", "127.0.0.1"), mapping(7900, "udp", "::1"), mapping(7901));
-      assert.match(on.wired.node.exec("nft", ["list", "ruleset"]), /tcp \. 7900 \. 127\.0\.0\.1 comment/);
+      assert.match(on.wired.node.ruleset(), /tcp \. 7900 \. 127\.0\.0\.1 comment/);
       on.detach(pod);
       assert.equal(listing(), before);
     });

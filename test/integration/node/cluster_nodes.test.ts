@@ -247,7 +247,7 @@ describe("three nodes, each with a policyd that has only the rights of the Daemo
 
 /** Returns the ruleset without the counts of connections, which end a day after the last one to an endpoint. */
 function claimedRules(namespace: LabNamespace): string {
-  return namespace.exec("nft", ["list", "ruleset"]).replaceAll(/^\tset connections[46] \{.*?^\t\}$/gms, "");
+  return namespace.ruleset().replaceAll(/^\tset connections[46] \{.*?^\t\}$/gms, "");
 }
 
 function nodeName(of: ClusterPod | ClusterNode): string {

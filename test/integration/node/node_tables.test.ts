@@ -36,7 +36,7 @@ describe("the node's tables of a plugin without policyd", function () {
 
   afterEach(() => lab?.destroy());
 
-  const listing = (): string => wired.node.exec("nft", ["list", "ruleset"]);
+  const listing = (): string => wired.node.ruleset();
 
   /** Returns the comments of all elements, one for each. */
   const owners = (): readonly string[] => [...listing().matchAll(/comment "(dbv[^"]*)"/g)].map(([, text = ""]) => text);
@@ -63,7 +63,7 @@ describe("the node's tables of a plugin without policyd", function () {
       const [expected] = normalListing(text).split("\nchain");
       assert.equal(chains?.replaceAll(/\nelements = \{[^}]*\}/g, ""), expected);
       for (const line of text.split("\n").filter((one) => /\b(dnat|masquerade)\b/.test(one))) {
-        assert.ok(wired.node.exec("nft", ["-y", "list", "ruleset"]).includes(line.trim()), line);
+        assert.ok(wired.node.ruleset("-y").includes(line.trim()), line);
       }
     }
     for (let i = 0; i < 3; i++) {

@@ -46,16 +46,16 @@ describe("a node whose objects come from an API server", function () {
     const away = await node.daemon.statusWhen(({ problemCount }) => problemCount > 0, "a problem");
     assert.equal(away.isSynced, false);
     assert.match(away.problems.join("\n"), /^https:\/\/192\.0\.2\.9:6443: connect ECONNREFUSED .*it is tried again/m);
-    const empty = node.wired.node.exec("nft", ["list", "ruleset"]);
+    const empty = node.wired.node.ruleset();
     await node.listen();
     await node.daemon.statusWhen(
       ({ problems }) => problems.some((text) => /services: 503/.test(text)),
       "services are missing",
     );
-    assert.equal(node.wired.node.exec("nft", ["list", "ruleset"]), empty);
+    assert.equal(node.wired.node.ruleset(), empty);
     const synced = await node.daemon.statusWhen(({ isSynced }) => isSynced, "synced");
     assert.deepEqual([synced.objects["Service"], synced.objects["EndpointSlice"]], [1, 1]);
-    for (let left = 500; !node.wired.node.exec("nft", ["list", "ruleset"]).includes(VIP); left--) {
+    for (let left = 500; !node.wired.node.ruleset().includes(VIP); left--) {
       assert.ok(left > 0, "the Service is programmed");
       await pause(20);
     }
@@ -172,7 +172,7 @@ describe("a node whose objects come from an API server", function () {
       serviceAccountDirectory: `${node.directory}/account`,
     };
     writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
-    assert.doesNotMatch(node.wired.node.exec("nft", ["list", "ruleset"]), /table/);
+    assert.doesNotMatch(node.wired.node.ruleset(), /table/);
     node.start([`--config=${node.directory}/policyd.json`]);
     await node.untilSynced();
     await node.attachPods();

@@ -107,12 +107,12 @@ describe("the health of a running daemon", function () {
   it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
     const daemon = await usual();
     await until("/readyz", ({ status }) => status === 200, "ready");
-    const rules = wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
+    const rules = wired.node.ruleset("--stateless");
     assert.match(rules, /table inet drawbridge/);
     usualDaemon = undefined;
     assert.deepEqual(await daemon.kill("SIGTERM"), { code: 0, signal: null });
     assert.doesNotMatch(daemon.log(), /did not stop in time/);
-    assert.equal(wired.node.exec("nft", ["--stateless", "list", "ruleset"]), rules);
+    assert.equal(wired.node.ruleset("--stateless"), rules);
     assert.equal(ask("/readyz").body, "ECONNREFUSED");
   });
 

@@ -231,7 +231,7 @@ describe("a node with pods of another network plugin", function () {
     const { status, body } = askHttp(wired.node, "127.0.0.1", 10_256, "/readyz");
     assert.equal(status, 503);
     assert.match(body, /^\[-\]bridge: /m);
-    assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
+    assert.equal(wired.node.ruleset(), "");
     assert.deepEqual(await broken(ways), []);
     // The plugin that owns the bridge may have set this.
     wired.node.writeSysctl("net/ipv6/conf/cni0/accept_ra", "2");
@@ -239,7 +239,7 @@ describe("a node with pods of another network plugin", function () {
     assert.match(refused.error?.msg ?? "", /not of Drawbridge/);
     assert.equal(wired.node.readSysctl("net/ipv6/conf/cni0/accept_ra"), "2");
     assert.deepEqual(await broken(ways), []);
-    assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
+    assert.equal(wired.node.ruleset(), "");
 
     wired.node.exec("ip", ["link", "delete", portOf(wired.node)]);
     // The daemon may have seen the refused ADD by now, which is a problem until one succeeds (STATUS-05).

@@ -77,7 +77,7 @@ describe("a daemon with impossible input", function () {
 
   /** Asserts that there are no rules, no socket and no files for the runtime. */
   function expectNothingApplied(): void {
-    assert.equal(wired.node.exec("nft", ["list", "ruleset"]), "");
+    assert.equal(wired.node.ruleset(), "");
     assert.deepEqual(
       [existsSync(socketPath()), existsSync(`${directory}/conf`), existsSync(`${directory}/bin`)],
       [false, false, false],

@@ -67,7 +67,7 @@ describe("host ports and masquerade of a node with policyd", function () {
     lab?.destroy();
   }
 
-  const listing = (): string => withoutPortShares(wired.node.exec("nft", ["list", "ruleset"]));
+  const listing = (): string => withoutPortShares(wired.node.ruleset());
 
   const attach = (pod: LabPod, wish: Configuration = {}): CallOutcome =>
     add(wired, pod, { ...policyd.overrides, ...wish });

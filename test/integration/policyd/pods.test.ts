@@ -75,7 +75,7 @@ describe("pods of a node with policyd", function () {
     assert.match(guarded, /"dbv[0-9a-f]{12}" \. 0a:58:0a:f4:01:02 \. 10\.244\.1\.2 comment "default\/a"/);
     assert.equal(del(wired, first, overrides).exitCode, 0);
     assert.equal(running.status().attachments, 1);
-    await running.statusWhen(() => !wired.node.exec("nft", ["list", "ruleset"]).includes("10.244.1.2"), "forgotten");
+    await running.statusWhen(() => !wired.node.ruleset().includes("10.244.1.2"), "forgotten");
     assert.deepEqual(hostLinks().length, 1);
   });
 

@@ -69,7 +69,7 @@ describe("a registration that waits for its Pod object", function () {
   async function assertNothingLeft(most = Number.POSITIVE_INFINITY): Promise<void> {
     assert.equal(daemon.status().attachments, 0);
     assert.deepEqual(nodeState(wired.node).reservations, []);
-    assert.doesNotMatch(wired.node.exec("nft", ["list", "ruleset"]), /10\.244\.1\.([2-9]|\d\d)/);
+    assert.doesNotMatch(wired.node.ruleset(), /10\.244\.1\.([2-9]|\d\d)/);
     assert.ok(await eventually(() => descriptors() <= most), "connections end with their clients");
   }
 

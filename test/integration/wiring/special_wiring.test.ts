@@ -281,7 +281,7 @@ describe("how ADD wires unusual pods", function () {
       wired.node.links().map(({ name }) => name),
       pod.links().map(({ name }) => name),
       nodeState(wired.node, "cni0", "first"),
-      normalListing(wired.node.exec("nft", ["list", "ruleset"])),
+      normalListing(wired.node.ruleset()),
     ];
     const before = state();
     const second = { name: "second", runtimeConfig: { portMappings: [mapping(7001)] } };

@@ -73,7 +73,7 @@ describe("the kernel feature mask", () => {
     requireKernel(this);
     using lab = createLab("mask");
     const node = lab.node("node1");
-    node.exec("nft", ["list", "ruleset"]);
+    node.ruleset();
     const nft = node.exec("sh", ["-c", "command -v nft"]).trim();
     const { file, args } = masked(["nftables"], nft, ["list", "ruleset"]);
     assert.throws(() => node.exec(file, args), /Protocol not supported/);

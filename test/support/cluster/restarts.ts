@@ -75,5 +75,5 @@ export class Restarts {
 
 /** Returns the versions of our tables' schemas, in their order. */
 function schemasOf({ namespace }: ClusterNode): readonly string[] {
-  return namespace.exec("nft", ["list", "ruleset"]).match(/schema-[0-9a-f]{16}/g) ?? [];
+  return namespace.ruleset().match(/schema-[0-9a-f]{16}/g) ?? [];
 }

@@ -192,6 +192,6 @@ export class ApiNode {
 
   /** Returns the node's rules as text, without the values of counters. */
   ruleset(): string {
-    return this.wired.node.exec("nft", ["--stateless", "list", "ruleset"]);
+    return this.wired.node.ruleset("--stateless");
   }
 }

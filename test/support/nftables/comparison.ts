@@ -14,7 +14,7 @@ interface Content {
 
 /** Returns nft's listing in normal form. */
 export function listing(namespace: LabNamespace): string {
-  return normalListing(namespace.exec("nft", ["-y", "list", "ruleset"]));
+  return normalListing(namespace.ruleset("-y"));
 }
 
 /** Replaces the whole ruleset by the text, and returns nft's listing of it in normal form. */
@@ -48,7 +48,7 @@ export function assertSame(nft: Nftables, written: LabNamespace, other: LabNames
   const listed = listing(written);
   assert.equal(listed, normalListing(formatTable(table, elements)), "the listing equals our text");
   assert.equal(loaded(other, formatTable(table, elements)), listed, "our text loads");
-  assert.equal(loaded(other, written.exec("nft", ["-y", "list", "ruleset"])), listed, "the listing loads");
+  assert.equal(loaded(other, written.ruleset("-y")), listed, "the listing loads");
   assertElements(nft, table, elements);
 }
 

@@ -174,7 +174,7 @@ export class RuntimeNode {
   async mustHoldNothing(addresses: readonly string[]): Promise<void> {
     await this.daemon.statusWhen(({ attachments }) => attachments === 0, "no attachment is left in the daemon");
     assert.deepEqual(nodeState(this.wired.node), nothingHeld);
-    const ruleset = this.wired.node.exec("nft", ["list", "ruleset"]);
+    const ruleset = this.wired.node.ruleset();
     for (const address of addresses) {
       const pattern = new RegExp(`(^|[^0-9a-f.:])${address.replaceAll(".", "\\.")}([^0-9a-f.:]|$)`, "m");
       assert.doesNotMatch(ruleset, pattern, `nftables still names ${address}`);

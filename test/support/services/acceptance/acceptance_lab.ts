@@ -118,7 +118,7 @@ export class AcceptanceLab {
 
   /** Returns the tables of a node as nft prints them. */
   tables(node: NodePlace): string {
-    return this.wired(node).node.exec("nft", ["list", "ruleset"]);
+    return this.wired(node).node.ruleset();
   }
 
   async close(): Promise<void> {
