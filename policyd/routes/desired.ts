@@ -108,7 +108,7 @@ export function* desiredRoutes(
  * @param unused this node's addresses on links that only this node has
  */
 function ownProblems(surroundings: RouteSurroundings, unused: readonly Address[]): readonly string[] {
-  const { own, links, addresses, options, obstacles } = surroundings;
+  const { own, links, addresses, options, obstacles, underlay } = surroundings;
   const bridge = links.find(({ name }) => name === options.bridge)?.index;
   return [
     ...unused.map(
@@ -116,6 +116,13 @@ function ownProblems(surroundings: RouteSurroundings, unused: readonly Address[]
         `Node ${own?.name}: InternalIP ${formatAddress(address)} is on a link that only this node has; the address is ` +
         `${own?.addresses.map(formatAddress).join(", ")}: name it to the kubelet with --node-ip, since other nodes cannot know`,
     ),
+    ...(underlay?.vrf === undefined
+      ? []
+      : [
+          `Node ${own?.name}: packets between nodes leave by ${underlay.name} in the VRF ${underlay.vrf}, and pods are in none: ` +
+            `nothing gets from one to the other; take the link out (ip link set ${underlay.name} nomaster), or name an ` +
+            "address of another link to the kubelet with --node-ip",
+        ]),
     ...addressConflicts(own?.podCidrs ?? [], links, addresses).map(({ cidr, words, look }) =>
       problemLine(
         "pod-networks",

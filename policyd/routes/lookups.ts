@@ -13,6 +13,7 @@ import type { OtherRule } from "../../kernel/route/rule.ts";
 import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 import type { Desired } from "./desired.ts";
 import type { KernelState, Lookup, RouteKernel } from "./route_kernel/kernel_state.ts";
+import { TUNNEL } from "./tunnel.ts";
 import { type ClusterNodes, leavesElsewhere, LOOPBACK_LINK, routeKey } from "./surroundings.ts";
 
 /** The largest number of nodes whose ways are looked up in a pass: rules rarely distinguish nodes. */
@@ -25,6 +26,7 @@ const MOST_SELECTED = 64;
 const OUTSIDE: Readonly<Record<Family, Address>> = { 4: parseAddress("198.18.0.1"), 6: parseAddress("2001:2::1") };
 
 const SCOPE_UNIVERSE = 0;
+const UDP = 17;
 
 type LookUp = Pick<RouteKernel, "lookUp">;
 
@@ -46,7 +48,8 @@ interface ExpectedWay {
   readonly packet: Lookup;
   /** In words, for a report. */
   readonly what: string;
-  readonly to: number;
+  /** Undefined where any link is right. */
+  readonly to: number | undefined;
   /** The pod CIDRs that the packet's addresses are in. */
   readonly from?: Cidr | undefined;
   readonly into: Cidr;
@@ -67,7 +70,7 @@ export function astray(
   state: KernelState,
   kernel: LookUp,
 ): readonly string[] {
-  const expected = expectedWays(desired, others, state);
+  const expected = [...expectedWays(desired, others, state), ...tunnelWays(desired, others)];
   const found = kernel.lookUp(expected.map(({ packet }) => packet));
   const nameOf = (index: number | undefined) => state.links.find((link) => link.index === index)?.name ?? `${index}`;
   const reported = new Set<string>();
@@ -75,7 +78,8 @@ export function astray(
     const { destination, source, inputInterface } = packet;
     const index = found[place];
     // A local address is not a pod's.
-    if (index === undefined || index === to || nameOf(index) === LOOPBACK_LINK || reported.has(whole)) return [];
+    const isRight = index === to || (to === undefined && index !== 0);
+    if (index === undefined || isRight || nameOf(index) === LOOPBACK_LINK || reported.has(whole)) return [];
     reported.add(what);
     const from = source === undefined ? "" : ` from ${formatAddress(source)}`;
     const by = inputInterface === undefined ? "" : ` iif ${nameOf(inputInterface)}`;
@@ -131,6 +135,16 @@ function expectedWays({ surroundings, routes }: Desired, others: readonly Judged
     expected.push({ packet, what: "the node's packets to its pods", to: bridge, into });
   }
   return [...expected, ...partsOf(expected, options.marks, state.otherRules)];
+}
+
+/** Returns the packet around those that take the tunnel, for each node that is reached by it. */
+function tunnelWays({ surroundings: { own }, routes }: Desired, others: readonly JudgedNode[]): Ways {
+  return others.slice(0, MOST_LOOKED_UP).flatMap(({ name, podCidrs, addresses: [destination] }) => {
+    const into = podCidrs.find((cidr) => routes.get(routeKey(MAIN_TABLE, cidr))?.device === "tunnel");
+    if (into === undefined || destination === undefined) return [];
+    const packet = { destination, source: own?.addresses[0], protocol: UDP, destinationPort: TUNNEL.port };
+    return [{ packet, what: `packets of the tunnel to Node ${name}`, to: undefined, into }];
+  });
 }
 
 /** Returns the packets of ways that our marks or rules of other programs may tell apart from those looked up anyway. */

@@ -17,7 +17,7 @@ export interface Kernel {
   readonly files?: readonly string[];
 }
 
-const GUEST = ["smoke", "image", "uplinks"].map((name) => `test/kernels/guest/${name}.ts`);
+const GUEST = ["smoke", "image", "uplinks", "vrf"].map((name) => `test/kernels/guest/${name}.ts`);
 const DEMO = "test/kernels/guest/demo.ts";
 
 /**

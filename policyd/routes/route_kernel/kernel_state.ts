@@ -18,6 +18,8 @@ export interface NodeLink {
   /** Whether the link resolves a gateway to a MAC address; without that it forwards by the packets' own addresses. */
   readonly hasLinkLayer: boolean;
   readonly isBridge?: boolean;
+  /** The name of the VRF that the link is in, or is. */
+  readonly vrf?: string | undefined;
 }
 
 /** A permanent neighbour entry of the tunnel. */

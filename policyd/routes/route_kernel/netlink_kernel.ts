@@ -83,11 +83,13 @@ export class NetlinkRouteKernel implements RouteKernel {
       }
     }
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
+    const vrfs = new Map(links.flatMap(({ index, name, kind }) => (kind === "vrf" ? [[index, name]] : [])));
     const found = families.flatMap((family) => this.#socket.dump(dumpRules(family)));
     const rules = found.map(parseRule).filter((rule) => rule !== undefined);
     return {
-      links: links.map(({ index, name, kind, mtu, up, hasLinkLayer }) => {
-        return { index, name, isBridge: kind === "bridge", mtu, up, hasLinkLayer };
+      links: links.map(({ index, name, kind, mtu, up, hasLinkLayer, master }) => {
+        const vrf = vrfs.get(index) ?? vrfs.get(master ?? 0);
+        return { index, name, isBridge: kind === "bridge", mtu, up, hasLinkLayer, vrf };
       }),
       addresses: (yield* this.#list(dumpAddresses(), parseInterfaceAddress)).filter(isUsable),
       routes,

@@ -194,6 +194,12 @@ describe("a node in surroundings that are not simple", function () {
       /to pods here with tos 0x10 leave by uplink/,
     ],
     [
+      "of the tunnel's own packets",
+      ["from", "192.0.2.2", "ipproto", "udp", "dport", "4789"],
+      ["unreachable", "default"],
+      /packets of the tunnel to Node node3 with ipproto 17 dport 4789 are not sent/,
+    ],
+    [
       "from one pod",
       ["from", "10.244.2.77", "ipproto", "tcp"],
       ["10.244.3.0/24", "dev", UPLINK],

@@ -148,6 +148,18 @@ describe("policyd/routes/desired", () => {
     }
   });
 
+  it("WAY-05: a node whose packets to other nodes leave by a link in a VRF reports it, and one with another link in a VRF does not", () => {
+    for (const [inVrf, expected] of [
+      ["uplink", [/^Node a: packets between nodes leave by uplink in the VRF blue, .* nomaster/]],
+      ["cni0", []],
+    ] as const) {
+      const links = machine().links.map((link) => (link.name === inVrf ? { ...link, vrf: "blue" } : link));
+      const { problems } = desired({ state: machine({ links }) });
+      assert.equal(problems.length, expected.length, problems.join());
+      for (const [index, pattern] of expected.entries()) assert.match(problems[index] ?? "", pattern);
+    }
+  });
+
   it("POD-04: pods reach addresses of remote nodes through the tunnel, by a table that the node itself does not use", () => {
     const found = routesOf({}, PODS_TABLE);
     assert.equal(found[0], "198.51.100.3/32 via 198.51.100.3 dev tunnel");
