@@ -14,6 +14,8 @@ export class MemoryConnection implements ApiConnection {
   isDown = false;
   /** The milliseconds for which a request waits before the server sees it. */
   delayOf: (path: string) => number = () => 0;
+  /** The milliseconds between two bytes of the body of each answer that begins now; 0 for whole pieces. */
+  trickle = 0;
   /** The number of requests, including failed ones. */
   attempts = 0;
   readonly #open = new Set<AnswerHandler>();
@@ -37,8 +39,11 @@ export class MemoryConnection implements ApiConnection {
     this.attempts++;
     let isOver = false;
     let leave: Cancel = () => {};
-    const later = (action: () => void): void => {
-      this.#clock.after(1, () => {
+    const { trickle } = this;
+    let arrived = 0;
+    const later = (action: () => void, wait = 0): void => {
+      arrived = Math.max(arrived, this.#clock.now()) + wait;
+      this.#clock.after(arrived - this.#clock.now() + 1, () => {
         if (!isOver) action();
       });
     };
@@ -57,9 +62,9 @@ export class MemoryConnection implements ApiConnection {
         write: (text) => {
           const bytes = Buffer.from(text);
           for (let at = 0; at < bytes.length;) {
-            const end = at + Math.max(1, this.#chunkSize());
+            const end = at + (trickle > 0 ? 1 : Math.max(1, this.#chunkSize()));
             const chunk = bytes.subarray(at, end);
-            later(() => handler.data(chunk));
+            later(() => handler.data(chunk), trickle);
             at = end;
           }
         },

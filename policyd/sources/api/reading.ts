@@ -15,12 +15,15 @@ export class Reading {
   readonly refusal: Uint8Array[] = [];
   cancel: Cancel = () => {};
   silence: Cancel = () => {};
+  stall: Cancel = () => {};
   /** 0 without an answer. */
   status = 0;
   retryAfter: number | undefined;
   /** The clock's time of the answer. */
   since: number | undefined;
-  /** The number of events when a watch last gave a sign of life. */
+  /** The number of items of a page so far. */
+  items = 0;
+  /** {@link whole} at the last sign of life. */
   heard: number | undefined;
   /** Whether it repeats a request without an answer; then it is not repeated again, however slow the server is. */
   isRepeated = false;
@@ -28,6 +31,11 @@ export class Reading {
   constructor(begun: number, page: PageReader | undefined) {
     this.begun = begun;
     this.page = page;
+  }
+
+  /** The number of whole events and items so far: bytes may come from a proxy whose server is dead. */
+  get whole(): number {
+    return this.lines.count + this.items;
   }
 }
 

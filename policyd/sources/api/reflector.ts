@@ -18,10 +18,10 @@ import type { WatchEvent, WatchLines } from "./watch_lines.ts";
 /** A healthy server begins to answer at once, also to a watch, and sends a list without long pauses. */
 const ANSWER_SILENCE = 30_000;
 /**
- * A watch gets a bookmark about once a minute (bookmarkFrequency of the API server). A balancer may keep the connection
- * to a server that is dead, so only silence tells.
+ * The longest time without a whole event or object of a list. A watch gets a bookmark about once a minute
+ * (bookmarkFrequency of the API server). A balancer may keep the connection to a server that is dead, and send bytes.
  */
-const WATCH_SILENCE = 120_000;
+const STALL = 120_000;
 /** Milliseconds between two lists because a watch reports older versions: the cache of a server may only be late. */
 const BACKWARDS_PAUSE = 60_000;
 /** Milliseconds without an answer after which the server may be unhealthy. */
@@ -247,21 +247,26 @@ export class Reflector {
     };
   }
 
-  /** Restarts the timeout for the next data. It is long only for a watch, which sends only bookmarks without changes. */
+  /** Restarts the timeouts: that for the next data, and that for the next whole event or object of a list. */
   #listen(reading: Reading): void {
-    const isQuiet = reading.status === OK && this.#state.phase === "watching";
-    // A proxy may send bytes to keep a watch open whose server is dead: only events tell that it lives.
-    if (isQuiet && reading.heard === reading.lines.count) return;
-    reading.heard = isQuiet ? reading.lines.count : undefined;
+    const { clock } = this.#parts;
     const fail = (): void => this.#fail(reading, refusalOf(reading) ?? { type: "silent" });
+    if (reading.heard !== reading.whole) {
+      reading.heard = reading.whole;
+      reading.stall();
+      reading.stall = clock.after(STALL, fail);
+    }
     reading.silence();
-    reading.silence = this.#parts.clock.after(isQuiet ? WATCH_SILENCE : ANSWER_SILENCE, fail);
+    // Without changes a watch sends only bookmarks.
+    const isQuiet = reading.status === OK && this.#state.phase === "watching";
+    if (!isQuiet) reading.silence = clock.after(ANSWER_SILENCE, fail);
   }
 
   #answered(reading: Reading, status: number, retryAfter: number | undefined): void {
     reading.status = status;
     reading.retryAfter = retryAfter;
     reading.since = this.#parts.clock.now();
+    reading.heard = undefined;
     if (status === OK) this.#on({ type: "answered" });
   }
 
@@ -273,14 +278,15 @@ export class Reflector {
     }
     const { page, lines } = reading;
     // After invalid data, the valid part of the same chunk is not used either: the next attempt reads it again.
-    const failure = page === undefined ? this.#watched(reading, lines, chunk) : this.#listed(page, chunk);
+    const failure = page === undefined ? this.#watched(reading, lines, chunk) : this.#listed(reading, page, chunk);
     this.#followed.objects.flush();
     if (failure !== undefined) this.#fail(reading, failure);
   }
 
-  #listed(page: PageReader, chunk: Uint8Array): Failure | undefined {
+  #listed(reading: Reading, page: PageReader, chunk: Uint8Array): Failure | undefined {
     const items = attempt(() => [...page.push(chunk)]);
     if (!Array.isArray(items)) return items;
+    reading.items += items.length;
     for (const item of items) this.#followed.objects.put(item);
     return undefined;
   }
@@ -353,6 +359,7 @@ export class Reflector {
     const reading = this.#reading;
     this.#reading = undefined;
     reading?.silence();
+    reading?.stall();
     reading?.cancel();
   }
 }

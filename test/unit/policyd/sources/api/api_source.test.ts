@@ -367,6 +367,28 @@ describe("policyd/sources/api", () => {
     }
   });
 
+  for (const [what, hasWatchList, fault] of [
+    ["streamed list", true, undefined],
+    ["page of a list", false, undefined],
+    ["refusal", true, { type: "status", status: 503 }],
+  ] as const) {
+    it(`API-15: a ${what} of which a balancer sends a byte every ten seconds is given up after 120 s without a whole object`, () => {
+      const world = new World();
+      world.api.features.hasWatchList = hasWatchList;
+      world.api.apply(oneOfEach());
+      if (fault !== undefined) world.api.plan({ on: "any", count: FOLLOWED, fault });
+      world.connection.trickle = 10_000;
+      world.start();
+      world.clock.pass(1);
+      world.connection.trickle = 0;
+      world.clock.pass(119_000);
+      assert.ok(!world.sink.isSynced);
+      world.clock.pass(5000);
+      assert.ok(world.sink.isSynced);
+      world.assertEqual();
+    });
+  }
+
   it("API-09: after hundreds of changes and random faults the model equals a direct read of the server", function () {
     this.timeout(60_000);
     const first = Math.floor(Math.random() * 2 ** 31);
