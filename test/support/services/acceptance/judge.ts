@@ -104,7 +104,7 @@ export class Judge {
   }
 
   /** Returns the entries of a node's connection tracking from a place to a destination. */
-  #flows(node: NodePlace, from: Place, to: string, transport?: Transport): readonly ConntrackEntry[] {
+  #flows(node: NodePlace, from: Place, to: string, transport: Transport): readonly ConntrackEntry[] {
     const source = this.#world.addressOf(from, this.#family);
     const { address, port } = this.#world.socketOf(to, this.#family);
     return this.#measured.tracked[node].filter(
@@ -112,16 +112,12 @@ export class Judge {
         original.source === source &&
         original.destination === address &&
         original.destinationPort === port &&
-        (transport === undefined || original.protocol === transport),
+        original.protocol === transport,
     );
   }
 
   #furtherProblems(row: Row, further: Further): readonly string[] {
     switch (further.type) {
-      case "tracked":
-        return this.#trackedProblems(further);
-      case "untranslated":
-        return this.#untranslatedProblems(further);
       case "never sent":
         return this.#sentProblems(further.to);
       case "clients differ":
@@ -140,19 +136,6 @@ export class Judge {
     }
   }
 
-  #untranslatedProblems({ on, from, to }: Extract<Further, { readonly type: "untranslated" }>): readonly string[] {
-    const flows = this.#flows(on, from, to);
-    if (flows.length === 0) return [`${on} has no flow from ${from} to ${to}`];
-    // Another source port does not count: the kernel chooses one where another flow of the table happens to have both ends.
-    const translated = flows.filter(
-      ({ original, reply }) =>
-        reply.destination !== original.source ||
-        reply.source !== original.destination ||
-        reply.sourcePort !== original.destinationPort,
-    );
-    return translated.map((entry) => `${on} has translated ${tuplesOf(entry)}`);
-  }
-
   #sentProblems(to: string): readonly string[] {
     const text = socketText(this.#world.socketOf(to, this.#family));
     if (this.#measured.sent.size === 0) return ["nothing was seen at the uplinks"];
@@ -167,21 +150,6 @@ export class Judge {
     const url = healthUrl(this.#world.addressOf(of, this.#family), port);
     const found = this.#measured.health.get(url);
     return found === status ? [] : [`${url}: ${found ?? "no answer"}; expected ${status}`];
-  }
-
-  #trackedProblems(further: Extract<Further, { readonly type: "tracked" }>): readonly string[] {
-    const { on, from, to, answerFrom, answerTo, protocol = "tcp" } = further;
-    const flows = this.#flows(on, from, to, protocol);
-    const destination = this.#world.addressOf(answerTo, this.#family);
-    const isAsWanted = ({ reply }: ConntrackEntry): boolean =>
-      reply.destination === destination &&
-      answerFrom.some((answer) => {
-        const { address, port } = this.#world.socketOf(answer, this.#family);
-        return reply.source === address && reply.sourcePort === port;
-      });
-    if (flows.some(isAsWanted)) return [];
-    const found = flows.map(tuplesOf).join("; ");
-    return [`${on} has no flow from ${from} to ${to} that ${answerFrom.join(", ")} answers to ${answerTo}: ${found}`];
   }
 
   #differenceProblems(row: Row): readonly string[] {

@@ -61,21 +61,6 @@ export type Failure = "refused" | "no local endpoint" | "source not allowed" | "
 
 /** Demands of a row beyond the outcome of its packets. */
 export type Further =
-  /**
-   * Connection tracking of a node has a flow as it was sent, with answers from one of the endpoints to the given
-   * address.
-   */
-  | {
-      readonly type: "tracked";
-      readonly on: NodePlace;
-      readonly protocol?: Transport;
-      readonly from: Place;
-      readonly to: string;
-      readonly answerFrom: readonly string[];
-      readonly answerTo: Place;
-    }
-  /** Connection tracking of a node has the flow, and the node has not translated it. */
-  | { readonly type: "untranslated"; readonly on: NodePlace; readonly from: Place; readonly to: string }
   /** Neither node has sent out a packet with this destination. */
   | { readonly type: "never sent"; readonly to: string }
   /** In at least one of the row's sticky probes, by some protocol, clients do not all reach the same endpoint. */

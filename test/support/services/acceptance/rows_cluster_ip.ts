@@ -6,7 +6,6 @@ const N2 = { "redis-1": "n2", "redis-2": "n2" } as const;
 const EXTERNAL_N1_BRIDGE = { "ext-1": "n1 bridge", "ext-2": "n1 bridge" } as const;
 const EXTERNAL_N2 = { "ext-1": "n2", "ext-2": "n2" } as const;
 const EXTERNAL_SENDER = { "ext-1": "sender", "ext-2": "sender" } as const;
-const EXTERNAL_PORTS = ["ext-1:6379", "ext-2:6379"];
 
 /** Rows of case 2.2: kube-dns. */
 const DNS: readonly Row[] = [
@@ -15,17 +14,6 @@ const DNS: readonly Row[] = [
     behaviours: "SVC-14 SVC-15 SVC-17",
     says: "the node reaches its DNS server, which sees the bridge's address",
     probes: [{ from: ["n1"], to: "kube-dns:53", protocols: ["udp"], reaches: { dns: "n1 bridge" } }],
-    further: [
-      {
-        type: "tracked",
-        on: "n1",
-        protocol: "udp",
-        from: "n1",
-        to: "kube-dns:53",
-        answerFrom: ["dns:53"],
-        answerTo: "n1 bridge",
-      },
-    ],
   },
   {
     id: "2.2b",
@@ -80,16 +68,6 @@ const CLUSTER_IP: readonly Row[] = [
         reaches: { "redis-1": "n1 bridge", "redis-2": "sender" },
       },
     ],
-    further: [
-      {
-        type: "tracked",
-        on: "n1",
-        from: "redis-1",
-        to: "redis:6379",
-        answerFrom: ["redis-1:6379"],
-        answerTo: "n1 bridge",
-      },
-    ],
   },
   {
     id: "3.2g",
@@ -103,16 +81,6 @@ const CLUSTER_IP: readonly Row[] = [
         times: 8,
         reaches: { "redis-2": "sender" },
         othersIgnored: true,
-      },
-    ],
-    further: [
-      {
-        type: "tracked",
-        on: "n1",
-        from: "redis-1",
-        to: "redis:6379",
-        answerFrom: ["redis-2:6379"],
-        answerTo: "redis-1",
       },
     ],
   },
@@ -208,9 +176,6 @@ const EXTERNAL_IP: readonly Row[] = [
     behaviours: "XIP-01 XIP-02",
     says: "an external IP that is n1's address leads a client outside to the endpoints by way of n1",
     probes: [{ from: ["C"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
-    further: [
-      { type: "tracked", on: "n1", from: "C", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n1 bridge" },
-    ],
   },
   {
     id: "3.4b",
@@ -229,9 +194,6 @@ const EXTERNAL_IP: readonly Row[] = [
     behaviours: "XIP-02 XIP-03 NODE-11",
     says: "n2 serves a client outside at an external IP that is n1's address",
     probes: [{ from: ["C by n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 }],
-    further: [
-      { type: "tracked", on: "n2", from: "C by n2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
-    ],
   },
   {
     id: "3.4e",
@@ -240,10 +202,6 @@ const EXTERNAL_IP: readonly Row[] = [
     probes: [
       { from: ["P2"], to: "n1:6379", times: 24, reaches: EXTERNAL_SENDER },
       { from: ["n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 },
-    ],
-    further: [
-      { type: "tracked", on: "n2", from: "P2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "P2" },
-      { type: "tracked", on: "n2", from: "n2", to: "n1:6379", answerFrom: EXTERNAL_PORTS, answerTo: "n2" },
     ],
   },
   {
@@ -324,7 +282,6 @@ const HEADLESS: readonly Row[] = [
     behaviours: "HL-01",
     says: "a pod reaches an endpoint of a headless Service by the endpoint's address, untranslated",
     probes: [{ from: ["P1"], to: "redis-3:6379", protocols: ALL, reaches: { "redis-3": "sender" } }],
-    further: [{ type: "untranslated", on: "n1", from: "P1", to: "redis-3:6379" }],
   },
 ];
 

@@ -210,7 +210,6 @@ const BALANCERS: readonly Row[] = [
       { from: ["n1"], to: "our-lb-proxy LB:80", fails: "nobody", spares: ["vote-1"] },
       { from: ["D"], to: "n1:30131", reaches: { "vote-1": "n1" } },
     ],
-    further: [{ type: "untranslated", on: "n1", from: "n1", to: "our-lb-proxy LB:80" }],
   },
   {
     id: "6.5b",

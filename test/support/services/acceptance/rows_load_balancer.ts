@@ -12,7 +12,6 @@ const BALANCER: readonly Row[] = [
     behaviours: "LB-03 LB-04 NODE-11",
     says: "a packet to a load balancer's address delivered to n1 reaches the endpoint, which sees n1's address",
     probes: [{ from: ["C"], to: "vote-lb LB:80", reaches: { "vote-1": "n1" } }],
-    further: [{ type: "tracked", on: "n1", from: "C", to: "vote-lb LB:80", answerFrom: ["vote-1:80"], answerTo: "n1" }],
   },
   {
     id: "5.3b",
@@ -54,10 +53,6 @@ const BALANCER: readonly Row[] = [
       { from: ["C"], to: "vote-lb LB:31278", fails: "nobody", spares: ["vote-1"] },
       { from: ["C"], to: "vote-lb LB:81", fails: "nobody", spares: ["vote-1"] },
     ],
-    further: [
-      { type: "untranslated", on: "n1", from: "C", to: "vote-lb LB:31278" },
-      { type: "untranslated", on: "n1", from: "C", to: "vote-lb LB:81" },
-    ],
   },
   {
     id: "5.3g",
@@ -76,7 +71,6 @@ const BALANCER: readonly Row[] = [
     behaviours: "NODE-07 LB-04",
     says: "a load balancer that sends to the node port reaches the endpoint",
     probes: [{ from: ["D"], to: "n1:31278", reaches: { "vote-1": "n1" } }],
-    further: [{ type: "tracked", on: "n1", from: "D", to: "n1:31278", answerFrom: ["vote-1:80"], answerTo: "n1" }],
   },
 ];
 

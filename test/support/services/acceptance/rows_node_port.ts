@@ -12,10 +12,6 @@ const NODE_PORT: readonly Row[] = [
     behaviours: "NODE-01 NODE-07 NODE-11",
     says: "the node port at n1, which has no endpoint, leads to n2 with n1's address, and n2 translates nothing",
     probes: [{ from: ["C"], to: "n1:30001", reaches: { "np-1": "n1" } }],
-    further: [
-      { type: "tracked", on: "n1", from: "C", to: "n1:30001", answerFrom: ["np-1:6379"], answerTo: "n1" },
-      { type: "untranslated", on: "n2", from: "n1", to: "np-1:6379" },
-    ],
   },
   {
     id: "4.2b",
@@ -34,10 +30,6 @@ const NODE_PORT: readonly Row[] = [
     behaviours: "NODE-03 NODE-07",
     says: "n1 reaches the endpoint by the node port at n2's address, which n2 translates and n1 does not",
     probes: [{ from: ["n1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
-    further: [
-      { type: "untranslated", on: "n1", from: "n1", to: "n2:30001" },
-      { type: "tracked", on: "n2", from: "n1", to: "n2:30001", answerFrom: ["np-1:6379"], answerTo: "n2 bridge" },
-    ],
   },
   {
     id: "4.2e",
@@ -46,10 +38,6 @@ const NODE_PORT: readonly Row[] = [
     probes: [
       { from: ["P1"], to: "n1:30001", reaches: { "np-1": "sender" } },
       { from: ["P1"], to: "n2:30001", reaches: { "np-1": "sender" } },
-    ],
-    further: [
-      { type: "tracked", on: "n1", from: "P1", to: "n2:30001", answerFrom: ["np-1:6379"], answerTo: "P1" },
-      { type: "untranslated", on: "n2", from: "P1", to: "np-1:6379" },
     ],
   },
   {
@@ -160,7 +148,6 @@ const NONE: readonly Row[] = [
     behaviours: "NE-02 SVC-18",
     says: "a packet to the number of a node port at another address than the node's passes n1 untranslated",
     probes: [{ from: ["C"], to: "P1:30003", reaches: { P1: "sender" } }],
-    further: [{ type: "untranslated", on: "n1", from: "C", to: "P1:30003" }],
   },
 ];
 

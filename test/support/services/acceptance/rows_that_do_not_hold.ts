@@ -20,15 +20,6 @@ export const ROWS_THAT_DO_NOT_HOLD: readonly Row[] = [
     probes: [{ from: ["P1"], to: "redis-none:6379", fails: "no local endpoint" }],
   }),
   row("nobody where there is a refusal", { probes: [{ from: ["P1"], to: "redis-none:6379", fails: "nobody" }] }),
-  row("a flow that nobody has sent", {
-    further: [{ type: "tracked", on: "n1", from: "D", to: "n1:30001", answerFrom: ["np-1:6379"], answerTo: "n1" }],
-  }),
-  row("answers to another address", {
-    further: [
-      { type: "tracked", on: "n1", from: "C", to: "n1:30001", answerFrom: ["np-1:6379"], answerTo: "n1 bridge" },
-    ],
-  }),
-  row("a translated flow that is not", { further: [{ type: "untranslated", on: "n1", from: "C", to: "n1:30001" }] }),
   row("nothing for a pod on the wire", { further: [{ type: "never sent", to: "np-1:6379" }] }),
   row("one client that differs", {
     probes: [{ from: ["P1"], to: "redis-nodeport:6379", reaches: { "np-1": "sender" } }],
