@@ -35,6 +35,17 @@ describe("docs/conformance.md", () => {
     });
   }
 
+  for (const family of ["4", "6"]) {
+    it(`POL-61: on a cluster with IPv${family} first each of Kubernetes' own tests of NetworkPolicy has passed by its name, except those of SCTP`, () => {
+      const { passed, skipped, failed } = expectationOf(`netpol-${family}`);
+      assert.deepEqual([new Set(passed).size, failed], [48, {}]);
+      assert.deepEqual(
+        Object.keys(skipped).filter((title) => !title.includes("[Feature:SCTPConnectivity]")),
+        [],
+      );
+    });
+  }
+
   it("has a row for each suite of Kubernetes whose results are recorded", () => {
     const recorded = KUBERNETES_SUITES.filter((suite) => existsSync(expectationFile(suite)));
     assert.ok(recorded.length > 0);

@@ -8,14 +8,12 @@ import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { inBoth, type Question, type Traffic } from "../../../support/policy/lab/question.ts";
 import { service } from "../../../support/policy/lab/service.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy } from "../../../support/policy/manifest.ts";
-import { A, B, egressOfA, ingressOfA, ingressOfX, inNamespace, named } from "../../../support/policy/upstream_words.ts";
+import { A, B, egressOfA, ingressOfA, ingressOfX, inNamespace, named } from "../../../support/policy/rows/words.ts";
 import { BLOCK_ROWS } from "../../../support/policy/rows/block_rows.ts";
 import { CLUSTER_POLICY_ROWS } from "../../../support/policy/rows/cluster_policy_rows.ts";
 import { PORT_ROWS } from "../../../support/policy/rows/port_rows.ts";
 import { assertRow } from "../../../support/policy/rows/row.ts";
 import { SELECTION_ROWS } from "../../../support/policy/rows/selection_rows.ts";
-import { UPSTREAM_PORT_ROWS } from "../../../support/policy/rows/upstream_port_rows.ts";
-import { UPSTREAM_SELECTOR_ROWS } from "../../../support/policy/rows/upstream_selector_rows.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 
 const IPS = ["10.96.0.10", "fd00:96::10"] as const;
@@ -45,14 +43,7 @@ describe("policies among nine pods, with packets", function () {
   });
   after(() => lab?.close());
 
-  for (const [number, row] of [
-    ...SELECTION_ROWS,
-    ...PORT_ROWS,
-    ...BLOCK_ROWS,
-    ...CLUSTER_POLICY_ROWS,
-    ...UPSTREAM_SELECTOR_ROWS,
-    ...UPSTREAM_PORT_ROWS,
-  ].entries()) {
+  for (const [number, row] of [...SELECTION_ROWS, ...PORT_ROWS, ...BLOCK_ROWS, ...CLUSTER_POLICY_ROWS].entries()) {
     it(row.title, () => assertRow(lab, row, number));
   }
 

@@ -1,7 +1,7 @@
 import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import { pairs, together } from "../lab/pairs.ts";
 import { inBoth, type Question } from "../lab/question.ts";
-import { egressOfA, fromA, ingressOfA, named, never, toA } from "../upstream_words.ts";
+import { egressOfA, fromA, ingressOfA, named, never, toA } from "./words.ts";
 import { blocks, into, prefixesOf, type Row } from "./row.ts";
 
 const ofFamily = (family: number, questions: readonly Question[]): readonly Question[] =>

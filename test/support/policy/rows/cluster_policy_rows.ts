@@ -1,6 +1,6 @@
 import { inBoth, type Question, type Traffic } from "../lab/question.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../manifest.ts";
-import { A, B } from "../upstream_words.ts";
+import { A, B } from "./words.ts";
 import { prefixesOf, type Row } from "./row.ts";
 
 const TIERS = ["Admin", "Baseline"] as const;

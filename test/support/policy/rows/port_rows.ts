@@ -1,6 +1,6 @@
 import { NAMED_PORTS } from "../lab/nine_pods.ts";
 import { inBoth, type Traffic } from "../lab/question.ts";
-import { egressOfA, ingressOfA, ingressOfX, inNamespace } from "../upstream_words.ts";
+import { egressOfA, ingressOfA, ingressOfX, inNamespace } from "./words.ts";
 import { blocks, into, outOf, type Row } from "./row.ts";
 
 /** The names of ports of a pod, all of TCP. */

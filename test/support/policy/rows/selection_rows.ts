@@ -2,23 +2,13 @@ import { pairs, together } from "../lab/pairs.ts";
 import { podManifest } from "../lab/place.ts";
 import { ALL_TRAFFIC, inBoth } from "../lab/question.ts";
 import { labelled, networkPolicy, oneOf } from "../manifest.ts";
-import {
-  A,
-  B,
-  egressOfA,
-  fromA,
-  ingressOfA,
-  ingressOfX,
-  inNamespace,
-  isIn,
-  named,
-  never,
-  toA,
-} from "../upstream_words.ts";
+import { A, B, egressOfA, fromA, ingressOfA, ingressOfX, inNamespace, isIn, named, never, toA } from "./words.ts";
 import { blocks, type Row } from "./row.ts";
 
 const FROM_B = { from: [{ podSelector: B }] };
 const TO_B = { to: [{ podSelector: B }] };
+const NOT_IN_X = { namespaceSelector: oneOf("ns", ["x"], "NotIn") };
+const NEW_PEERS = [{ namespaceSelector: labelled({ new: "yes" }) }, { podSelector: labelled({ new: "yes" }) }];
 /** The ends outside of x/a's node. */
 const AWAY = ["outside", "stranger", "node2"];
 const EVERY_END = ["outside", "stranger", "node1", "node2"];
@@ -151,6 +141,65 @@ export const SELECTION_ROWS: readonly Row[] = [
         { policies, ...pairs(never) },
       ];
     }),
+  },
+  {
+    title:
+      "POL-04 POL-13: policies of a pod add up, and a rule {} allows everything in its direction, whatever others allow; without them all is allowed again",
+    steps: [
+      ...([ingressOfA, egressOfA] as const).flatMap((policyOfA) => {
+        const some = policyOfA(policyOfA === ingressOfA ? FROM_B : TO_B);
+        const isOfA = (from: string, to: string): boolean => (policyOfA === ingressOfA ? toA(to) : fromA(from));
+        const isOfAAndB = (from: string, to: string): boolean => [from, to].every((end) => /^x\/[ab]$/.test(end));
+        return [
+          { policies: [some], ...pairs((from, to) => isOfA(from, to) && !isOfAAndB(from, to)) },
+          {
+            policies: [some, named(policyOfA(), "none")],
+            ...pairs((from, to) => isOfA(from, to) && !isOfAAndB(from, to)),
+          },
+          { policies: [some, named(policyOfA({}), "all")], ...pairs(never, ...ALL_TRAFFIC) },
+        ];
+      }),
+      { policies: [], ...pairs(never) },
+    ],
+  },
+  {
+    title:
+      "POL-21 POL-23: a peer's podSelector is for the policy's namespace; of two selectors in one entry both must fit, of two entries one",
+    steps: [
+      { policies: [ingressOfA(FROM_B)], ...pairs((from, to) => toA(to) && from !== "x/b") },
+      {
+        policies: [ingressOfA({ from: [{ ...NOT_IN_X, podSelector: oneOf("pod", ["b", "c"]) }] })],
+        ...pairs((from, to) => toA(to) && !/[yz]\/[bc]/.test(from)),
+      },
+      {
+        policies: [ingressOfA({ from: [NOT_IN_X, { podSelector: B }] })],
+        ...pairs((from, to) => toA(to) && from === "x/c"),
+      },
+      {
+        policies: [egressOfA({ to: [{ ...inNamespace("y"), podSelector: A }] })],
+        ...pairs((from, to) => fromA(from) && to !== "y/a"),
+      },
+    ],
+  },
+  {
+    title:
+      "POL-24 POL-28: a namespace has its name as a label, and peers follow the labels of namespaces and pods at once",
+    steps: [
+      {
+        policies: [ingressOfA({ from: [{ namespaceSelector: labelled({ "kubernetes.io/metadata.name": "y" }) }] })],
+        ...pairs((from, to) => toA(to) && !isIn("y", from)),
+      },
+      {
+        policies: [egressOfA({ to: [{ namespaceSelector: oneOf("kubernetes.io/metadata.name", ["y"], "NotIn") }] })],
+        ...pairs((from, to) => fromA(from) && isIn("y", to)),
+      },
+      { policies: [ingressOfA({ from: NEW_PEERS })], ...pairs((_, to) => toA(to)) },
+      {
+        policies: [ingressOfA({ from: NEW_PEERS })],
+        labels: { y: { new: "yes" }, "x/b": { new: "yes" } },
+        ...pairs((from, to) => toA(to) && !isIn("y", from) && from !== "x/b"),
+      },
+    ],
   },
   {
     title:
