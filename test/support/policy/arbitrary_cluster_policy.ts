@@ -1,10 +1,9 @@
 import * as fc from "fast-check";
 import { mostly, NAMES, namespaceSelector, nodeSelector, NUMBERS, podSelector } from "./arbitrary_words.ts";
-import type { RawClusterPeer, RawClusterPolicy, RawClusterPort, RawClusterRule } from "./raw_cluster.ts";
 
 const NETWORKS = ["0.0.0.0/0", "::/0", "10.244.0.0/22", "10.240.0.1/32", "10.1.0.0/16", "fd00:244::/32"] as const;
 
-const pods: fc.Arbitrary<RawClusterPeer> = fc.oneof(
+const pods: fc.Arbitrary<object> = fc.oneof(
   namespaceSelector.map((namespaces) => ({ namespaces })),
   fc
     .tuple(namespaceSelector, podSelector)
@@ -12,7 +11,7 @@ const pods: fc.Arbitrary<RawClusterPeer> = fc.oneof(
   podSelector.map((one) => ({ pods: { podSelector: one } })),
 );
 
-const addresses: fc.Arbitrary<RawClusterPeer> = fc.oneof(
+const addresses: fc.Arbitrary<object> = fc.oneof(
   nodeSelector.map((nodes) => ({ nodes })),
   nodeSelector.map((nodes) => ({ nodes })),
   fc.subarray([...NETWORKS], { minLength: 1, maxLength: 3 }).map((networks) => ({ networks })),
@@ -26,21 +25,21 @@ const numbered = fc.record({
   ),
 });
 
-const number: fc.Arbitrary<RawClusterPort> = numbered.map(({ member, destinationPort }) => ({
+const number: fc.Arbitrary<object> = numbered.map(({ member, destinationPort }) => ({
   [member]: { destinationPort },
 }));
 
-const name: fc.Arbitrary<RawClusterPort> = fc.constantFrom(...NAMES).map((one) => ({ destinationNamedPort: one }));
+const name: fc.Arbitrary<object> = fc.constantFrom(...NAMES).map((one) => ({ destinationNamedPort: one }));
 
-const protocols = (port: fc.Arbitrary<RawClusterPort>): fc.Arbitrary<readonly RawClusterPort[] | undefined> =>
+const protocols = (port: fc.Arbitrary<object>): fc.Arbitrary<readonly object[] | undefined> =>
   fc.option(fc.array(port, { minLength: 1, maxLength: 2 }), { nil: undefined });
 
 const action = fc.constantFrom("Accept", "Deny", "Pass");
 
 interface Rule {
   readonly action: string;
-  readonly peers: readonly RawClusterPeer[];
-  readonly protocols: readonly RawClusterPort[] | undefined;
+  readonly peers: readonly object[];
+  readonly protocols: readonly object[] | undefined;
 }
 
 /** Named ports stand only beside pods, as the CRD demands. */
@@ -72,12 +71,12 @@ const rule = (isEgress: boolean): fc.Arbitrary<Rule> =>
     },
   );
 
-function rawRule({ action: one, peers, protocols: ports }: Rule, key: "from" | "to"): RawClusterRule {
+function rawRule({ action: one, peers, protocols: ports }: Rule, key: "from" | "to"): object {
   return { action: one, [key]: peers, ...(ports === undefined ? {} : { protocols: ports }) };
 }
 
 /** Cluster policies, with few priorities, so that some are equal. */
-export const arbitraryClusterPolicy: fc.Arbitrary<Pick<RawClusterPolicy, "spec">> = fc
+export const arbitraryClusterPolicy: fc.Arbitrary<{ readonly spec: object }> = fc
   .record({
     tier: fc.constantFrom("Admin", "Baseline"),
     priority: fc.constantFrom(0, 10),

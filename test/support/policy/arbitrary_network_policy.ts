@@ -8,7 +8,7 @@ import {
   podSelector,
   subjectSelector,
 } from "./arbitrary_words.ts";
-import type { RawLabels, RawNetworkPolicy, RawPeer, RawPort, RawRule } from "./raw_cluster.ts";
+import type { RawLabels, RawNetworkPolicy } from "./raw_cluster.ts";
 
 const SHADOW = "drawbridge.dev/shadow";
 
@@ -24,7 +24,7 @@ const BLOCKS = [
   { cidr: "fd00::/16" },
 ] as const;
 
-const peer: fc.Arbitrary<RawPeer> = fc.oneof(
+const peer: fc.Arbitrary<object> = fc.oneof(
   { weight: 3, arbitrary: podSelector.map((one) => ({ podSelector: one })) },
   { weight: 3, arbitrary: namespaceSelector.map((one) => ({ namespaceSelector: one })) },
   {
@@ -38,7 +38,7 @@ const peer: fc.Arbitrary<RawPeer> = fc.oneof(
 
 const protocol = mostly<string | undefined>(undefined, 5, "TCP", "UDP", "SCTP");
 
-const port: fc.Arbitrary<RawPort> = fc
+const port: fc.Arbitrary<object> = fc
   .record({
     protocol,
     rest: fc.oneof(
@@ -66,12 +66,12 @@ const lists = fc.record({
 });
 
 /** An ingress rule. Typed objects of client-node have `_from`; a rule without fields allows everyone. */
-const ingressRule = lists.map(({ peers, ports, isRenamed }): RawRule =>
+const ingressRule = lists.map(({ peers, ports, isRenamed }) =>
   isRenamed ? { _from: peers, ports } : { from: peers, ports },
 );
-const egressRule = lists.map(({ peers, ports }): RawRule => ({ to: peers, ports }));
+const egressRule = lists.map(({ peers, ports }) => ({ to: peers, ports }));
 
-const rules = (rule: fc.Arbitrary<RawRule>): fc.Arbitrary<readonly RawRule[] | null | undefined> =>
+const rules = (rule: fc.Arbitrary<object>): fc.Arbitrary<readonly object[] | null | undefined> =>
   fc.oneof(
     { weight: 2, arbitrary: fc.constantFrom(undefined, null, []) },
     { weight: 6, arbitrary: fc.array(rule, { minLength: 1, maxLength: 3 }) },

@@ -1,5 +1,4 @@
 import * as fc from "fast-check";
-import type { RawSelector } from "./raw_cluster.ts";
 
 /** Names. There are few of each kind, so that random objects often share one, whether they should or not. */
 export const NAMESPACES = ["n1", "n2", "n3"] as const;
@@ -26,7 +25,7 @@ const expression = (key: string, values: readonly string[]): fc.Arbitrary<object
     fc.record({ key: fc.constant(key), operator: fc.constantFrom("Exists", "DoesNotExist") }),
   );
 
-const selector = (words: Readonly<Record<string, readonly string[]>>): fc.Arbitrary<RawSelector> => {
+const selector = (words: Readonly<Record<string, readonly string[]>>): fc.Arbitrary<object> => {
   const keys = Object.keys(words);
   const pair = fc
     .constantFrom(...keys)
@@ -45,21 +44,21 @@ const selector = (words: Readonly<Record<string, readonly string[]>>): fc.Arbitr
       weight: 1,
       arbitrary: fc.tuple(pair, requirement).map(([matchLabels, one]) => ({ matchLabels, matchExpressions: [one] })),
     },
-  ) as fc.Arbitrary<RawSelector>;
+  );
 };
 
 /** The selector of a policy's subject: mostly all pods, so that few are without a policy. */
-export const subjectSelector: fc.Arbitrary<RawSelector> = fc.oneof(
+export const subjectSelector: fc.Arbitrary<object> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({}) },
   { weight: 1, arbitrary: selector({ app: APPS, tier: TIERS }) },
 );
 
-export const podSelector: fc.Arbitrary<RawSelector> = selector({ app: APPS, tier: TIERS });
+export const podSelector: fc.Arbitrary<object> = selector({ app: APPS, tier: TIERS });
 
-export const namespaceSelector: fc.Arbitrary<RawSelector> = selector({
+export const namespaceSelector: fc.Arbitrary<object> = selector({
   team: ["a", "b"],
   env: ["prod"],
   "kubernetes.io/metadata.name": NAMESPACES,
 });
 
-export const nodeSelector: fc.Arbitrary<RawSelector> = fc.oneof(fc.constant({}), selector({ zone: ["a", "b"] }));
+export const nodeSelector: fc.Arbitrary<object> = fc.oneof(fc.constant({}), selector({ zone: ["a", "b"] }));

@@ -1,7 +1,7 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { Flow, FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 
-/** Objects as they stand in a file, which {@link secondReading} reads without the gate. */
+/** Objects as they stand in a file. */
 export interface RawCluster {
   readonly namespaces: readonly RawNamespace[];
   readonly nodes: readonly RawNode[];
@@ -43,84 +43,17 @@ export interface RawPod {
   readonly status: { readonly phase: string; readonly podIPs?: readonly { readonly ip: string }[] };
 }
 
-export interface RawSelector {
-  readonly matchLabels?: RawLabels;
-  readonly matchExpressions?: readonly RawExpression[];
-}
-
-export interface RawExpression {
-  readonly key: string;
-  readonly operator: string;
-  readonly values?: readonly string[];
-}
-
-export interface RawPeer {
-  readonly podSelector?: RawSelector;
-  readonly namespaceSelector?: RawSelector;
-  readonly ipBlock?: { readonly cidr: string; readonly except?: readonly string[] };
-}
-
-export interface RawPort {
-  readonly protocol?: string;
-  readonly port?: number | string;
-  readonly endPort?: number;
-}
-
-export interface RawRule {
-  readonly from?: readonly RawPeer[] | null | undefined;
-  readonly _from?: readonly RawPeer[] | null | undefined;
-  readonly to?: readonly RawPeer[] | null | undefined;
-  readonly ports?: readonly RawPort[] | null | undefined;
-}
+/** The rules of a direction; a list may be absent or null, as in files. */
+type RawRules = readonly object[] | null | undefined;
 
 export interface RawNetworkPolicy {
   readonly metadata: { readonly name: string; readonly namespace: string; readonly annotations?: RawLabels };
-  readonly spec: {
-    readonly podSelector?: RawSelector;
-    readonly policyTypes?: readonly string[] | undefined;
-    readonly ingress?: readonly RawRule[] | null | undefined;
-    readonly egress?: readonly RawRule[] | null | undefined;
-  };
-}
-
-export interface RawClusterPeer {
-  readonly namespaces?: RawSelector;
-  readonly pods?: { readonly namespaceSelector?: RawSelector; readonly podSelector: RawSelector };
-  readonly nodes?: RawSelector;
-  readonly networks?: readonly string[];
-  readonly domainNames?: readonly string[];
-}
-
-export interface RawClusterPort {
-  readonly tcp?: RawDestination;
-  readonly udp?: RawDestination;
-  readonly sctp?: RawDestination;
-  readonly destinationNamedPort?: string;
-}
-
-interface RawDestination {
-  readonly destinationPort: {
-    readonly number?: number;
-    readonly range?: { readonly start: number; readonly end: number };
-  };
-}
-
-export interface RawClusterRule {
-  readonly action: string;
-  readonly from?: readonly RawClusterPeer[];
-  readonly to?: readonly RawClusterPeer[];
-  readonly protocols?: readonly RawClusterPort[];
+  readonly spec: { readonly ingress?: RawRules; readonly egress?: RawRules };
 }
 
 export interface RawClusterPolicy {
   readonly metadata: { readonly name: string };
-  readonly spec: {
-    readonly tier: string;
-    readonly priority: number;
-    readonly subject: RawClusterPeer;
-    readonly ingress?: readonly RawClusterRule[];
-    readonly egress?: readonly RawClusterRule[];
-  };
+  readonly spec: object;
 }
 
 /** A flow in words: ends are `pod NAMESPACE/NAME`, `node NAME` or an address. */

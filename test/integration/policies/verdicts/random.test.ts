@@ -3,19 +3,18 @@ import * as fc from "fast-check";
 import type { PolicyVerdict } from "../../../../objects/semantics/policies/verdict.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
 import { policyCases, type PolicyCase } from "../../../support/policy/arbitrary_cluster.ts";
-import { ninePodLab, NINE_PODS } from "../../../support/policy/lab/nine_pods.ts";
+import { ninePodLab, NINE_PODS, ninePods } from "../../../support/policy/lab/nine_pods.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
-import { askLab, flowOf, questionText, type Question, type Traffic } from "../../../support/policy/lab/question.ts";
+import { askLab, flowOf, questionText, type Question } from "../../../support/policy/lab/question.ts";
 import { indexOf } from "../../../support/policy/question.ts";
-import { manifestsOf, type RawCluster, type RawFlow, type RawPod } from "../../../support/policy/raw_cluster.ts";
+import { manifestsOf, type RawFlow } from "../../../support/policy/raw_cluster.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { countedSeed, hasLongForm } from "../../../support/long_form.ts";
 import { NAMESPACES } from "../../../support/policy/three_by_three.ts";
-import { textsOf } from "../../../support/policy/lab/place.ts";
 
-/** A random cluster with a lab's pods and addresses, and those of its flows that can be sent in it. */
+/** The objects of a random case with a lab's pods and addresses, and those of its flows that can be sent in it. */
 interface LabCase {
-  readonly cluster: RawCluster;
+  readonly manifests: readonly object[];
   readonly flows: readonly Question[];
 }
 
@@ -42,143 +41,37 @@ const PLACES: ReadonlyMap<string, string> = new Map([
   ["fd00:240::1", "node1"],
 ]);
 
-/**
- * Converts a random cluster to a lab: each of its pods takes the place of one of the nine, and the remaining ones are
- * like these.
- */
+/** Converts a random case to a lab: its policies are for the nine pods, which have the labels and ports of its pods. */
 function inLab(lab: PolicyLab, { cluster, flows }: PolicyCase): LabCase {
-  const places = placesOf(cluster.pods);
-  const pods = cluster.pods.filter(({ metadata }) => metadata.name !== "finished");
-  const attached = NINE_PODS.map(({ key }, index) => {
-    const own = pods.find((pod) => places.get(keyOf(pod)) === key) ?? pods[index % pods.length];
-    if (own === undefined) throw new RangeError("a cluster without pods");
-    return podAt(lab, key, own);
+  const labels = cluster.namespaces.map(
+    ({ metadata }, number) => [NAMESPACES[number] ?? "", metadata.labels ?? {}] as const,
+  );
+  const pods = NINE_PODS.map(({ key }, number) => {
+    const { metadata, spec } = cluster.pods[number % cluster.pods.length] ?? assert.fail("a cluster without pods");
+    return [key, { labels: metadata.labels ?? {}, ports: spec.containers.flatMap(({ ports = [] }) => ports) }] as const;
   });
-  const [first] = pods;
-  const hasTwin = pods.length < cluster.pods.length;
-  const twin = hasTwin && first !== undefined ? [finishedTwin(lab, places.get(keyOf(first)) ?? "x/a")] : [];
-  const hosts = pods.filter(({ spec }) => spec.hostNetwork === true).map((pod) => hostPodAt(lab, pod));
-  const nodes = cluster.nodes.map((node) => ({
-    metadata: node.metadata,
-    status: { addresses: textsOf(lab.place(node.metadata.name)).map((address) => ({ type: "InternalIP", address })) },
-  }));
-  const moved: RawCluster = {
-    namespaces: withAll(renamed(cluster.namespaces, NAMES)),
-    nodes,
-    pods: [...attached, ...hosts, ...twin],
-    networkPolicies: renamed(cluster.networkPolicies, NAMES),
-    clusterNetworkPolicies: renamed(cluster.clusterNetworkPolicies, NAMES),
-  };
-  const finished = new Set(attached.filter(({ status }) => isFinished(status.phase)).map(keyOf));
-  return { cluster: moved, flows: flows.flatMap((flow) => flowIn(flow, places, finished)) };
-}
-
-/**
- * Returns all namespaces, those included that the cluster lacks: policies of a deleted namespace would stay in force
- * for its remaining pods.
- */
-function withAll(namespaces: RawCluster["namespaces"]): RawCluster["namespaces"] {
-  const missing = NAMESPACES.filter((name) => !namespaces.some(({ metadata }) => metadata.name === name));
-  return [...namespaces, ...missing.map((name) => ({ metadata: { name } }))];
-}
-
-function flowIn(raw: RawFlow, places: ReadonlyMap<string, string>, finished: ReadonlySet<string>): readonly Question[] {
-  const [from, to] = [raw.source, raw.destination].map((text) => endIn(text, places));
-  if (from === undefined || to === undefined || raw.protocol === "ICMP error") return [];
-  const ends = [from, to];
-  // A finished pod sends nothing, and policies do not apply to a flow without a pod.
-  if (ends.some((end) => finished.has(end)) || !ends.some((end) => end.includes("/"))) return [];
-  const traffic: Traffic = raw.protocol === "ICMP" ? "ICMP" : `${raw.port}/${raw.protocol}`;
-  return [{ from, to, traffic, family: raw.isIpv6 ? 6 : 4 }];
-}
-
-function endIn(text: string, places: ReadonlyMap<string, string>): string | undefined {
-  const [kind, name = ""] = text.split(" ");
-  if (kind === "node") return name;
-  if (kind === "pod") return places.get(name);
-  const [, number] = /^(?:10\.244\.|fd00:244:)(\d)\D/.exec(text) ?? [];
-  return number === undefined ? PLACES.get(text) : [...places.values()][Number(number)];
-}
-
-/**
- * Returns the place of each pod of the cluster among the nine; the place of a pod in the hosts' network is its node.
- */
-function placesOf(pods: readonly RawPod[]): ReadonlyMap<string, string> {
-  const free = NINE_PODS.map(({ key }) => key);
-  const places = new Map<string, string>();
-  for (const pod of pods) {
-    if (pod.metadata.name === "finished") continue;
-    if (pod.spec.hostNetwork === true) {
-      places.set(keyOf(pod), pod.spec.nodeName ?? "node1");
-      continue;
-    }
-    const namespace = NAMES.get(pod.metadata.namespace) ?? "x";
-    const wanted = free.findIndex((key) => key.startsWith(`${namespace}/`));
-    const [key] = free.splice(Math.max(wanted, 0), 1);
-    if (key !== undefined) places.set(keyOf(pod), key);
-  }
-  return places;
-}
-
-function podAt(lab: PolicyLab, key: string, { metadata, spec, status }: RawPod): RawPod {
-  const [namespace = "", name = ""] = key.split("/");
-  const { hostNetwork: _, ...rest } = spec;
+  const policies = JSON.stringify(manifestsOf({ ...cluster, namespaces: [], nodes: [], pods: [] }));
+  const renamed = policies.replaceAll(/(?<=")[^"]+(?=")/g, (text) => NAMES.get(text) ?? text);
   return {
-    metadata: { ...metadata, namespace, name },
-    spec: { ...rest, nodeName: lab.nodeOf(key) },
-    status: { phase: status.phase, podIPs: textsOf(lab.place(key)).map((ip) => ({ ip })) },
+    manifests: [
+      ...ninePods(lab, Object.fromEntries(labels), Object.fromEntries(pods)),
+      ...(JSON.parse(renamed) as readonly object[]),
+    ],
+    flows: flows.flatMap(flowIn),
   };
 }
 
-function hostPodAt(lab: PolicyLab, { metadata, spec, status }: RawPod): RawPod {
-  const nodeName = spec.nodeName ?? "node1";
-  return {
-    metadata: { ...metadata, namespace: NAMES.get(metadata.namespace) ?? "x", name: `host-${metadata.name}` },
-    spec: { ...spec, nodeName },
-    status: { phase: status.phase, podIPs: textsOf(lab.place(nodeName)).map((ip) => ({ ip })) },
-  };
+function flowIn({ source, destination, protocol, port, isIpv6 }: RawFlow): readonly Question[] {
+  const [from, to] = [source, destination].map(endIn);
+  // Policies do not apply to a flow without a pod.
+  if (from === undefined || to === undefined || !`${from} ${to}`.includes("/") || protocol === "ICMP error") return [];
+  return [{ from, to, traffic: protocol === "ICMP" ? "ICMP" : `${port}/${protocol}`, family: isIpv6 ? 6 : 4 }];
 }
 
-/** Returns a finished pod that had the address of another. */
-function finishedTwin(lab: PolicyLab, key: string): RawPod {
-  const at = key.includes("/") ? key : "x/a";
-  const [namespace = ""] = at.split("/");
-  return {
-    metadata: { name: "finished", namespace, labels: { app: "web" } },
-    spec: { nodeName: lab.nodeOf(at), containers: [] },
-    status: { phase: "Succeeded", podIPs: textsOf(lab.place(at)).map((ip) => ({ ip })) },
-  };
-}
-
-function keyOf({ metadata }: RawPod): string {
-  return `${metadata.namespace}/${metadata.name}`;
-}
-
-function isFinished(phase: string): boolean {
-  return phase === "Succeeded" || phase === "Failed";
-}
-
-/**
- * Returns a value in which every text with another name in the lab is renamed, whether it is a whole name or is
- * followed by a prefix length.
- */
-function renamed<T>(value: T, names: ReadonlyMap<string, string>): T {
-  return replaced(value, names) as T;
-}
-
-function replaced(value: unknown, names: ReadonlyMap<string, string>): unknown {
-  if (typeof value === "string") return replacedText(value, names);
-  if (Array.isArray(value)) return value.map((member) => replaced(member, names));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member, names)]));
-}
-
-function replacedText(text: string, names: ReadonlyMap<string, string>): string {
-  const [, address = text, length = ""] = /^([^/]+)(\/\d+)$/.exec(text) ?? [];
-  const known = names.get(text);
-  if (known !== undefined) return known;
-  const found = names.get(address);
-  return found === undefined ? text : found + length;
+function endIn(text: string): string | undefined {
+  if (text.startsWith("node ")) return text.slice("node ".length);
+  const [, number] = /^(?:pod n\d\/p|10\.244\.|fd00:244:)(\d)/.exec(text) ?? [];
+  return number === undefined ? PLACES.get(text) : NINE_PODS[Number(number)]?.key;
 }
 
 const isFull = hasLongForm("2,000 random flows in place of 48");
@@ -222,11 +115,11 @@ describe(`random clusters with packets (seed ${seed})`, function () {
 
   /** @param isPadded whether rules are padded, so that they are compiled in the second of two ways */
   async function problemsOf(
-    { cluster, flows }: LabCase,
+    { manifests: plain, flows }: LabCase,
     verdicts: PolicyVerdict["kind"][],
     isPadded: boolean,
   ): Promise<readonly string[]> {
-    const manifests = isPadded ? padded(manifestsOf(cluster)) : manifestsOf(cluster);
+    const manifests = isPadded ? padded(plain) : plain;
     await lab.apply(manifests);
     const index = indexOf(manifests);
     const answers = await askLab(lab, flows);
@@ -236,7 +129,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
       const expected = kind === "allowed" ? "." : "X";
       return mark === expected
         ? []
-        : [`${questionText(question)}: ${mark}, not ${expected}: ${JSON.stringify(cluster)}`];
+        : [`${questionText(question)}: ${mark}, not ${expected}: ${JSON.stringify(manifests)}`];
     });
   }
 });
