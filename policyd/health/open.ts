@@ -7,9 +7,11 @@ import type { Logger } from "../log/logger.ts";
 import { healthListen } from "../configuration/own_ports.ts";
 import { type HealthAnswer, isProxyHealthy } from "../services/health_check/health_check.ts";
 import { nodeHttpListener } from "../services/health_check/http_listener.ts";
+import { type ReportedServers, reportedServers, servedAddresses } from "../services/health_check/reported_servers.ts";
 import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
-import { healthPlaces, type HealthServers, serveHealth } from "./health_servers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
+
+const RETRY_MILLISECONDS = 2000;
 
 export interface HealthMachine {
   readonly ruleset: Pick<Ruleset, "status" | "committed">;
@@ -40,7 +42,7 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
   const liveness = new Liveness({ clock, ruleset: () => ruleset.status() });
   let lastUpdated: number | undefined;
   let isStopping = false;
-  let servers: HealthServers | undefined;
+  let servers: ReportedServers | undefined;
   let ready: readonly Condition[] | undefined;
   let isEligible = true;
   ruleset.committed.subscribe(() => {
@@ -64,7 +66,11 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
           isEligible = change.type === "set" && change.object.kind === "Node" && !change.object.isLeaving;
         }
       },
-      problems: () => servers?.problems() ?? [],
+      problems: () =>
+        (servers?.problems() ?? []).map(
+          (problem) =>
+            `healthAddress: ${problem}; policyd retries: stop the program that has it (kube-proxy?) or give another address`,
+        ),
     },
     serve: (conditions, problems) => {
       const all = [...own, ...conditions];
@@ -76,12 +82,15 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
         "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback, problems()),
         ...(services ? { "/healthz": node } : {}),
       };
-      servers = serveHealth({
+      servers = reportedServers({
         listener: nodeHttpListener(),
         clock,
         logger,
-        places: healthPlaces(listen),
+        what: "health is",
+        addresses: servedAddresses(listen.address),
+        port: listen.port,
         answer: (path, isLoopback) => answerOf(paths, path, isLoopback),
+        retryMilliseconds: RETRY_MILLISECONDS,
       });
     },
     isReady: () => ready?.every(({ missing }) => missing() === undefined) ?? false,

@@ -1,3 +1,4 @@
+import { familyOf } from "../../kernel/ip/address.ts";
 import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -8,15 +9,18 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Events } from "../events/open.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectSource } from "../sources/object_source.ts";
-import { MetricsServer } from "./http_server.ts";
+import { nodeHttpListener } from "../services/health_check/http_listener.ts";
+import { type ReportedServers, reportedServers, servedAddresses } from "../services/health_check/reported_servers.ts";
 import { addMetrics, type MetricSources } from "./metrics.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
 import { NodeCounters } from "./node_counters.ts";
-import { metricsPage, type PageParts } from "./page.ts";
+import { metricsAnswer, metricsPage, type PageParts } from "./page.ts";
 import { PolicyCounters } from "./policy_counters.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ServiceMetrics } from "./service_metrics.ts";
 import { SyncTimes } from "./sync_times.ts";
+
+const RETRY_MILLISECONDS = 5000;
 
 /** The parts of a node that measure where things happen. */
 export interface NodeMetrics {
@@ -76,7 +80,7 @@ export function serveMetrics(
     readonly logger: Logger;
     readonly clock: Clock;
   },
-): MetricsServer | undefined {
+): ReportedServers | undefined {
   if (listen === undefined) return undefined;
   const { source, ruleset, policies, policyReading, clusterEvents, logger, clock } = parts;
   const { registry } = syncTimes;
@@ -94,22 +98,25 @@ export function serveMetrics(
     policies: { ...policies, counters: policyCounters },
     events: () => clusterEvents.counts(),
   });
-  const server = new MetricsServer({
-    listen,
-    contentType: registry.contentType,
-    page: () => {
-      status = daemon.status();
-      return metricsPage({
-        registry,
-        counters: { refresh: () => counters.refresh(ruleset.isReconciled), series: () => counters.series() },
-        policyCounters: policyReading,
-        hasEndpoints: endpointMetrics,
-        clock,
-      });
-    },
-    logger,
+  const page = (): AsyncIterable<string> => {
+    status = daemon.status();
+    return metricsPage({
+      registry,
+      counters: { refresh: () => counters.refresh(ruleset.isReconciled), series: () => counters.series() },
+      policyCounters: policyReading,
+      hasEndpoints: endpointMetrics,
+      clock,
+    });
+  };
+  return reportedServers({
+    listener: nodeHttpListener(),
     clock,
+    logger,
+    what: "metrics are",
+    // IPv4 clients are served at "::", but IPv6 clients not at "0.0.0.0".
+    addresses: familyOf(listen.address) === 6 ? servedAddresses(listen.address) : [listen.address],
+    port: listen.port,
+    answer: metricsAnswer(page, registry.contentType),
+    retryMilliseconds: RETRY_MILLISECONDS,
   });
-  server.start();
-  return server;
 }

@@ -1,9 +1,13 @@
 import { setImmediate as eventsAreReported } from "node:timers/promises";
 import type { Registry } from "prom-client";
 import type { Clock } from "../lib/clock.ts";
+import type { Answer } from "../services/health_check/http_listener.ts";
 import { counterText, ENDPOINT_CONNECTIONS, POLICY_DROPS, POLICY_RULES } from "./counter_text.ts";
 import type { NodeCounters } from "./node_counters.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
+
+const PATH = "/metrics";
+const PLAIN = { "Content-Type": "text/plain; charset=utf-8", Connection: "close" } as const;
 
 /** Half of Prometheus' default timeout. A scrape that would wait longer gets the known values; the read continues. */
 const LONGEST_READING = 5000;
@@ -48,4 +52,14 @@ export async function* metricsPage(parts: PageParts): AsyncGenerator<string, voi
       await eventsAreReported();
     }
   }
+}
+
+/** Returns the answer to requests, one for each connection. @param page is made again for each scrape */
+export function metricsAnswer(page: () => AsyncIterable<string>, contentType: string): Answer {
+  return (url, _isLoopback, method) => {
+    const [path] = url.split("?", 1);
+    if (path !== PATH) return { status: 404, headers: PLAIN, body: `expected ${PATH}\n` };
+    if (method !== "GET") return { status: 405, headers: { ...PLAIN, Allow: "GET" }, body: "expected GET\n" };
+    return { status: 200, headers: { "Content-Type": contentType, Connection: "close" }, body: page() };
+  };
 }

@@ -1,9 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import { isIPv4, type Socket } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { oneRequestAtATime } from "../../lib/one_request.ts";
-import type { HealthAnswer } from "./health_check.ts";
 import type { ListeningAddress } from "./listening_addresses.ts";
 
 /** A server that is listening. */
@@ -12,17 +12,25 @@ export interface Listening {
   close(): void;
 }
 
+/** An answer to a request. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** A text, or its pieces, of which each is made when the client has read those before it. */
+  readonly body: string | AsyncIterable<string>;
+}
+
 /**
  * Returns the answer to a request.
  *
  * @param isLoopback whether the request comes from the node itself, by an address that no other machine can have
  */
-export type Answer = (path: string, isLoopback: boolean) => HealthAnswer;
+export type Answer = (path: string, isLoopback: boolean, method?: string) => HttpAnswer;
 
 /** Answers HTTP requests at a place. */
 export interface HttpListener {
   /**
-   * Answers every request, whatever its method, and whatever its path unless `answer` evaluates it.
+   * Answers every request, whatever its method and its path unless `answer` evaluates them.
    *
    * @throws DrawbridgeError (by the promise) ERR_UNAVAILABLE when another program has the port or the node has no such
    * address
@@ -38,6 +46,8 @@ const MOST_TOGETHER = 1024;
 const MOST_REQUESTS = 16;
 /** The longest time for sending a request, and for an idle connection. */
 const SLOWEST_MILLISECONDS = 5000;
+/** An answer in pieces ends after this number of times the same: in Prometheus' default timeout of a scrape. */
+const PIECES_FACTOR = 2;
 const MOST_HEADER_BYTES = 8192;
 
 /**
@@ -62,7 +72,12 @@ export function nodeHttpListener(
           keepAliveTimeout: slowest,
         },
         oneRequestAtATime((request, response) =>
-          reply(request, response, answer(request.url ?? "", isLoopback(request.socket.remoteAddress))),
+          reply(
+            request,
+            response,
+            answer(request.url ?? "", isLoopback(request.socket.remoteAddress), request.method),
+            slowest,
+          ),
         ),
       );
       server.timeout = slowest;
@@ -102,12 +117,24 @@ function admit(socket: Socket, open: Set<Socket>, most: number): void {
   socket.on("close", () => open.delete(socket));
 }
 
-function reply(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HealthAnswer): void {
+function reply(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, body }: HttpAnswer,
+  slowest: number,
+): void {
   // The body is not read: the connection ends with the answer if there is one.
   const hasBody = request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined;
   response.shouldKeepAlive &&= !hasBody;
-  response.writeHead(status, { ...headers, "Content-Length": String(Buffer.byteLength(body)) });
-  response.end(body);
+  if (typeof body === "string") {
+    response.writeHead(status, { ...headers, "Content-Length": String(Buffer.byteLength(body)) });
+    response.end(body);
+    return;
+  }
+  response.writeHead(status, headers);
+  // Where the client is slow or goes away, the answer is truncated, which a client notices.
+  const signal = AbortSignal.timeout(PIECES_FACTOR * slowest);
+  pipeline(Readable.from(body), response, { signal }).catch(() => {});
 }
 
 function bind(server: Server, { family, address, port }: ListeningAddress): Promise<void> {
@@ -122,4 +149,22 @@ function bind(server: Server, { family, address, port }: ListeningAddress): Prom
       resolve();
     });
   });
+}
+
+/**
+ * Returns a listener that answers one request of a connection at a time, and closes a connection on which another
+ * request comes before the answer.
+ *
+ * Node parses all pipelined requests of one read, thousands in 64 KiB, and starts each before anything else gets a
+ * turn. Clients that pipeline must be prepared for a closed connection and retry (RFC 9112, section 9.3.2).
+ */
+function oneRequestAtATime(answer: RequestListener): RequestListener {
+  const busy = new WeakSet<Socket>();
+  return (request, response) => {
+    const { socket } = request;
+    if (busy.has(socket)) return void socket.destroy();
+    busy.add(socket);
+    response.once("close", () => busy.delete(socket));
+    return answer(request, response);
+  };
 }

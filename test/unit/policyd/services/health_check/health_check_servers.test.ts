@@ -46,7 +46,7 @@ function setUp() {
   };
   const reported = (id: string): readonly [number, string] => {
     const answer = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
-    return [answer.status, (JSON.parse(answer.body) as { service: { name: string } }).service.name];
+    return [answer.status, (JSON.parse(String(answer.body)) as { service: { name: string } }).service.name];
   };
   return { servers, open, taken, clock, logger, state, settle, reported };
 }

@@ -1,0 +1,69 @@
+import { DrawbridgeError } from "../../../kernel/error.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Logger } from "../../log/logger.ts";
+import type { Answer, HttpListener, Listening } from "./http_listener.ts";
+import { Listeners } from "./listeners.ts";
+import { type ListeningAddress, placeId } from "./listening_addresses.ts";
+
+const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+
+export interface ReportedServersParts {
+  readonly listener: HttpListener;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** What is served, with its verb: `health is`. */
+  readonly what: string;
+  readonly addresses: readonly Address[];
+  readonly port: number;
+  readonly answer: Answer;
+  readonly retryMilliseconds: number;
+}
+
+/** Returns the addresses that a configured one stands for: as in Go, an unspecified one of either family for both. */
+export function servedAddresses(address: Address): readonly Address[] {
+  return ANY.includes(address) ? ANY : [address];
+}
+
+/** The servers of one port. */
+export interface ReportedServers {
+  /** Returns the sockets at which they do not listen yet, with the reasons: `10.0.0.1 80: listen EADDRINUSE …`. */
+  problems(): readonly string[];
+  stop(): void;
+}
+
+/** Serves HTTP. A port in use is reported once, and retried until it is free. */
+export function reportedServers(parts: ReportedServersParts): ReportedServers {
+  const { listener, clock, logger, what, addresses, port, answer, retryMilliseconds } = parts;
+  const open = async (place: ListeningAddress): Promise<Listening> => {
+    try {
+      return await listener.listen(place, answer);
+    } catch (error) {
+      // A kernel without IPv6 has no clients that use it.
+      const isWithoutFamily = error instanceof DrawbridgeError && error.message.includes("EAFNOSUPPORT");
+      if (isWithoutFamily && place.family === 6 && ANY.includes(place.address)) return { close: () => {} };
+      throw error;
+    }
+  };
+  const listeners = new Listeners({
+    clock,
+    open,
+    onRefused: (place, error, isFirst) => {
+      if (isFirst) logger.warn(`${what} not served; it is tried again`, { ...where(place), error });
+    },
+    onOpen: (place) => logger.info(`${what} served after all`, where(place)),
+    retries: [retryMilliseconds, retryMilliseconds],
+  });
+  listeners.replace(
+    [],
+    addresses.map((address) => ({ family: familyOf(address), address, port })),
+  );
+  return {
+    problems: () => listeners.problems().map(([place, problem]) => `${placeId(place)}: ${problem}`),
+    stop: () => listeners.stop(),
+  };
+}
+
+function where({ address, port }: ListeningAddress): { readonly address: string; readonly port: number } {
+  return { address: formatAddress(address), port };
+}
