@@ -43,13 +43,6 @@ export function visitEntries(
   );
 }
 
-/** Returns the entries that match a filter. Use {@link visitEntries} where there may be many. */
-export function listEntries(socket: NetlinkSocket, filter: ConntrackFilter = {}): readonly ConntrackEntry[] {
-  const entries: ConntrackEntry[] = [];
-  visitEntries(socket, filter, (entry) => entries.push(entry));
-  return entries;
-}
-
 /**
  * Deletes entries.
  *

@@ -29,15 +29,3 @@ export function parseDuration(text: string): number | undefined {
   const isWhole = end === text.length && Number.isSafeInteger(milliseconds);
   return isWhole && (milliseconds > 0 || nanoseconds === 0) ? milliseconds : undefined;
 }
-
-/** Formats whole milliseconds in Kubernetes' format: `1m30s`, `500ms`, `0s`. */
-export function formatDuration(milliseconds: number): string {
-  const seconds = Math.floor(milliseconds / 1000);
-  const parts = [
-    [Math.floor(seconds / 3600), "h"],
-    [Math.floor(seconds / 60) % 60, "m"],
-    [seconds % 60, "s"],
-    [milliseconds % 1000, "ms"],
-  ] as const;
-  return parts.map(([count, unit]) => (count === 0 ? "" : `${count}${unit}`)).join("") || "0s";
-}

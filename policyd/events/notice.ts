@@ -52,9 +52,3 @@ export type Reason = keyof typeof ACTIONS;
 export interface NoticeSink {
   tell(notice: Notice): void;
 }
-
-/** For tests: records notices. */
-export function recordingNotices(): NoticeSink & { readonly notices: readonly Notice[] } {
-  const notices: Notice[] = [];
-  return Object.freeze({ notices, tell: (notice: Notice) => void notices.push(notice) });
-}

@@ -4,13 +4,8 @@ import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filt
 import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
-import {
-  changeLabelsOf,
-  deleteEntries,
-  listEntries,
-  openConntrackSocket,
-  visitEntries,
-} from "../../kernel/conntrack/table.ts";
+import { changeLabelsOf, deleteEntries, openConntrackSocket, visitEntries } from "../../kernel/conntrack/table.ts";
+import { listEntries } from "../support/list_entries.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../lab/lab.ts";

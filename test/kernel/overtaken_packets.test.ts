@@ -6,7 +6,7 @@ import { counter, drop, equals, inSet, type Rule, rule } from "../../kernel/nfta
 import { realClock } from "../../policyd/lib/clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../support/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Streams } from "../lab/stream.ts";

@@ -9,7 +9,7 @@ import type { Table } from "../../kernel/nftables/model/object.ts";
 import { realClock } from "../../policyd/lib/clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../policyd/ruleset/ruleset_watch.ts";
-import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../support/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";

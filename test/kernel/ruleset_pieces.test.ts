@@ -8,7 +8,7 @@ import { realClock } from "../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../support/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleAddress } from "../support/ruleset/sample.ts";

@@ -10,7 +10,7 @@ import { realClock } from "../../policyd/lib/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../policyd/ruleset/ruleset_watch.ts";
-import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../support/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contentOf } from "../support/ruleset/content.ts";

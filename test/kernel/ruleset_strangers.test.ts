@@ -3,7 +3,7 @@ import type { Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../support/recording_logger.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { contentOf } from "../support/ruleset/content.ts";
 import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";

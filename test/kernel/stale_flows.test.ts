@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { forgetFlowsOf, forgetFlowsTo } from "../../cni/node_rules/stale_flows.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
-import { listEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
+import { openConntrackSocket } from "../../kernel/conntrack/table.ts";
+import { listEntries } from "../support/list_entries.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../lab/lab.ts";

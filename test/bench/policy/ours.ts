@@ -7,7 +7,7 @@ import { realClock } from "../../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../support/recording_logger.ts";
 import { v8CollectionPace } from "../../../policyd/lib/collection_pace.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
 import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";

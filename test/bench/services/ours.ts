@@ -3,7 +3,7 @@ import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../support/recording_logger.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import type { ObjectChange } from "../../../objects/model.ts";

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { listEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
+import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
+import { listEntries } from "../../support/list_entries.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type CallOutcome, type Configuration, del } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";

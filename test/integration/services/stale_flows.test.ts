@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
-import { deleteEntries, listEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
+import { deleteEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
+import { listEntries } from "../../support/list_entries.ts";
 import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add, del } from "../../lab/cni.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";

@@ -1,6 +1,6 @@
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
-import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../recording_logger.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { FakeClock } from "../fake_clock.ts";
 

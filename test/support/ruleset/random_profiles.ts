@@ -5,7 +5,7 @@ import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { counter, drop, rule } from "../../../kernel/nftables/model/statement.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../recording_logger.ts";
 import { contentOf } from "./content.ts";
 import { type FaultRates, FaultyNftables } from "./faulty_nftables.ts";
 import { TickingClock } from "../policy/live/ticking_clock.ts";

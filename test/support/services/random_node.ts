@@ -8,7 +8,7 @@ import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 import type { Clock } from "../../../policyd/lib/clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../recording_logger.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";

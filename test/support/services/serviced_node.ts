@@ -10,7 +10,7 @@ import { realClock } from "../../../policyd/lib/clock.ts";
 import { FakeClock } from "../fake_clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../recording_logger.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
 import { kernelSockets } from "../../../policyd/node/masquerade/taken_ports.ts";
 import { yieldedParts } from "../../../policyd/services/open.ts";

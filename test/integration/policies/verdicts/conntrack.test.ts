@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { listEntries, openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
+import { openConntrackSocket } from "../../../../kernel/conntrack/table.ts";
+import { listEntries } from "../../../support/list_entries.ts";
 import { formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { POLICY_SETS, POLICY_TABLE } from "../../../../policyd/policies/compile/policy_table.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";

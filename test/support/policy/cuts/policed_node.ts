@@ -12,7 +12,7 @@ import { realClock } from "../../../../policyd/lib/clock.ts";
 import type { ClusterObject } from "../../../../objects/model.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../recording_logger.ts";
 import { attachmentElements } from "../../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../../policyd/node/tables/tables.ts";
 import { podRangeElement } from "../../../../policyd/node/tables/tunnel_guard.ts";

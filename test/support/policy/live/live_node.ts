@@ -9,7 +9,7 @@ import type { ClusterObject, ObjectChange } from "../../../../objects/model.ts";
 import { rulesText } from "../../../../policyd/ruleset/observed/known_rules.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../recording_logger.ts";
 import type { CollectionPace } from "../../../../policyd/lib/collection_pace.ts";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policies/compile/policy_table.ts";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../objects/gate/gate.ts";
 import { PolicyNotices } from "../../../../policyd/policies/status/policy_notices.ts";
-import { recordingNotices } from "../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
 const spec = (parts: object) => ({ tier: "Admin", priority: 5, subject: { namespaces: {} }, ...parts });

@@ -8,8 +8,8 @@ import {
   recordedFailures,
 } from "../../../../policyd/attachments/failures.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { recordingNotices } from "../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { fakeNode } from "../../../support/cni/fake_node.ts";
 

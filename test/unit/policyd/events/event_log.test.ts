@@ -11,7 +11,7 @@ import {
   REPORTED_MILLISECONDS,
 } from "../../../../policyd/events/event_log.ts";
 import type { Notice } from "../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 
 interface SentEvent {
   readonly metadata: { readonly namespace: string; readonly name: string };

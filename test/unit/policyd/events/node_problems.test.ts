@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { NodeProblems } from "../../../../policyd/events/node_problems.ts";
-import { recordingNotices } from "../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 
 describe("policyd/events/node_problems", () => {
   it("a problem is logged and becomes an Event about the node once while it lasts, and again when it comes back", () => {

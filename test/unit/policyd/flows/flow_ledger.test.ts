@@ -16,7 +16,7 @@ import { Ledger } from "../../../../policyd/flows/ledger.ts";
 import { readLedger } from "../../../../policyd/flows/ledger_files.ts";
 import { endText } from "../../../../policyd/flows/row.ts";
 import { atOnce } from "../../../../policyd/lib/sliced_work.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";

@@ -8,7 +8,7 @@ import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { observed } from "../../../../policyd/metrics/commit_observer.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";

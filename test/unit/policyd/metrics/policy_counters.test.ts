@@ -4,7 +4,7 @@ import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Verdict } from "../../../../kernel/nftables/model/statement.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { PolicySums } from "../../../../policyd/metrics/policy_sums.ts";
 import { PolicyCounters } from "../../../../policyd/metrics/policy_counters.ts";
 import { type MergedRules, mergedRules } from "../../../../policyd/metrics/merged_rules.ts";

@@ -4,7 +4,7 @@ import { type IncomingMessage, request, type RequestOptions } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { metricsAnswer } from "../../../../policyd/metrics/page.ts";
 import { nodeHttpListener } from "../../../../policyd/services/health_check/http_listener.ts";
 import { type ReportedServers, reportedServers } from "../../../../policyd/services/health_check/reported_servers.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { SyncTimes } from "../../../../policyd/metrics/sync_times.ts";
 
 describe("policyd/metrics/sync_times", () => {

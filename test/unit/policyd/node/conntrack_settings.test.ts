@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fakeSysctl } from "../../../support/fake_sysctl.ts";
 import { SyscallError } from "../../../../kernel/syscall/syscalls.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { conntrackSettings, raiseSettings } from "../../../../policyd/node/conntrack_settings.ts";
 
 const DEFAULTS = {

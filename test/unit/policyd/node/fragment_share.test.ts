@@ -3,7 +3,7 @@ import { formatRule } from "../../../../kernel/nftables/text/rule_text.ts";
 import { fakeSysctl } from "../../../support/fake_sysctl.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { SyscallError } from "../../../../kernel/syscall/syscalls.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import {
   affordableFragmentMemory,
   fragmentSettings,

@@ -3,7 +3,7 @@ import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { BatchPace, type BatchPeriod, gatheringWindow, type Haste } from "../../../../policyd/ruleset/batch_window.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 import { randomFrom } from "../../../support/random.ts";
 

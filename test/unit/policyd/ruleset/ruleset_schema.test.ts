@@ -5,7 +5,7 @@ import { accept, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import { podClaims, profileSets, profileTable, provideJudged } from "../../../support/ruleset/provided.ts";
 import { sampleAddress, sampleTables } from "../../../support/ruleset/sample.ts";

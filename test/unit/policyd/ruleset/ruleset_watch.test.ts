@@ -7,7 +7,7 @@ import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch, UnheardCommits } from "../../../../policyd/ruleset/ruleset_watch.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
 /** The notifications of a change, which have the form of its request. */

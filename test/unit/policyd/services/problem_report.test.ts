@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { recordingNotices } from "../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { problemReport } from "../../../../policyd/services/problem_report.ts";
 import { compileAll, readScenario } from "../../../support/services/scenario.ts";
 

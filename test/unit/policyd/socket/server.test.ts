@@ -9,7 +9,7 @@ import { LONGEST_MESSAGE } from "../../../../attachment/message_frame.ts";
 import { parseReply, type PolicydReply, requestToJson } from "../../../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
-import { recordingLogger } from "../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
 import { serveConnection } from "../../../../policyd/socket/connection.ts";
 import type { RequestHandlers } from "../../../../policyd/socket/handlers.ts";
 import { type ServedSocket, serveSocket } from "../../../../policyd/socket/server.ts";

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
 import type { NodePorts } from "../../../../../policyd/node/masquerade/port_ranges.ts";
 

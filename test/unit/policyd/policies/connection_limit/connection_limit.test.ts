@@ -6,8 +6,8 @@ import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
-import { recordingNotices } from "../../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import {
   ConnectionLimit,
   type ConnectionTable,

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../../policyd/policies/cuts/cuts.ts";
 import { FakeFlows, LABELLED } from "../../../../support/policy/cuts/fake_flows.ts";

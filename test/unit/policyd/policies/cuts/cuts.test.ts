@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { ALLOWED_LABEL } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { Cuts } from "../../../../../policyd/policies/cuts/cuts.ts";
 import type { FoundPolicies } from "../../../../../policyd/policies/cuts/startup_rules.ts";

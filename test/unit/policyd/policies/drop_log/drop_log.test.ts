@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { FakeKernelNotifications } from "../../../../support/daemon/fake_notifications.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { logPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
 import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { DropLog } from "../../../../../policyd/policies/drop_log/drop_log.ts";

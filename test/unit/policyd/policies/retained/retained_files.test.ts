@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import * as fc from "fast-check";
 import { judge } from "../../../../../objects/gate/gate.ts";
 import type { NetworkPolicy } from "../../../../../objects/model.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
 import { retainedFiles } from "../../../../../policyd/policies/retained/retained_files.ts";
 import { realFileSystem } from "../../../../support/ipam/address_store.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { recordingNotices } from "../../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { CLOSED_POLICY, OMITTED } from "../../../../../policyd/policies/live/closed_policies.ts";
 import { PolicyNotices } from "../../../../../policyd/policies/status/policy_notices.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../../objects/model.ts";
-import { recordingNotices } from "../../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { PolicyNotices } from "../../../../../policyd/policies/status/policy_notices.ts";
 import {
   packetsByPolicy,

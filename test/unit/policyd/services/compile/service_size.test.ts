@@ -4,8 +4,8 @@ import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desi
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import { Signal } from "../../../../../policyd/lib/signal.ts";
 import type { Commit } from "../../../../../policyd/ruleset/difference.ts";
-import { recordingNotices } from "../../../../../policyd/events/notice.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingNotices } from "../../../../support/recording_notices.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../../../../objects/model.ts";
 import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";

@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { Budget } from "../../../../../policyd/lib/budget.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
 import { HealthCheckServers } from "../../../../../policyd/services/health_check/health_check_servers.ts";
 import type { Answer } from "../../../../../policyd/services/health_check/http_listener.ts";

@@ -6,7 +6,7 @@ import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
 import { StaleFlows } from "../../../../../policyd/services/stale_flows/stale_flows.ts";

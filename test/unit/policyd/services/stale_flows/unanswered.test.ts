@@ -7,7 +7,7 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Element } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
-import { recordingLogger } from "../../../../../policyd/log/recording_logger.ts";
+import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";

@@ -1,4 +1,4 @@
-import { type Fields, type Level, type Logger, loggerOf } from "./logger.ts";
+import { type Fields, type Level, type Logger, loggerOf } from "../../policyd/log/logger.ts";
 
 export interface RecordedLine {
   readonly level: Level;
