@@ -237,10 +237,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
       health.watch(events);
       return events;
     },
-    prepare: () =>
-      clock.after(0, () => {
-        for (const table of tables) for (const chain of table.chains) kernel.prepare(table, chain);
-      }),
     onObjects: (events) => policies.record(events),
     takeOver,
     follower: policies.follower,

@@ -3,7 +3,6 @@ import type { AttachmentFollower } from "./attachments/follower.ts";
 import { problemLine } from "./problems/problem.ts";
 import type { TakeOver } from "./coexistence/take_over.ts";
 import type { Lifecycle } from "./component.ts";
-import type { Cancel } from "./lib/clock.ts";
 import type { Ruleset } from "./ruleset/ruleset.ts";
 import type { RulesetWatch } from "./ruleset/ruleset_watch.ts";
 
@@ -12,8 +11,6 @@ export interface StartupParts {
   readonly watch: Pick<RulesetWatch, "start" | "stop">;
   /** Starts the thread that waits for the kernel's notifications. */
   readonly startEvents: () => KernelNotifications;
-  /** Starts to prepare the rules that do not depend on objects; returns a function that ends it. */
-  readonly prepare?: () => Cancel;
   /** Called when all objects have been read. */
   readonly onObjects?: (events: KernelNotifications) => void;
   /** Decides when the first rules may be written; undefined means at once. */
@@ -27,8 +24,7 @@ export interface StartupParts {
 /**
  * Decides what happens in which order from the daemon's start to the first batch.
  *
- * 1. `begin`: subscribe to the kernel's notifications, and prepare the rules that need no objects, so that pods waiting
- *    for the objects do not wait for this work, too.
+ * 1. `begin`: subscribe to the kernel's notifications.
  * 2. All objects are read once. The components before this one claim what is desired, with the pods that were attached
  *    before. Until then nothing is written, so the rules of an earlier daemon stay in force.
  * 3. Changes by other programs are being reported: none between the first batch and the subscription is missed.
@@ -43,7 +39,6 @@ export class Startup implements Lifecycle {
   #events: KernelNotifications | undefined;
   /** Resolves when changes by other programs are being reported. */
   #watching: Promise<void> | undefined;
-  #endPreparation: Cancel | undefined;
   #isStopped = false;
 
   constructor(parts: StartupParts) {
@@ -51,10 +46,9 @@ export class Startup implements Lifecycle {
   }
 
   begin(): void {
-    const { startEvents, watch, prepare } = this.#parts;
+    const { startEvents, watch } = this.#parts;
     this.#events = startEvents();
     this.#watching = watch.start(this.#events);
-    this.#endPreparation = prepare?.();
   }
 
   synced(): void {
@@ -74,7 +68,6 @@ export class Startup implements Lifecycle {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#parts.takeOver?.stop();
-    this.#endPreparation?.();
     this.#parts.watch.stop();
     this.#parts.ruleset.stop();
     await this.#events?.stop();
@@ -85,7 +78,6 @@ export class Startup implements Lifecycle {
     await this.#watching;
     await takeOver?.granted();
     await follower?.prepared();
-    this.#endPreparation?.();
     if (this.#isStopped) return;
     ruleset.start();
     onStart();

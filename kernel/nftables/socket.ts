@@ -3,10 +3,10 @@ import { NetlinkError } from "../netlink/error.ts";
 import { decodeBody } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
-import { type Change, preparedRules, requestsOf } from "./encode/change.ts";
+import { type Change, requestsOf } from "./encode/change.ts";
 import { elementPieces, readElements } from "./decode/element_list.ts";
 import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./encode/message.ts";
-import type { Chain, Element, SetDefinition, TableReference } from "./model/object.ts";
+import type { Element, SetDefinition, TableReference } from "./model/object.ts";
 import { explained } from "./decode/refusal.ts";
 import {
   type ChainState,
@@ -77,7 +77,6 @@ export class NftablesSocket implements Nftables {
   /** For lists that continue while other requests and commits are made. */
   readonly #lists: NetlinkSocket;
   #list: ElementPieces | undefined;
-  readonly #prepared = preparedRules();
 
   /**
    * @param portId the number by which notifications name this socket's commits; chosen by the kernel when absent
@@ -94,17 +93,8 @@ export class NftablesSocket implements Nftables {
     }
   }
 
-  /**
-   * Encodes a chain's rules now, for the next commit that adds these very objects.
-   *
-   * @throws DrawbridgeError ERR_NFTABLES_VALUE when one is invalid
-   */
-  prepare(table: TableReference, chain: Pick<Chain, "name" | "rules">): void {
-    this.#prepared.prepare(table, chain);
-  }
-
   commit(changes: readonly Change[]): void {
-    const requests = requestsOf(changes, this.#prepared);
+    const requests = requestsOf(changes);
     if (requests.length === 0) return;
     const replies = this.#socket.transaction([batchBegin(), ...requests, batchEnd()]);
     for (const reply of replies) if (reply.error !== undefined) throw explained(reply.request, reply.error);

@@ -3,7 +3,6 @@ import { elementRequests } from "./element_request.ts";
 import { checkInteger, checkName, checkPresentName } from "../model/identifier.ts";
 import { chainLayout, elementLayout, Message, nftablesRequest, ruleLayout, setLayout, tableLayout } from "./message.ts";
 import type { Chain, Element, SetDefinition, Table, TableReference } from "../model/object.ts";
-import { PreparedRules } from "../model/prepared_rules.ts";
 import { lowerRule } from "./lowering.ts";
 import { anonymousSetRequests, setRequest } from "./set_request.ts";
 import type { Rule } from "../model/statement.ts";
@@ -45,30 +44,17 @@ const APPEND = 0x800;
 /**
  * Returns the messages of a batch, in the order of the changes. Elements that do not fit one message take several.
  *
- * @param prepared the messages of rules that were encoded in advance
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when a change is invalid; nothing has been sent then
  */
-export function requestsOf(changes: readonly Change[], prepared = preparedRules()): readonly Request[] {
-  return requestsByChange(changes, prepared).flat();
+export function requestsOf(changes: readonly Change[]): readonly Request[] {
+  return requestsByChange(changes).flat();
 }
 
 /** Returns the messages of a batch as {@link requestsOf} does, those of each change together. */
-export function requestsByChange(
-  changes: readonly Change[],
-  prepared = preparedRules(),
-): readonly (readonly Request[])[] {
+export function requestsByChange(changes: readonly Change[]): readonly (readonly Request[])[] {
   let setId = 0;
   const nextSetId = (): number => ++setId;
-  return changes.map((change) => taken(change, prepared) ?? changeRequests(change, nextSetId));
-}
-
-/** Returns an empty store for rules that are encoded before a batch has them. */
-export function preparedRules(): PreparedRules {
-  return new PreparedRules(addRule);
-}
-
-function taken(change: Change, prepared: PreparedRules): readonly Request[] | undefined {
-  return change.kind === "add rule" ? prepared.take(change.table, change.chain, change.rule) : undefined;
+  return changes.map((change) => changeRequests(change, nextSetId));
 }
 
 /** Returns the steps that make a new table with its elements: chains and sets before anything that refers to them. */

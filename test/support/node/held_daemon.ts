@@ -146,10 +146,6 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
         stop: () => Promise.resolve(),
       };
     },
-    prepare: () => {
-      begun.push("preparation");
-      return () => void begun.push("end of preparation");
-    },
     onObjects: () => void begun.push("objects"),
     follower: isFollowed ? follower : undefined,
     onStart: () => component.started(),

@@ -8,13 +8,13 @@ describe("policyd/node: rules of attachments", () => {
   it("API-20: work that needs no objects begins once before they come, and ends before the first batch", async () => {
     const { daemon, begun, policies, published } = heldDaemon([podRecord("a")], { isFollowed: true });
     daemon.start();
-    assert.deepEqual(begun, ["events", "preparation"]);
+    assert.deepEqual(begun, ["events"]);
     daemon.synced();
     await turn();
-    assert.deepEqual([begun.splice(0), published()], [["events", "preparation", "objects"], []]);
+    assert.deepEqual([begun.splice(0), published()], [["events", "objects"], []]);
     policies.prepared();
     await turn();
-    assert.deepEqual([begun, published()], [["end of preparation"], ["n/a"]]);
+    assert.deepEqual([begun, published()], [[], ["n/a"]]);
     await daemon.stop();
   });
 
