@@ -8,17 +8,16 @@ import {
   nested,
   string,
 } from "../../netlink/attribute.ts";
-import { decodeBody, type ReceivedMessage, type Request } from "../../netlink/message.ts";
+import type { ReceivedMessage, Request } from "../../netlink/message.ts";
 import { NetlinkSocket } from "../../netlink/socket.ts";
 import type { Syscalls } from "../../syscall/syscalls.ts";
-import { type ElementCode, elementCode } from "../encode/element.ts";
-import { compareBytes } from "../encode/element_bytes.ts";
+import { elementCode } from "../encode/element.ts";
 import { instructions } from "../encode/instruction.ts";
-import { elementAttributes, elementLayout, Message, nftablesRequest, ruleLayout } from "../encode/message.ts";
+import { elementLayout, Message, nftablesRequest, ruleLayout } from "../encode/message.ts";
 import { verdictOf } from "../encode/lowering.ts";
 import type { Element, SetDefinition, TableReference } from "../model/object.ts";
 import type { Verdict } from "../model/statement.ts";
-import { elementOf } from "./element_list.ts";
+import { ElementDecoder } from "./element_decoder.ts";
 import { commentOf } from "../encode/userdata.ts";
 
 /** An element and the number of packets that have matched it since it was written. */
@@ -62,26 +61,25 @@ const IMMEDIATE = new TextEncoder().encode("immediate\0");
 /** Whether an instruction is a counter. Decoding its text would double the time for tens of thousands of elements. */
 const isCounter: AttributeType<boolean> = {
   encode: () => {},
-  decode: (payload) => compareBytes(payload, COUNTER) === 0,
+  decode: (payload) => Buffer.compare(payload, COUNTER) === 0,
 };
 
-/** The attributes of an element that are needed here. */
-const countedAttributes = {
-  key: elementAttributes.key,
-  data: elementAttributes.data,
-  instruction: [7, nested({ name: [1, isCounter], data: [2, nested(instructions.counter)] })],
+/** The attributes of an element's instruction that are needed here. */
+const counterAttributes = {
+  name: [1, isCounter],
+  data: [2, nested(instructions.counter)],
 } as const satisfies AttributeTable;
 
 /** Returns the counters of the calling thread's namespace. Each list has its own socket, so it can be abandoned. */
 export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
   return Object.freeze({
     *elements(table: TableReference, set: SetDefinition) {
-      const code = elementCode(set);
+      const decoder = new ElementDecoder(elementCode(set));
       const kind = { message: Message.GET_ELEMENTS, family: table.family, layout: elementLayout };
       const operation = `list counters of ${table.family} ${table.name} ${set.name}`;
       const request = nftablesRequest(operation, kind, { table: table.name, set: set.name });
       for (const messages of listInPieces(syscalls, request)) {
-        yield messages.flatMap((message) => countedElements(code, message));
+        yield messages.flatMap((message) => countedElements(decoder, message));
       }
     },
     *rules(table: TableReference, chain?: string) {
@@ -105,15 +103,13 @@ function* listInPieces(syscalls: Syscalls, request: Request): Generator<readonly
   }
 }
 
-function countedElements(code: ElementCode, { body }: ReceivedMessage): readonly CountedElement[] {
-  const { elements } = decodeBody(elementLayout, body).attributes;
-  if (elements === undefined) return [];
-  return eachAttribute(elements).flatMap(([, payload]) => {
-    const { key, data, instruction } = decodeAttributes(countedAttributes, payload);
-    if (key?.value === undefined || instruction?.name !== true) return [];
-    const packets = Number(instruction.data?.packets ?? 0n);
-    return [{ element: elementOf(code, { key, ...(data === undefined ? {} : { data }) }, key.value), packets }];
+function countedElements(decoder: ElementDecoder, { body }: ReceivedMessage): readonly CountedElement[] {
+  const found: CountedElement[] = [];
+  decoder.visit(body, (element, _flags, instruction) => {
+    const { name, data } = instruction === undefined ? {} : decodeAttributes(counterAttributes, instruction);
+    if (name === true) found.push({ element, packets: Number(data?.packets ?? 0n) });
   });
+  return found;
 }
 
 /** Attributes of a rule and of its instructions, as in `ruleLayout`. */
@@ -143,7 +139,7 @@ type Attributes = ReturnType<typeof eachAttribute>;
 
 function isCalled(attributes: Attributes, wanted: Uint8Array): boolean {
   return attributes.some(
-    ([number, payload]) => number === InstructionField.NAME && compareBytes(payload, wanted) === 0,
+    ([number, payload]) => number === InstructionField.NAME && Buffer.compare(payload, wanted) === 0,
   );
 }
 

@@ -20,6 +20,7 @@ const DATA = elementAttributes.data[0];
 const FLAGS = elementAttributes.flags[0];
 const TIMEOUT = elementAttributes.timeout[0];
 const USERDATA = elementAttributes.userdata[0];
+const INSTRUCTION = elementAttributes.instruction[0];
 const VALUE = dataAttributes.value[0];
 const VERDICT = dataAttributes.verdict[0];
 
@@ -33,7 +34,15 @@ interface Field {
 }
 
 /**
- * Decodes elements from the kernel's messages, each a single entry: all but ranges of a single field.
+ * Takes an entry of a list.
+ *
+ * @param flags NFT_SET_ELEM_*
+ * @param instruction the attributes of an instruction that the element has, such as a counter
+ */
+export type SeeEntry = (element: Element, flags: number, instruction: Uint8Array | undefined) => void;
+
+/**
+ * Decodes elements from the kernel's messages. A range of a single field is two entries, which the caller joins.
  *
  * Tens of thousands are read at once while pods and Services wait, so it makes no values for skipped parts.
  */
@@ -56,22 +65,29 @@ export class ElementDecoder {
    */
   decode(body: Uint8Array): readonly Element[] {
     const found: Element[] = [];
+    this.visit(body, (element) => found.push(element));
+    return found;
+  }
+
+  /** Visits the entries of one message as {@link decode} does. */
+  visit(body: Uint8Array, see: SeeEntry): void {
     const [message, list, item, nest] = [cursorOf(body), cursorOf(body), cursorOf(body), cursorOf(body)];
     message.enter(Math.min(HEADER_BYTES, body.length), body.length);
     while (message.next()) {
       if (message.number !== ELEMENTS) continue;
       list.enter(message.start, message.end);
-      while (list.next()) found.push(this.#element(body, item.enter(list.start, list.end), nest));
+      while (list.next()) this.#entry(body, item.enter(list.start, list.end), nest, see);
     }
-    return found;
   }
 
-  #element(body: Uint8Array, item: AttributeCursor, nest: AttributeCursor): Element {
+  #entry(body: Uint8Array, item: AttributeCursor, nest: AttributeCursor, see: SeeEntry): void {
     let first: readonly Scalar[] | undefined;
     let last: readonly Scalar[] | undefined;
     let data: Element["data"];
     let timeout: number | undefined;
     let comment: string | undefined;
+    let flags = 0;
+    let instruction: Uint8Array | undefined;
     while (item.next()) {
       switch (item.number) {
         case KEY:
@@ -84,18 +100,23 @@ export class ElementDecoder {
           data = this.#dataIn(nest, item, body);
           break;
         case FLAGS:
-          first = keyByFlags(be32.decode(body.subarray(item.start, item.end)), first);
+          flags = be32.decode(body.subarray(item.start, item.end));
           break;
         case TIMEOUT:
           timeout = Number(be64.decode(body.subarray(item.start, item.end)));
           break;
         case USERDATA:
           comment = commentOf(body.subarray(item.start, item.end));
+          break;
+        case INSTRUCTION:
+          instruction = body.subarray(item.start, item.end);
       }
     }
+    // A catch-all has flags instead of a key.
+    if ((flags & CATCH_ALL) !== 0) first = [];
     if (first === undefined) throw malformed("without a key");
     const key = this.#code.isInterval && last !== undefined ? rangesOf(first, last) : first;
-    return elementWith(key, data, timeout, comment);
+    see(elementWith(key, data, timeout, comment), flags, instruction);
   }
 
   #dataIn(nest: AttributeCursor, item: AttributeCursor, body: Uint8Array): Element["data"] {
@@ -112,13 +133,8 @@ export class ElementDecoder {
   }
 }
 
-/** Returns the empty key for a catch-all, which has flags instead of a key. */
-function keyByFlags(flags: number, key: readonly Scalar[] | undefined): readonly Scalar[] | undefined {
-  return (flags & CATCH_ALL) === 0 ? key : [];
-}
-
 /** Returns an element with the given parts. */
-export function elementWith(
+function elementWith(
   key: Element["key"],
   data: Element["data"],
   timeout: number | undefined,

@@ -1,20 +1,13 @@
 import { DrawbridgeError } from "../../error.ts";
-import { type AttributeValues, decodeAttributes, eachAttribute } from "../../netlink/attribute.ts";
 import { NetlinkError } from "../../netlink/error.ts";
-import { decodeBody, type Request } from "../../netlink/message.ts";
+import type { Request } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { Errno } from "../../syscall/errno.ts";
-import { type DataType, paddedSize, type Scalar } from "../model/data_type.ts";
-import { CATCH_ALL, type ElementCode, elementCode, INTERVAL_END, keyText } from "../encode/element.ts";
-import { compareBytes, predecessor } from "../encode/element_bytes.ts";
-import { ElementDecoder, elementWith, rangesOf } from "./element_decoder.ts";
-import { elementAttributes, elementLayout, Message, nftablesRequest } from "../encode/message.ts";
+import type { Scalar } from "../model/data_type.ts";
+import { type ElementCode, elementCode, INTERVAL_END, keyText } from "../encode/element.ts";
+import { ElementDecoder, rangesOf } from "./element_decoder.ts";
+import { elementLayout, Message, nftablesRequest } from "../encode/message.ts";
 import type { Element, SetDefinition, TableReference } from "../model/object.ts";
-import { verdictOf } from "../encode/lowering.ts";
-import { commentOf } from "../encode/userdata.ts";
-
-/** An element as the kernel reports it. */
-export type RawElement = AttributeValues<typeof elementAttributes>;
 
 /** The number of attempts to read a list before repeated entries count as a failure. */
 const ATTEMPTS = 20;
@@ -104,72 +97,46 @@ function elementsIn(socket: NetlinkSocket, request: Request, code: ElementCode):
   return distinct.size === found.length ? found : undefined;
 }
 
+/** The first value of a range of a single field, or the first one after it. */
+interface Bound {
+  readonly value: Scalar;
+  readonly isEnd: boolean;
+  readonly element: Element;
+}
+
 /** Does the same as {@link elementsIn} for ranges of a single field. */
 function rangesIn(socket: NetlinkSocket, request: Request, code: ElementCode): readonly Element[] | undefined {
-  const raw: RawElement[] = [];
+  const decoder = new ElementDecoder(code);
+  const bounds: Bound[] = [];
+  const catchAlls: Element[] = [];
   for (const { body } of socket.dump(request)) {
-    const { elements } = decodeBody(elementLayout, body).attributes;
-    if (elements === undefined) continue;
-    for (const [, payload] of eachAttribute(elements)) raw.push(decodeAttributes(elementAttributes, payload));
+    decoder.visit(body, (element, flags) => {
+      const [value] = element.key;
+      if (value === undefined || typeof value === "object") catchAlls.push(element);
+      else bounds.push({ value, isEnd: (flags & INTERVAL_END) !== 0, element });
+    });
   }
-  const distinct = new Set(raw.map((entry) => String.fromCharCode(entry.flags ?? 0, ...firstOf(entry))));
-  return distinct.size === raw.length ? pairIntervals(code, raw) : undefined;
+  const distinct = new Set(bounds.map(({ value, isEnd }) => `${isEnd} ${value}`));
+  if (distinct.size < bounds.length || catchAlls.length > 1) return undefined;
+  return [...catchAlls, ...pairIntervals(code, bounds)];
 }
 
-function firstOf(element: RawElement): Uint8Array {
-  return element.key?.value ?? new Uint8Array();
-}
-
-function isCatchAll(element: RawElement): boolean {
-  return ((element.flags ?? 0) & CATCH_ALL) !== 0;
-}
-
-function isEnd(element: RawElement): boolean {
-  return ((element.flags ?? 0) & INTERVAL_END) !== 0;
-}
-
-/**
- * Joins the two entries of each interval of a single field: its first value, and the first value after it. The
- * catch-all has neither and is a single entry.
- */
-function pairIntervals(code: ElementCode, raw: readonly RawElement[]): readonly Element[] {
-  const sorted = raw.toSorted((a, b) => compareBytes(firstOf(a), firstOf(b)) || Number(isEnd(b)) - Number(isEnd(a)));
-  const found: Element[] = [];
-  for (const [index, element] of sorted.entries()) {
-    if (isEnd(element)) continue;
-    const next = sorted[index + 1];
-    const isOpen = next === undefined || isCatchAll(element);
-    const last = isOpen ? firstOf(element).map(() => 0xff) : predecessor(firstOf(next));
-    found.push(elementOf(code, element, last));
-  }
-  return found;
-}
-
-/**
- * Returns an element decoded from the kernel's attributes.
- *
- * @param last the last value of an interval; otherwise the key itself
- */
-export function elementOf(code: ElementCode, element: RawElement, last: Uint8Array): Element {
-  const first = isCatchAll(element) ? [] : fieldsOf(code.key, firstOf(element));
-  const isRange = code.isInterval && first.length > 0;
-  const key = isRange ? rangesOf(first, fieldsOf(code.key, last)) : first;
-  const timeout = element.timeout === undefined ? undefined : Number(element.timeout);
-  return elementWith(key, dataOf(code, element), timeout, commentOf(element.userdata));
-}
-
-function dataOf(code: ElementCode, { data }: RawElement): Element["data"] {
-  if (code.data === "verdict") {
-    return data?.verdict?.code === undefined ? undefined : verdictOf(data.verdict.code, data.verdict.chain);
-  }
-  return code.data === undefined || data?.value === undefined ? undefined : fieldsOf(code.data, data.value);
-}
-
-function fieldsOf(types: readonly DataType[], bytes: Uint8Array): readonly Scalar[] {
-  let offset = 0;
-  return types.map((type) => {
-    const value = type.decode(bytes.subarray(offset, offset + type.size));
-    offset += paddedSize(type);
-    return value;
+/** Joins the two entries of each interval of a single field. The last interval may have no end. */
+function pairIntervals({ key: [type] }: ElementCode, bounds: readonly Bound[]): readonly Element[] {
+  const sorted = bounds.toSorted((a, b) => {
+    if (a.value === b.value) return Number(b.isEnd) - Number(a.isEnd);
+    return a.value < b.value ? -1 : 1;
   });
+  const largest = type?.decode(new Uint8Array(type.size).fill(0xff)) ?? 0;
+  return sorted.flatMap(({ value, isEnd, element }, index) => {
+    if (isEnd) return [];
+    const next = sorted[index + 1];
+    return [{ ...element, key: rangesOf([value], [next === undefined ? largest : predecessor(next.value)]) }];
+  });
+}
+
+/** Returns the last value of an interval by the first one after it: addresses and ports are numbers. */
+function predecessor(value: Scalar): Scalar {
+  if (typeof value === "bigint") return value - 1n;
+  return typeof value === "number" ? value - 1 : value;
 }

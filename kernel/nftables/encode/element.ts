@@ -1,7 +1,6 @@
 import { beginAttribute, encodeAttributes, endAttribute } from "../../netlink/attribute.ts";
 import type { Writer } from "../../byte_writer.ts";
 import { type DataType, dataTypes, type Scalar } from "../model/data_type.ts";
-import { successor } from "./element_bytes.ts";
 import type { Interval, KeyField } from "../model/expression.ts";
 import { checkTimeout } from "../model/identifier.ts";
 import { dataAttributes } from "./instruction.ts";
@@ -89,6 +88,16 @@ function writeInterval(writer: Writer, code: ElementCode, element: Element): voi
   const endItem = beginAttribute(writer, ITEM);
   encodeAttributes(writer, elementAttributes, { key: { value: behind }, flags: INTERVAL_END });
   endAttribute(writer, endItem);
+}
+
+/** Returns the next byte string of the same length; undefined after the last. */
+function successor(bytes: Uint8Array): Uint8Array | undefined {
+  const next = bytes.slice();
+  for (let i = next.length - 1; i >= 0; i--) {
+    next[i] = ((next[i] ?? 0) + 1) & 0xff;
+    if (next[i] !== 0) return next;
+  }
+  return undefined;
 }
 
 /** Tells whether an element is the catch-all, which matches whatever no other element of its set matches. */
