@@ -1,4 +1,4 @@
-import { type FileHandle, link, lstat, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, link, lstat, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
 import { type BigIntStats, constants, linkSync, lstatSync, renameSync, unlinkSync, watch } from "node:fs";
 import path from "node:path";
 import process from "node:process";
@@ -49,13 +49,13 @@ export interface HostFiles {
   look(name: string): Promise<FileLook | undefined>;
   /** Reads a regular file of at most `limit` bytes. Anything else under the name is refused. */
   readSmall(name: string, limit: number): Promise<SmallFile>;
-  /** Reads a large file in pieces. */
-  pieces(name: string): AsyncIterable<Uint8Array>;
+  /** Reads a file of the plugin's size. */
+  read(name: string): Promise<Uint8Array>;
   /**
    * Writes a new file, with permissions independent of the process's umask, and syncs it. Until it is complete only root
    * can read it. It fails where the name is taken.
    */
-  writeNew(name: string, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mode: number): Promise<void>;
+  writeNew(name: string, data: Uint8Array, mode: number): Promise<void>;
   /** Gives a file a second name, which must be free. */
   link(existing: string, name: string): Promise<void>;
   /** Renames, replacing what has the new name in one step. */
@@ -80,9 +80,6 @@ export interface HostFiles {
   watch(directory: string, onChange: () => void, onEnd: () => void): { close(): void };
 }
 
-/** Small enough that one piece does not block the event loop. */
-const PIECE = 256 * 1024;
-
 /** {@link HostFiles} of this machine. */
 export const hostFiles: HostFiles = Object.freeze({
   makeDirectory: async (directory: string) => {
@@ -105,8 +102,8 @@ export const hostFiles: HostFiles = Object.freeze({
     };
   },
   readSmall,
-  pieces,
-  writeNew: async (name: string, data: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, mode: number) => {
+  read: (name: string) => tried("read", name, () => readFile(name)),
+  writeNew: async (name: string, data: Uint8Array, mode: number) => {
     const handle = await tried("create", name, () => open(name, "wx", 0o600));
     try {
       await tried("write", name, () => handle.writeFile(data));
@@ -228,20 +225,6 @@ function replaced(from: string, to: string, signature: string): boolean {
 
 function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
-}
-
-async function* pieces(name: string): AsyncIterable<Uint8Array> {
-  const handle = await tried("read", name, () => open(name, "r"));
-  try {
-    for (;;) {
-      // A new buffer each time, since callers may retain it.
-      const { buffer, bytesRead } = await tried("read", name, () => handle.read(new Uint8Array(PIECE), 0, PIECE, null));
-      if (bytesRead === 0) return;
-      yield buffer.subarray(0, bytesRead);
-    }
-  } finally {
-    await handle.close();
-  }
 }
 
 async function unlessMissing<T>(action: string, name: string, call: () => Promise<T>): Promise<T | undefined> {

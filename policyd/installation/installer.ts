@@ -129,8 +129,8 @@ export class Installer {
 
   /** @returns the temporary name of the executable */
   async #copy(shipped: FileLook): Promise<string> {
-    const pieces = this.#files.pieces(this.#origin);
-    const name = await writeBeside(this.#files, this.#places.binaries, pieces, EXECUTABLE_MODE);
+    const data = await this.#files.read(this.#origin);
+    const name = await writeBeside(this.#files, this.#places.binaries, data, EXECUTABLE_MODE);
     if ((await this.#files.look(this.#origin))?.signature === shipped.signature) return name;
     await this.#files.remove(name);
     throw new DrawbridgeError("ERR_STORE", `${this.#origin} changed while it was copied; it is tried again`);
@@ -146,7 +146,7 @@ export class Installer {
     const pair = `${look.signature} ${shipped.signature}`;
     const known = this.#compared.get(name);
     if (known?.pair === pair) return known.isEqual;
-    const isEqual = await areEqual(this.#files.pieces(name), this.#files.pieces(this.#origin));
+    const isEqual = Buffer.compare(await this.#files.read(name), await this.#files.read(this.#origin)) === 0;
     this.#compared.set(name, { pair, isEqual });
     return isEqual;
   }
@@ -159,18 +159,4 @@ function isSame(a: FileLook | undefined, b: FileLook | undefined): boolean {
 /** Returns whether another name is a hard link of the same file, not a symbolic link. */
 function isNameOf(file: FileLook | undefined, other: FileLook | undefined): boolean {
   return isSame(file, other) && other?.isLink === false;
-}
-
-/** Returns whether two files are equal; files in pieces of different sizes count as different. */
-async function areEqual(first: AsyncIterable<Uint8Array>, second: AsyncIterable<Uint8Array>): Promise<boolean> {
-  const others = second[Symbol.asyncIterator]();
-  try {
-    for await (const piece of first) {
-      const other = await others.next();
-      if (other.done === true || Buffer.compare(piece, other.value) !== 0) return false;
-    }
-    return (await others.next()).done === true;
-  } finally {
-    await others.return?.();
-  }
 }

@@ -118,7 +118,7 @@ export class ListFile {
 
   /** @returns false when another program has changed the file since it was read */
   async #write(text: string, present: SmallFile): Promise<boolean> {
-    const name = await writeBeside(this.#files, this.#directory, [bytesOf(text)], MODE);
+    const name = await writeBeside(this.#files, this.#directory, bytesOf(text), MODE);
     let isDone = false;
     try {
       const signature = present.kind === "missing" ? undefined : present.signature;

@@ -19,12 +19,12 @@ export function temporaryIn(directory: string): string {
 export async function writeBeside(
   files: HostFiles,
   directory: string,
-  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  data: Uint8Array,
   mode: number,
 ): Promise<string> {
   const name = temporaryIn(directory);
   try {
-    await files.writeNew(name, pieces, mode);
+    await files.writeNew(name, data, mode);
   } catch (error) {
     await discard(files, name);
     throw error;

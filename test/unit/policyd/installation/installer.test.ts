@@ -172,7 +172,7 @@ describe("policyd/installation: the installer", function () {
   it("on a file system without writes the first failure is reported, not that nothing can be removed", async () => {
     const refuse = (what: string) => () => Promise.reject(new DrawbridgeError("ERR_STORE", `cannot ${what}: EROFS`));
     const files = { ...hostFiles, writeNew: refuse("create"), rename: refuse("replace"), remove: refuse("remove") };
-    await assert.rejects(writeBeside(files, root, [], 0o600), /cannot create/);
+    await assert.rejects(writeBeside(files, root, new Uint8Array(), 0o600), /cannot create/);
     await assert.rejects(moveInto(files, `${root}/a`, `${root}/b`), /cannot replace/);
   });
 
