@@ -165,6 +165,7 @@ export class Writer {
   }
 }
 
-function viewOf(bytes: Uint8Array): DataView {
+/** Returns a view of bytes. */
+export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,7 +1,8 @@
-import { type Cidr, cidrContains, hostCidr, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type RowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";
+import { doOverlap } from "../../objects/nodes/node_claims.ts";
 
 /** Chooses flows: a row has to match every field that is given. */
 export interface FlowFilter {
@@ -26,11 +27,11 @@ export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row:
 /**
  * Returns the test for the ends that a text stands for: `shop` is a namespace, `shop/web` a workload or a pod,
  * `shop/deployment/web` a workload, `own-node` the node of the other end, `node/n1` another node, and an address or a
- * prefix the ends outside whose range overlaps it.
+ * prefix the ends outside whose range doOverlap it.
  */
 export function endFilter(text: string): EndFilter {
   const range = rangeOf(text);
-  if (range !== undefined) return (end) => end.type === "outside" && overlaps(range, end.range);
+  if (range !== undefined) return (end) => end.type === "outside" && doOverlap(range, end.range);
   const [first = "", ...rest] = text.split("/");
   const isNode = first === "node" && rest.length === 1;
   return (end) => {
@@ -49,10 +50,6 @@ function rangeOf(text: string): Cidr | undefined {
   if (address !== undefined) return hostCidr(address);
   // A text with an address before its slash is meant as a prefix, and may be a wrong one.
   return tryParseAddress(text.split("/", 1)[0] ?? "") === undefined ? undefined : parseCidr(text);
-}
-
-function overlaps(a: Cidr, b: Cidr): boolean {
-  return cidrContains(a, networkAddress(b)) || cidrContains(b, networkAddress(a));
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -1,6 +1,7 @@
 import { stringify } from "yaml";
 import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS, judge } from "../../objects/gate/gate.ts";
 import { at, listAt, textAt } from "./raw.ts";
+import { isObject } from "../../objects/gate/reader.ts";
 
 /** The most elements that a list of a ClusterNetworkPolicy takes (v1alpha1: 100). */
 const MOST_ELEMENTS = 25;
@@ -88,12 +89,8 @@ function convertRule(rule: unknown, key: "from" | "to"): readonly object[] {
 /** Returns a subject or a peer with the podSelector that its member `pods` has to have. */
 function withPodSelector(peer: unknown): unknown {
   const pods = at(peer, "pods");
-  if (!isMembers(peer) || !isMembers(pods) || at(pods, "podSelector") !== undefined) return peer;
+  if (!isObject(peer) || !isObject(pods) || at(pods, "podSelector") !== undefined) return peer;
   return { ...peer, pods: { ...pods, podSelector: {} } };
-}
-
-function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function convertPort(port: unknown): unknown {

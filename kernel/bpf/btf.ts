@@ -1,4 +1,5 @@
 import { littleEndian } from "../byte_order.ts";
+import { viewOf } from "../byte_writer.ts";
 
 /** The place of a member in a struct, in bits. */
 export interface Member {
@@ -221,8 +222,4 @@ function addMembers(types: TypeReader, type: Type, base: number, levels: number,
     if (inner === undefined || !addMembers(types, inner, offset, levels - 1, into)) return false;
   }
   return true;
-}
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -2,6 +2,7 @@ import { littleEndian } from "../byte_order.ts";
 import type { AttributeArray, BpfCalls } from "../syscall/bpf_calls.ts";
 import { Errno } from "../syscall/errno.ts";
 import { check } from "../syscall/syscalls.ts";
+import { viewOf } from "../byte_writer.ts";
 
 const MAP_CREATE = 0;
 const MAP_LOOKUP_ELEM = 1;
@@ -135,10 +136,6 @@ function attributesOf(size: number, fields: readonly Field[]): Uint8Array {
   const view = viewOf(attributes);
   for (const [offset, value] of fields) view.setUint32(offset, value, littleEndian);
   return attributes;
-}
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /** @throws RangeError for a name that the kernel would truncate or refuse */

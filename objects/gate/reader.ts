@@ -176,7 +176,8 @@ export function invalid(field: string, value: unknown, expectation: string): Dra
   return new DrawbridgeError("ERR_OBJECT", `${field}: ${show(value)}; expected ${expectation}`);
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Returns whether a value is an object, and neither null nor a list. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -3,6 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { readObjects } from "../../objects/yaml/documents.ts";
 import { API_VERSION, KIND, configurationSchema, entries, membersOf } from "./schema.ts";
 import { suggestionFor } from "./suggestion.ts";
+import { isObject } from "../../objects/gate/reader.ts";
 
 /** The daemon's configuration. Periods are in milliseconds. */
 export type Configuration = Readonly<v.InferOutput<typeof configurationSchema>>;
@@ -90,8 +91,4 @@ function problem(field: string, value: unknown, expectation: string): string {
 function refusal(path: string | undefined, problems: readonly string[]): DrawbridgeError {
   const place = path === undefined ? "configuration" : `configuration ${path}`;
   return new DrawbridgeError("ERR_CONFIGURATION", `${place}: ${problems.join("; also ")}`);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

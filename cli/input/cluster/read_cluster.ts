@@ -9,6 +9,7 @@ import { otherEngines } from "./other_engines.ts";
 import { type Resource, RESOURCES, WAY_RESOURCES } from "./resources.ts";
 import { readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
+import { isObject } from "../../../objects/gate/reader.ts";
 
 /** The result for one object of the server. */
 interface Taken {
@@ -105,8 +106,4 @@ function trimmed(value: unknown): unknown {
   if (!isObject(value) || !isObject(value["metadata"])) return value;
   const { managedFields: _, ...metadata } = value["metadata"];
   return { ...value, metadata };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

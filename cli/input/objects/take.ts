@@ -15,6 +15,7 @@ import { isMirror } from "./endpoints.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
 import { isUnsupportedKind, namedText, OMIT, unsupportedText } from "./unsupported.ts";
+import { isObject } from "../../../objects/gate/reader.ts";
 
 /** The namespace of objects that name none, as in the gate. */
 export const DEFAULT_NAMESPACE = "default";
@@ -103,13 +104,9 @@ export function isIgnoredKind(apiVersion: string, kind: string): boolean {
 /** Sets the namespace as kubectl does; kinds without namespaces ignore the field. */
 function placedIn(namespace: string, located: LocatedObject): LocatedObject {
   const { value } = located;
-  if (namespace === DEFAULT_NAMESPACE || !isMembers(value) || !isMembers(value["metadata"])) return located;
+  if (namespace === DEFAULT_NAMESPACE || !isObject(value) || !isObject(value["metadata"])) return located;
   const { metadata } = value;
   return metadata["namespace"] ? located : { ...located, value: { ...value, metadata: { ...metadata, namespace } } };
-}
-
-function isMembers(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns the pods of a template; a problem in the template is reported once, for the workload. */

@@ -1,4 +1,5 @@
 import type { IpHeader } from "../../../kernel/nflog/ip_header.ts";
+import { viewOf } from "../../../kernel/byte_writer.ts";
 
 /** The packet of a DNS server to a pod: its headers, and all bytes from the IP header on. */
 export interface AnswerPacket {
@@ -94,8 +95,4 @@ function split(bytes: Uint8Array): { readonly messages: readonly Uint8Array[]; r
 
 function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   return first.length === 0 ? second : Buffer.concat([first, second]);
-}
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

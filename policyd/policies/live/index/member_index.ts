@@ -6,6 +6,7 @@ import { frozenLabels } from "../../../../objects/name.ts";
 import { AddressOwners, AddressRight } from "./address_owners.ts";
 import { GroupIndex, type Identity } from "./group_index.ts";
 import type { Member } from "../sets/member_claims.ts";
+import { isFinished } from "../../../../objects/semantics/policies/address_owner.ts";
 
 /**
  * The pods and nodes of the cluster: which of them each address belongs to, and which groups each is in. Pods of the
@@ -159,10 +160,6 @@ function nodeMember(name: string): string {
 
 function isMember(pod: Pod): boolean {
   return !pod.hostNetwork && !isFinished(pod);
-}
-
-function isFinished({ phase }: Pod): boolean {
-  return phase === "Succeeded" || phase === "Failed";
 }
 
 /** Returns the addresses that a Pod claims: those of a pod of the host's network belong to its node. */
