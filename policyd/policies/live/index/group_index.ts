@@ -3,7 +3,6 @@ import { nameLabel } from "../../../../objects/name.ts";
 import { isSelected } from "../../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
 import { LabelIndex } from "./label_index.ts";
-import { type ReadonlySmallSet, SmallSet } from "./small_set.ts";
 
 /** Members that no selector distinguishes: pods of one namespace with the same labels, or a node. */
 export interface Identity {
@@ -11,14 +10,14 @@ export interface Identity {
   readonly namespace: string | undefined;
   readonly labels: Labels;
   /** The keys of its active groups. */
-  readonly groups: ReadonlySmallSet<string>;
+  readonly groups: ReadonlySet<string>;
   /** The keys of its members, as the caller enters them. */
-  readonly members: ReadonlySmallSet<string>;
+  readonly members: ReadonlySet<string>;
 }
 
 interface OwnIdentity extends Identity {
-  readonly groups: SmallSet<string>;
-  readonly members: SmallSet<string>;
+  readonly groups: Set<string>;
+  readonly members: Set<string>;
   readonly entry: NamespaceEntry | undefined;
   readonly signature: string;
 }
@@ -126,7 +125,7 @@ export class GroupIndex {
     const signature = signatureOf(labels);
     let identity = entry.identities.get(signature);
     if (identity === undefined) {
-      identity = { namespace, entry, labels, signature, groups: new SmallSet(), members: new SmallSet() };
+      identity = { namespace, entry, labels, signature, groups: new Set(), members: new Set() };
       entry.identities.set(signature, identity);
       for (const scope of entry.scopes) for (const active of scope.groups.candidates(labels)) enter(active, identity);
     }
@@ -144,8 +143,8 @@ export class GroupIndex {
       entry: undefined,
       labels,
       signature: "",
-      groups: new SmallSet([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
-      members: new SmallSet([member]),
+      groups: new Set([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
+      members: new Set([member]),
     };
     for (const key of identity.groups) this.#nodeGroups.get(key)?.identities.add(identity);
     this.#members.set(member, identity);
