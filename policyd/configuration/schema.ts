@@ -7,7 +7,7 @@ import { LOG_FORMATS } from "../log/line.ts";
 import { LEVELS } from "../log/logger.ts";
 import { PROTOCOLS } from "../../objects/protocol.ts";
 import { chain, isPluginName } from "./chain.ts";
-import { parseDuration } from "./duration.ts";
+import { parseDuration } from "../lib/duration.ts";
 
 export const API_VERSION = "drawbridge.dev/v1alpha1";
 export const KIND = "PolicydConfiguration";

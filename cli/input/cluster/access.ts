@@ -1,4 +1,4 @@
-import { parseDuration } from "../../../policyd/configuration/duration.ts";
+import { parseDuration } from "../../../policyd/lib/duration.ts";
 import type { KubeconfigChoice } from "../../../policyd/sources/api/connection/kubeconfig.ts";
 
 /** The choice of cluster and user, and the time limit of one request. */

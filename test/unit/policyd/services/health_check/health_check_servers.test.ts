@@ -45,8 +45,8 @@ function setUp() {
     }
   };
   const reported = (id: string): readonly [number, string] => {
-    const answer = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
-    return [answer.status, (JSON.parse(String(answer.body)) as { service: { name: string } }).service.name];
+    const { status, body } = open.get(id)?.("/", true) ?? assert.fail(`nothing listens on ${id}`);
+    return [status, (JSON.parse(typeof body === "string" ? body : "") as { service: { name: string } }).service.name];
   };
   return { servers, open, taken, clock, logger, state, settle, reported };
 }

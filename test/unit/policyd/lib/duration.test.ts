@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { parseDuration } from "../../../../policyd/configuration/duration.ts";
+import { parseDuration } from "../../../../policyd/lib/duration.ts";
 
-describe("policyd/configuration/duration", () => {
+describe("policyd/lib/duration", () => {
   const durations: readonly (readonly [string, number | undefined])[] = [
     ["1s", 1000],
     ["500ms", 500],
