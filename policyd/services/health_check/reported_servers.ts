@@ -12,7 +12,7 @@ export interface ReportedServersParts {
   readonly listener: HttpListener;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What is served, with its verb: `health is`. */
+  /** The subject of the log lines with its verb: `health is`. */
   readonly what: string;
   readonly addresses: readonly Address[];
   readonly port: number;
