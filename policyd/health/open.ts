@@ -66,11 +66,12 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
           isEligible = change.type === "set" && change.object.kind === "Node" && !change.object.isLeaving;
         }
       },
-      problems: () =>
-        (servers?.problems() ?? []).map(
+      problems(): readonly string[] {
+        return (servers?.problems() ?? []).map(
           (problem) =>
             `healthAddress: ${problem}; policyd retries: stop the program that has it (kube-proxy?) or give another address`,
-        ),
+        );
+      },
     },
     serve: (conditions, problems) => {
       const all = [...own, ...conditions];
@@ -85,8 +86,8 @@ export function openHealth(configuration: Configuration, machine: HealthMachine)
       servers = reportedServers({
         listener: nodeHttpListener(),
         clock,
-        logger,
-        what: "health is",
+        onRefused: (fields) => logger.warn("health is not served; it is tried again", fields),
+        onOpen: (fields) => logger.info("health is served after all", fields),
         addresses: servedAddresses(listen.address),
         port: listen.port,
         answer: (path, isLoopback) => answerOf(paths, path, isLoopback),

@@ -111,8 +111,8 @@ export function serveMetrics(
   return reportedServers({
     listener: nodeHttpListener(),
     clock,
-    logger,
-    what: "metrics are",
+    onRefused: (fields) => logger.warn("metrics are not served; it is tried again", fields),
+    onOpen: (fields) => logger.info("metrics are served after all", fields),
     // IPv4 clients are served at "::", but IPv6 clients not at "0.0.0.0".
     addresses: familyOf(listen.address) === 6 ? servedAddresses(listen.address) : [listen.address],
     port: listen.port,

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { Logger } from "../../log/logger.ts";
+import type { Fields } from "../../log/logger.ts";
 import type { Answer, HttpListener, Listening } from "./http_listener.ts";
 import { Listeners } from "./listeners.ts";
 import { type ListeningAddress, placeId } from "./listening_addresses.ts";
@@ -11,9 +11,10 @@ const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(tex
 export interface ReportedServersParts {
   readonly listener: HttpListener;
   readonly clock: Clock;
-  readonly logger: Logger;
-  /** The subject of the log lines with its verb: `health is`. */
-  readonly what: string;
+  /** Reports the first refusal of a socket. */
+  readonly onRefused: (fields: Fields) => void;
+  /** Reports that a socket which was refused is open after all. */
+  readonly onOpen: (fields: Fields) => void;
   readonly addresses: readonly Address[];
   readonly port: number;
   readonly answer: Answer;
@@ -34,7 +35,7 @@ export interface ReportedServers {
 
 /** Serves HTTP. A port in use is reported once, and retried until it is free. */
 export function reportedServers(parts: ReportedServersParts): ReportedServers {
-  const { listener, clock, logger, what, addresses, port, answer, retryMilliseconds } = parts;
+  const { listener, clock, onRefused, onOpen, addresses, port, answer, retryMilliseconds } = parts;
   const open = async (place: ListeningAddress): Promise<Listening> => {
     try {
       return await listener.listen(place, answer);
@@ -49,9 +50,9 @@ export function reportedServers(parts: ReportedServersParts): ReportedServers {
     clock,
     open,
     onRefused: (place, error, isFirst) => {
-      if (isFirst) logger.warn(`${what} not served; it is tried again`, { ...where(place), error });
+      if (isFirst) onRefused({ ...where(place), error });
     },
-    onOpen: (place) => logger.info(`${what} served after all`, where(place)),
+    onOpen: (place) => onOpen(where(place)),
     retries: [retryMilliseconds, retryMilliseconds],
   });
   listeners.replace(

@@ -38,8 +38,8 @@ describe("scrapes over HTTP", () => {
     servers = reportedServers({
       listener: nodeHttpListener(slowest),
       clock,
-      logger,
-      what: "metrics are",
+      onRefused: (fields) => logger.warn("refused", fields),
+      onOpen: () => logger.info("open"),
       addresses: [parseAddress(LOOPBACK)],
       port,
       answer: metricsAnswer(page, "text/plain; version=0.0.4"),
@@ -155,7 +155,7 @@ describe("scrapes over HTTP", () => {
     other.close();
     await once(other, "close");
     clock.pass(RETRY_MILLISECONDS);
-    await until(() => logger.lines.at(-1)?.message === "metrics are served after all", "it is served");
+    await until(() => logger.lines.at(-1)?.message === "open", "it is served");
     assert.deepEqual(servers.problems(), []);
     assert.equal((await ask({ path: "/metrics" })).statusCode, 200);
   });
