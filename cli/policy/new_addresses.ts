@@ -1,8 +1,10 @@
+import type { AddressOwners } from "../../objects/semantics/policies/address_owner.ts";
 import { type Address, addressPlus, compareAddresses, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import type { ClusterObject, ClusterPolicyPeer, Pod, PolicyPeer } from "../../objects/model.ts";
 
 type Peer = PolicyPeer | ClusterPolicyPeer;
+type Owners = ReadonlyMap<Address, AddressOwners>;
 type IsWithin = (address: Address) => boolean;
 
 /**
@@ -11,18 +13,21 @@ type IsWithin = (address: Address) => boolean;
  */
 export class NewAddresses {
   readonly #taken: ReadonlySet<Address>;
-  readonly #shared: ReadonlySet<Address>;
+  readonly #owners: readonly Owners[];
   /** The highest address of a pod in each family. */
   readonly #highest: readonly Address[];
   readonly #blocks: readonly IsWithin[];
   /** Whether each block has the address of a new pod. */
   readonly #hasNew: ReadonlyMap<Family, readonly boolean[]>;
 
-  /** @param peers those of all policies, whose blocks tell addresses apart */
-  constructor(objects: readonly ClusterObject[], peers: readonly Peer[]) {
+  /**
+   * @param owners those of each side
+   * @param peers those of all policies, whose blocks tell addresses apart
+   */
+  constructor(objects: readonly ClusterObject[], owners: readonly Owners[], peers: readonly Peer[]) {
     const pods = objects.filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork);
     const ofPods = pods.flatMap(({ addresses }) => addresses);
-    this.#shared = sharedAddresses(pods);
+    this.#owners = owners;
     const ofNodes = objects.flatMap((one) => (one.kind === "Node" ? one.addresses : []));
     this.#taken = new Set([...ofPods, ...ofNodes.map(({ address }) => address)]);
     this.#highest = [...Map.groupBy(ofPods, familyOf).values()].map((ofFamily) =>
@@ -42,29 +47,17 @@ export class NewAddresses {
   }
 
   /**
-   * Returns whether each block has a pod's addresses exactly where it has those of new pods, and no other pod has them:
+   * Returns whether each block has a pod's addresses exactly where it has those of new pods, and nobody else has them:
    * what both are allowed says nothing of a new one (POL-95).
    */
-  isAsNew({ addresses }: Pod): boolean {
+  isAsNew({ key, addresses }: Pod): boolean {
     return addresses.every((address) => {
-      if (this.#shared.has(address)) return false;
+      const owners = this.#owners.flatMap((side) => side.get(address) ?? []);
+      if (owners.some((one) => one.type !== "pod" || one.key !== key)) return false;
       const hasNew = this.#hasNew.get(familyOf(address));
       return this.#blocks.every((has, i) => has(address) === hasNew?.[i]);
     });
   }
-}
-
-/** Returns the addresses that more than one pod has, whether on one side or on different ones. */
-function sharedAddresses(pods: readonly Pod[]): ReadonlySet<Address> {
-  const holders = new Map<Address, string>();
-  const shared = new Set<Address>();
-  for (const { key, addresses } of pods) {
-    for (const address of addresses) {
-      if ((holders.get(address) ?? key) !== key) shared.add(address);
-      holders.set(address, key);
-    }
-  }
-  return shared;
 }
 
 /** Returns a function for each block of a peer, which returns whether the block has an address. */

@@ -1,3 +1,4 @@
+import { storeOf } from "../cluster/policy_objects.ts";
 import { contentText } from "../output/text.ts";
 import type {
   ClusterNetworkPolicy,
@@ -13,7 +14,8 @@ import type {
   PolicyType,
 } from "../../objects/model.ts";
 import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
-import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import { namespaceOf } from "../../objects/namespace_of.ts";
+import { addressOwners, type AddressOwners, isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { labelClasses } from "./label_classes.ts";
@@ -51,6 +53,7 @@ export class PolicyChange {
   readonly #changed: readonly Policy[];
   readonly #selections: readonly Selection[];
   readonly #labels: readonly ReadonlyMap<string, Labels>[];
+  /** The namespaces with changed labels or policies, and those with pods that share an address with a pod of one. */
   readonly #touched: ReadonlySet<string>;
   readonly #isClusterWide: boolean;
   /** The directions of the other ends of what the changed policies decide. */
@@ -66,7 +69,8 @@ export class PolicyChange {
     const all = new Map([...(old ?? []), ...(young ?? [])]);
     this.#changed = [...all].filter(([text]) => isIn(text, old) !== isIn(text, young)).map(([, policy]) => policy);
     this.#selections = [...all.values()].flatMap(selectionsOf);
-    this.addresses = new NewAddresses(this.#objects, [...all.values()].flatMap(peersOf));
+    const owners = [before, after].map((side) => addressOwners(storeOf(side)));
+    this.addresses = new NewAddresses(this.#objects, owners, [...all.values()].flatMap(peersOf));
     this.#ports = numberedPorts([...all.values()].flatMap(namedPortsOf), this.#objects);
     this.#labels = [namespacesOf(before), namespacesOf(after)];
     const names = [...new Set(this.#labels.flatMap((side) => [...side.keys()]))].sort();
@@ -74,7 +78,9 @@ export class PolicyChange {
       const [was, is] = this.#labels.map((side) => side.get(name));
       return was !== undefined && is !== undefined && JSON.stringify(was) !== JSON.stringify(is);
     });
-    this.#touched = new Set([...moved, ...this.#changed.flatMap((one) => ("namespace" in one ? [one.namespace] : []))]);
+    const changed = new Set([...moved, ...this.#changed.flatMap((one) => ("namespace" in one ? [one.namespace] : []))]);
+    const together = owners.flatMap((side) => [...side.values()].map(namespacesOfOwners));
+    this.#touched = new Set([...changed, ...together.filter((some) => some.some((one) => changed.has(one))).flat()]);
     this.#isClusterWide = this.#changed.some(({ kind }) => kind === "ClusterNetworkPolicy");
     const types = this.#changed.flatMap((one) => ("policyTypes" in one ? one.policyTypes : []));
     const others = types.map((type): PolicyType => (type === "Ingress" ? "Egress" : "Ingress"));
@@ -265,6 +271,11 @@ function isWrittenOnly(
   there: ReadonlySet<string> | undefined,
 ): boolean {
   return here?.has(name) === true && there !== undefined && there.size > 0;
+}
+
+/** Returns the namespaces of the pods among the owners of an address, whose policies decide together (POL-95). */
+function namespacesOfOwners(owners: AddressOwners): readonly string[] {
+  return owners.flatMap((one) => (one.type === "pod" ? namespaceOf(one.key) : []));
 }
 
 function isRunning(object: ClusterObject): object is Pod {

@@ -57,6 +57,9 @@ describe("cli/policy/diff: what is in no file", () => {
     pod("other/a", "10.244.1.5") +
     pod("other/b", "10.244.1.6") +
     manifest("NetworkPolicy", named("other/p"), "spec: { podSelector: {}, policyTypes: [Egress] }");
+  const SHARING = running("db-1") + pod("other/heir", "10.244.1.5");
+  const ofHeir = (ingress: string): string =>
+    manifest("NetworkPolicy", named("other/p"), `spec: { podSelector: {}, ingress: [${ingress}] }`);
   const denied = (networks: string): string =>
     clusterPolicy("c", `egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
   for (const [what, old, young, ...expected] of [
@@ -83,6 +86,13 @@ describe("cli/policy/diff: what is in no file", () => {
       RUNNING + silent + policy("{ podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }"),
       RUNNING + silent + ingress(web),
       "opens new pod in shop with app=web -> shop/db-1, shop/db-2: 5432/TCP",
+    ],
+    [
+      "nobody is admitted any more to a pod that shares its address with one of another namespace",
+      SHARING + ingress(web) + ofHeir("{ from: [{ namespaceSelector: {} }] }"),
+      SHARING + ingress(web) + ofHeir(""),
+      "closes new pod in shop with app=web -> all pods: 5432/TCP",
+      "closes shop/db-1 -> other/heir: all",
     ],
     [
       "all namespaces are admitted",
