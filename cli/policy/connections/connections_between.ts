@@ -51,8 +51,11 @@ export class ConnectionReader {
   }
 
   #allowedToEach(direction: Direction, question: Question): ConnectionSet {
-    const sets = eachQuestion(direction, question).map((one) => this.#allowed(direction, one));
-    return sets.reduce((all, one) => this.algebra.intersection(all, one));
+    let all = EVERYTHING;
+    for (const one of eachQuestion(direction, question)) {
+      all = this.algebra.intersection(all, this.#allowed(direction, one));
+    }
+    return all;
   }
 
   /** Returns what the policies of one end allow, by the steps of `decide` with the set of all undecided traffic. */

@@ -73,8 +73,12 @@ export class PodConnections {
   }
 
   #between(source: string, destination: string): Connections | undefined {
-    const sets = this.#ends.flows(source, destination).map((flow) => this.#reader.ofFlow(flow));
-    return this.together(sets.map((set) => this.#same(set, set)));
+    return this.together(
+      this.#ends.flows(source, destination).map((flow) => {
+        const set = this.#reader.ofFlow(flow);
+        return this.#same(set, set);
+      }),
+    );
   }
 
   #same(some: ConnectionSet, every: ConnectionSet): Connections {

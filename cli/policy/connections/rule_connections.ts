@@ -24,8 +24,11 @@ export class RuleConnections {
   }
 
   of(rule: IndexedRule, direction: Direction, flow: ResolvedFlow): ConnectionSet {
-    const sets = flowsToMatch(rule, direction, flow).map((one) => this.#ofFlow(rule, direction, one));
-    return sets.reduce((sum, one) => this.#algebra.union(sum, one));
+    let sum = NOTHING;
+    for (const one of flowsToMatch(rule, direction, flow)) {
+      sum = this.#algebra.union(sum, this.#ofFlow(rule, direction, one));
+    }
+    return sum;
   }
 
   #ofFlow({ peers, ports }: IndexedRule, direction: Direction, { source, destination }: ResolvedFlow): ConnectionSet {
@@ -41,13 +44,17 @@ export class RuleConnections {
       known = { hasNames: ports.some(({ port }) => typeof port === "string"), sets: new Map() };
       this.#byPorts.set(ports, known);
     }
-    const pods = known.hasNames ? [to, ...to.others].flatMap(({ pod }) => pod ?? []) : [];
-    const names = pods.map((pod) => this.#namesOf(pod)).join("\n");
+    const names = known.hasNames ? this.#namesAt(to) : "";
     const before = known.sets.get(names);
     if (before !== undefined) return before;
     const set = this.#algebra.same(connectionsOfPorts(ports, to));
     known.sets.set(names, set);
     return set;
+  }
+
+  #namesAt(end: ResolvedEnd): string {
+    const pods = [end, ...end.others].flatMap(({ pod }) => pod ?? []);
+    return pods.map((pod) => this.#namesOf(pod)).join("\n");
   }
 
   #namesOf(pod: Pod): string {

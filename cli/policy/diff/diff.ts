@@ -45,12 +45,15 @@ export function diffPolicies(sides: Sides, by: Grouping, standIns?: StandIns["na
   const unnamed = new UnnamedEnds(sides);
   const describe = classChanges(sides);
   const described = classes.map((one) => ({ one, change: describe(one) }));
-  const mayDiffer = (source: Described, destination: Described): boolean => {
-    const [{ one: from, change: sent }, { one: to, change: received }] = [source, destination];
-    if (!from.isSubject && !to.isSubject) return false;
-    const isTouched = sent.egress || sent.self || received.ingress || received.self;
-    if (from.isNode || to.isNode) return isTouched || sent.isMoved || received.isMoved;
-    return isTouched && !unnamed.areAlike(from.ends[0], to.ends[0]);
+  const mayDiffer: PairTest<Described> = {
+    isSource: ({ change }) => change.egress || change.self || change.isMoved,
+    isDestination: ({ change }) => change.ingress || change.self || change.isMoved,
+    passes: ({ one: from, change: sent }, { one: to, change: received }) => {
+      if (!from.isSubject && !to.isSubject) return false;
+      if (from.isNode || to.isNode) return true;
+      const isTouched = sent.egress || sent.self || received.ingress || received.self;
+      return isTouched && !unnamed.areAlike(from.ends[0], to.ends[0]);
+    },
   };
   for (const [from, to] of pairsThat(mayDiffer, described)) {
     const add = from.one.isNode || to.one.isNode ? addByNodes : addAll;
@@ -68,12 +71,22 @@ interface Described {
 /** As many sources are tested with one destination before the next, since each destination has rules of its own. */
 const SOURCES_AT_ONCE = 64;
 
-/** Yields the pairs that pass a test, by source and then by destination. */
-export function* pairsThat<T>(test: (from: T, to: T) => boolean, all: readonly T[]): Generator<readonly [T, T]> {
+/** Which pairs are wanted: those of which one end is wanted in its place, if the two pass. */
+export interface PairTest<T> {
+  readonly isSource: (one: T) => boolean;
+  readonly isDestination: (one: T) => boolean;
+  readonly passes: (from: T, to: T) => boolean;
+}
+
+/** Yields the wanted pairs, by source and then by destination. */
+export function* pairsThat<T>(test: PairTest<T>, all: readonly T[]): Generator<readonly [T, T]> {
   for (let first = 0; first < all.length; first += SOURCES_AT_ONCE) {
-    const passed = all.slice(first, first + SOURCES_AT_ONCE).map((from) => ({ from, to: [] as T[] }));
-    for (const to of all) for (const one of passed) if (test(one.from, to)) one.to.push(to);
-    for (const { from, to } of passed) for (const one of to) yield [from, one];
+    const some = all.slice(first, first + SOURCES_AT_ONCE).map((from) => ({ from, to: [] as T[] }));
+    const wanted = some.filter(({ from }) => test.isSource(from));
+    for (const to of all) {
+      for (const one of test.isDestination(to) ? some : wanted) if (test.passes(one.from, to)) one.to.push(to);
+    }
+    for (const { from, to } of some) for (const one of to) yield [from, one];
   }
 }
 

@@ -1,8 +1,9 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../../kernel/ip/cidr.ts";
+import type { Pod } from "../../model.ts";
 import { isFinished } from "./address_owner.ts";
 import type { IndexedRule } from "./indexed_policy.ts";
-import type { PodEntry, PolicyIndex } from "./policy_index.ts";
+import { hasSharedAddress, type PodEntry, type PolicyIndex } from "./policy_index.ts";
 
 /** Pods that policies do not distinguish. */
 export interface PodClass {
@@ -20,11 +21,10 @@ export interface PodClass {
 export function podClasses(index: PolicyIndex): readonly PodClass[] {
   const features = featuresOf(index);
   const classes = new Map<string, [string, ...string[]]>();
-  const shared = new Map([...index.owners].filter(([, owners]) => owners.length > 1));
   for (const [key, entry] of index.pods) {
     if (isFinished(entry.pod)) continue;
-    const others = entry.pod.addresses.map((address) => shared.get(address) ?? "");
-    const signature = [signatureOf(entry, features), ...others.map((all) => JSON.stringify(all))].join(" ");
+    const own = signatureOf(entry, features);
+    const signature = hasSharedAddress(index, entry.pod) ? `${own} ${ownersText(index, entry.pod)}` : own;
     const known = classes.get(signature);
     if (known === undefined) classes.set(signature, [key]);
     else known.push(key);
@@ -32,11 +32,23 @@ export function podClasses(index: PolicyIndex): readonly PodClass[] {
   return [...classes].map(([signature, pods]) => ({ pods, isHostNetwork: signature.startsWith("node ") }));
 }
 
+/** Returns the owners of each address of a pod as text. */
+function ownersText({ owners }: PolicyIndex, { addresses }: Pod): string {
+  return addresses.map((address) => JSON.stringify(owners.get(address) ?? [])).join(" ");
+}
+
 /** The properties of pods that policies use beside labels. */
 interface Features {
   readonly portNames: ReadonlySet<string>;
-  /** The prefixes in policies, and the addresses of the nodes' own DNS, by family and length, the longest first. */
-  readonly prefixes: ReadonlyMap<string, ReadonlySet<Address>>;
+  /** The prefixes in policies, and the addresses of the nodes' own DNS, the longest first. */
+  readonly prefixes: readonly PrefixesOfLength[];
+}
+
+/** The networks of all prefixes of one family and length. */
+interface PrefixesOfLength {
+  readonly family: Family;
+  readonly length: number;
+  readonly networks: ReadonlySet<Address>;
 }
 
 function featuresOf({ networkPolicies, clusterPolicies, options }: PolicyIndex): Features {
@@ -54,7 +66,11 @@ function featuresOf({ networkPolicies, clusterPolicies, options }: PolicyIndex):
   );
   return {
     portNames: new Set(ports.filter((port) => typeof port === "string")),
-    prefixes: new Map([...prefixes].map(([key, group]) => [key, new Set(group.map(({ address }) => address))])),
+    prefixes: [...prefixes.values()].flatMap(([first, ...others]): readonly PrefixesOfLength[] => {
+      if (first === undefined) return [];
+      const networks = new Set([first, ...others].map(({ address }) => address));
+      return [{ family: cidrFamily(first), length: first.prefixLength, networks }];
+    }),
   };
 }
 
@@ -71,9 +87,8 @@ function signatureOf({ pod, subject }: PodEntry, { portNames, prefixes }: Featur
  * it, since two prefixes either contain one another or are disjoint.
  */
 function innermost(prefixes: Features["prefixes"], address: Address): string {
-  for (const [key, networks] of prefixes) {
-    const [family, length] = key.split(" ").map(Number);
-    if (family !== familyOf(address) || length === undefined) continue;
+  for (const { family, length, networks } of prefixes) {
+    if (family !== familyOf(address)) continue;
     const network = networkAddress({ address, prefixLength: length });
     if (networks.has(network)) return formatCidr({ address: network, prefixLength: length });
   }

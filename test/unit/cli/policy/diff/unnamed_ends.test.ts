@@ -54,12 +54,14 @@ describe("cli/policy/diff/unnamed_ends", () => {
 });
 
 describe("cli/policy/diff: pairs of classes", () => {
-  it("pairsThat yields the pairs that pass a test in the order of their sources, and of their destinations for each source", () => {
+  it("pairsThat yields the wanted pairs that pass a test in the order of their sources, and of their destinations for each source", () => {
     for (const count of [0, 1, 63, 64, 65, 130]) {
       const all = Array.from({ length: count }, (_, i) => i);
-      const test = (from: number, to: number): boolean => (from * 7 + to * 3) % 5 === 0;
-      const expected = all.flatMap((from) => all.filter((to) => test(from, to)).map((to) => [from, to]));
-      assert.deepEqual([...pairsThat(test, all)], expected);
+      const [isSource, isDestination] = [(one: number) => one % 3 === 0, (one: number) => one % 4 === 0];
+      const passes = (from: number, to: number): boolean => (from * 7 + to * 3) % 5 === 0;
+      const isWanted = (from: number, to: number): boolean => (isSource(from) || isDestination(to)) && passes(from, to);
+      const expected = all.flatMap((from) => all.filter((to) => isWanted(from, to)).map((to) => [from, to]));
+      assert.deepEqual([...pairsThat({ isSource, isDestination, passes }, all)], expected);
     }
   });
 });
