@@ -1,7 +1,10 @@
 import type { ClusterObject, ContainerPort, EndpointPort, Labels, ServicePort } from "../../../objects/model.ts";
 
-/** The largest number of values in a pool; a full pool starts over, and later values are shared among themselves. */
-const MOST = 65_536;
+/**
+ * The most characters of the keys of a pool; a full pool starts over, and later values are shared among themselves. So
+ * labels that somebody changes all the time do not stay in memory.
+ */
+const MOST_CHARACTERS = 1024 * 1024;
 
 /**
  * Shares equal parts of many objects, to save memory: the pods of a Deployment have the same labels and ports, and each
@@ -68,6 +71,7 @@ function exact<T>(list: readonly T[]): readonly T[] {
 /** A pool in which equal values share one instance. */
 class Pool<T> {
   readonly #known = new Map<string, T>();
+  #characters = 0;
   readonly #keyOf: (value: T) => string;
 
   /** @param keyOf returns equal keys for equal values only */
@@ -79,7 +83,11 @@ class Pool<T> {
     const key = this.#keyOf(value);
     const found = this.#known.get(key);
     if (found !== undefined) return found;
-    if (this.#known.size >= MOST) this.#known.clear();
+    if (this.#characters + key.length > MOST_CHARACTERS) {
+      this.#known.clear();
+      this.#characters = 0;
+    }
+    this.#characters += key.length;
     this.#known.set(key, value);
     return value;
   }
