@@ -203,6 +203,7 @@ function otherTarget(name: string, data: Uint8Array): number | undefined {
     case "payload":
     case "ct":
     case "fib":
+    case "rt":
     case "numgen":
     case "hash":
     case "lookup":

@@ -62,6 +62,7 @@ export const instructions = {
   meta: { target: [1, be32], key: [2, be32], source: [3, be32] },
   ct: { target: [1, be32], key: [2, be32], direction: [3, u8], source: [4, be32] },
   fib: { target: [1, be32], result: [2, be32], flags: [3, be32] },
+  rt: { target: [1, be32], key: [2, be32] },
   numgen: { target: [1, be32], modulus: [2, be32], type: [3, be32], offset: [4, be32] },
   hash: {
     source: [1, be32],

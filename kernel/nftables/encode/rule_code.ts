@@ -9,11 +9,13 @@ import {
   isExtension,
   isMeta,
   isPayload,
+  isRoute,
   type KeyField,
   type MapLookup,
   metaKeys,
   payloadFields,
   type Presence,
+  routeKeys,
   type Selector,
 } from "../model/expression.ts";
 import { checkInteger } from "../model/identifier.ts";
@@ -176,6 +178,8 @@ export class RuleCode {
     } else if (isExtension(selector)) {
       const { number: type } = extensionKeys[selector];
       this.emit(instruction("exthdr", { target, type, offset: 0, length: 1, flags: EXTENSION_IS_PRESENT }));
+    } else if (isRoute(selector)) {
+      this.emit(instruction("rt", { target, key: routeKeys[selector].number }));
     } else {
       this.emit(instruction("fib", { target, result: FIB_RESULT_ADDRESS_TYPE, flags: fibKeys[selector].flags }));
     }

@@ -128,6 +128,17 @@ export const fibKeys = {
 
 export type FibName = keyof typeof fibKeys;
 
+/**
+ * The next hop on the packet's route, by nft's name: a router's address, otherwise the packet's destination. A rule must
+ * first test the packet's family, as another field of it does.
+ */
+export const routeKeys = {
+  "rt ip nexthop": { number: 1, type: dataTypes.ipv4_addr },
+  "rt ip6 nexthop": { number: 2, type: dataTypes.ipv6_addr },
+} as const;
+
+export type RouteName = keyof typeof routeKeys;
+
 /** Whether an IPv6 packet has an extension header at any position, by its IANA protocol number. */
 export const extensionKeys = {
   "exthdr frag": { number: 44, type: dataTypes.boolean },
@@ -136,7 +147,7 @@ export const extensionKeys = {
 export type ExtensionName = keyof typeof extensionKeys;
 
 /** A single value read from the packet or its connection. The text is nft's own. */
-export type Selector = PayloadName | MetaName | ConnectionName | FibName | ExtensionName;
+export type Selector = PayloadName | MetaName | ConnectionName | FibName | RouteName | ExtensionName;
 
 /** A value that a rule computes. A string is a {@link Selector}. */
 export type Expression = Selector | Concatenation | NumberGenerator | JenkinsHash | MapLookup;
@@ -186,6 +197,7 @@ export function selectorType(selector: Selector): DataType {
   if (isMeta(selector)) return metaKeys[selector].type;
   if (isConnection(selector)) return connectionKeys[selector].type;
   if (isExtension(selector)) return extensionKeys[selector].type;
+  if (isRoute(selector)) return routeKeys[selector].type;
   return fibKeys[selector].type;
 }
 
@@ -210,6 +222,10 @@ export function isConnection(selector: Selector): selector is ConnectionName {
 
 export function isExtension(selector: Selector): selector is ExtensionName {
   return Object.hasOwn(extensionKeys, selector);
+}
+
+export function isRoute(selector: Selector): selector is RouteName {
+  return Object.hasOwn(routeKeys, selector);
 }
 
 /** One field of an element's key: a value or an interval. */

@@ -33,6 +33,7 @@ export const DropReason = {
   OWN: "address of the node from elsewhere",
   FRAGMENT: "fragments beyond the share of a pod",
   ASKED: "connections to the daemon beyond the share of a source",
+  NEIGHBOUR: "neighbours beyond the share of a pod",
   REDIRECT: "redirect to a pod",
   TUNNEL: "tunnel packet not from node to node",
   OTHER_TUNNEL: "tunnel packet of a pod",

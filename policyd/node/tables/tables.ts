@@ -10,6 +10,7 @@ import type { NodeConfiguration } from "./configuration.ts";
 import { fragmentShare, REASSEMBLY_SECONDS } from "./fragment_share.ts";
 import { relatedPackets } from "./related_packets.ts";
 import { guard } from "./guard.ts";
+import { neighbourShare } from "./neighbour_share.ts";
 import { hostPorts } from "./host_ports.ts";
 import { marks } from "./marks.ts";
 import { podMasquerade, portShares } from "../masquerade/share_rules.ts";
@@ -42,6 +43,7 @@ export function nodeTables(configuration: NodeConfiguration): readonly Table[] {
       attachedAddresses(bridge),
       ...(fragmentMemory > 0 ? [fragmentShare(bridge, reassembly)] : []),
       ...(asked.length > 0 ? [askerShare(asked)] : []),
+      neighbourShare(bridge),
       keptSockets(),
       hostPorts(),
       podMasquerade(),

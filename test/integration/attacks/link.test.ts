@@ -9,6 +9,7 @@ import {
   FAMILIES,
   addressPlus,
 } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
 import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import {
@@ -121,6 +122,10 @@ const SOLICITED_OVERRIDE = 0x60;
 const NOBODY = { 4: parseAddress("10.244.1.240"), 6: parseAddress("fd00:244:1::f0") } as const;
 /** The most groups that a bridge remembers by default (BR_MULTICAST_DEFAULT_HASH_MAX). */
 const MOST_GROUPS = 4096;
+/** Networks on the node's uplink, which nobody answers for. */
+const ON_LINK = { 4: "198.18.0.0/16", 6: "fd00:18::/64" } as const;
+/** The number of neighbours: few of the thousand that the machine's table has, so that other tests get theirs. */
+const NEIGHBOURS = 160;
 /** A second, in hundredths of a second. */
 const SHORT = "100";
 
@@ -286,6 +291,37 @@ for (const way of OPPOSITE_WAYS) {
         node.exec("bridge", ["link", "set", "dev", name, "mcast_router", "1"]);
         assert.ok(await attack(), "with the kernel's default it hears them");
         node.exec("bridge", ["link", "set", "dev", name, "mcast_router", "0"]);
+      });
+    }
+
+    for (const family of FAMILIES) {
+      it(`SHARE-04: a pod that sends to very many addresses on the node's link has the node look for few neighbours of IPv${family}, and does not keep other pods from theirs`, async () => {
+        const { attacker, third, wired } = on;
+        const run = (...words: readonly string[]): string => wired.node.exec("ip", [`-${family}`, ...words]);
+        run("route", "add", ON_LINK[family], "dev", "uplink");
+        let next = parseCidr(ON_LINK[family]).address;
+        const attack = (from: Party, packets: number): void => {
+          for (let left = packets; left > 0; left--) {
+            next = addressPlus(next, 1n) ?? assert.fail();
+            send(from, ip(from.mac, from.gatewayMac, encodeUdp(from.addresses[family], next, PORT, newToken())));
+          }
+        };
+        const lookedFor = (): number =>
+          run("neigh", "show", "to", ON_LINK[family], "nud", "all").split("\n").length - 1;
+        attack(attacker, NEIGHBOURS);
+        assert.ok(await eventually(() => lookedFor() === NEIGHBOURS), "without the rules");
+        on.load();
+        attack(attacker, NEIGHBOURS);
+        assert.ok(await eventually(() => on.dropped(DropReason.NEIGHBOUR) > NEIGHBOURS / 5), "most are dropped");
+        const before = lookedFor();
+        attack(third, 1);
+        assert.ok(await eventually(() => lookedFor() === before + 1), "another pod's neighbour");
+        run("route", "del", ON_LINK[family], "dev", "uplink");
+        run("neigh", "flush", "to", ON_LINK[family], "nud", "all");
+        const dropped = on.dropped(DropReason.NEIGHBOUR);
+        attack(third, NEIGHBOURS);
+        assert.ok(await on.arrives(askFor(third.addresses[family], []), third));
+        assert.equal(on.dropped(DropReason.NEIGHBOUR), dropped, "a router is one neighbour");
       });
     }
 

@@ -8,6 +8,7 @@ import {
   isExtension,
   isMeta,
   isPayload,
+  isRoute,
   type MetaName,
   payloadFields,
   type PayloadName,
@@ -29,6 +30,8 @@ export function readField(packet: WalkedPacket, surroundings: Surroundings, sele
   if (isConnection(selector)) return readConnection(packet, selector);
   // The interpreter walks only unfragmented packets.
   if (isExtension(selector)) return networkOf(packet) === "ip6" ? typed(selector, "missing") : undefined;
+  // Every destination is on a link.
+  if (isRoute(selector)) return typed(selector, destination(packet));
   return typed(selector, readFib(packet, surroundings, selector));
 }
 
