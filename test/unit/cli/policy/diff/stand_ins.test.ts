@@ -191,12 +191,12 @@ describe("cli/policy/diff: what is in no file", () => {
         const [before, after] = [first, young].map(objectsOf);
         assert.ok(before !== undefined && after !== undefined);
         const standIns = standInsFor(before, after);
-        const model = standIns.objects.find((one): one is Pod => one.kind === "Pod");
+        const model = standIns.objects.findLast((one): one is Pod => one.kind === "Pod");
         if (!standIns.isComplete || model === undefined) return;
         const strangers = objectsOf(second)
           .filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork)
           .map((stranger, i): Pod => {
-            const addresses = model.addresses.map((address) => addressPlus(address, 10_000n + BigInt(i)) ?? address);
+            const addresses = model.addresses.map((address) => addressPlus(address, 1n + BigInt(i)) ?? address);
             return {
               ...model,
               namespace: stranger.namespace,
