@@ -36,6 +36,7 @@ export type DataTypeName =
   | "igmp_type"
   | "tcp_flag"
   | "nf_proto"
+  | "iface_type"
   | "mark"
   | "classid"
   | "integer"
@@ -124,6 +125,8 @@ export const dataTypes: Readonly<Record<DataTypeName, DataType>> = {
     symbols: { syn: 2, rst: 4 },
   }),
   nf_proto: integer("nf_proto", 2, 1, 1, { symbols: { ipv4: 2, ipv6: 10 } }),
+  /** ARPHRD_* (include/uapi/linux/if_arp.h). */
+  iface_type: integer("iface_type", 21, 2, 1, { symbols: { ether: 1 } }),
   mark: integer("mark", 19, 4, 1, { text: hexadecimal }),
   classid: integer("classid", 23, 4, 1, { symbols: { none: 0, root: 0xffff_ffff }, text: trafficClass }),
   integer: integer("integer", 4, 4, 1),

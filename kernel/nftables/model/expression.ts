@@ -94,6 +94,7 @@ export const metaKeys = {
   "meta mark": { number: 3, type: dataTypes.mark },
   iifname: { number: 6, type: dataTypes.ifname },
   oifname: { number: 7, type: dataTypes.ifname },
+  "meta oiftype": { number: 9, type: dataTypes.iface_type },
   "meta nfproto": { number: 15, type: dataTypes.nf_proto },
   "meta l4proto": { number: 16, type: dataTypes.inet_proto },
   "meta pkttype": { number: 19, type: dataTypes.pkt_type },

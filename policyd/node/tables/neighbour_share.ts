@@ -27,7 +27,8 @@ const KEPT_MILLISECONDS = 60_000;
 /**
  * Returns the part of the inet table that keeps a pod from having the node look for very many neighbours, by packets to
  * many addresses of the node's own links (SHARE-04, RFC 6583). Routers count once however many destinations they lead
- * to, and nodes not at all. Only packets that begin a flow out of the bridge are checked, after routing and translation.
+ * to, and nodes not at all. Other links than Ethernet, such as WireGuard's, need no neighbours. Only packets that begin a
+ * flow out of the bridge are checked, after routing and translation.
  */
 export function neighbourShare(bridge: string): TablePart {
   const names = FAMILIES.map((family) => ({
@@ -65,6 +66,7 @@ export function neighbourShare(bridge: string): TablePart {
         rule(
           equals("iifname", bridge),
           not(equals("oifname", bridge)),
+          equals("meta oiftype", "ether"),
           equals("meta nfproto", protocol),
           jumpTo(chain),
         ),

@@ -322,6 +322,13 @@ for (const way of OPPOSITE_WAYS) {
         attack(third, NEIGHBOURS);
         assert.ok(await on.arrives(askFor(third.addresses[family], []), third));
         assert.equal(on.dropped(DropReason.NEIGHBOUR), dropped, "a router is one neighbour");
+        run("tuntap", "add", "dev", "tun0", "mode", "tun");
+        run("link", "set", "dev", "tun0", "up");
+        run("route", "add", ON_LINK[family], "dev", "tun0");
+        attack(third, NEIGHBOURS);
+        assert.ok(await on.arrives(askFor(third.addresses[family], []), third));
+        assert.equal(on.dropped(DropReason.NEIGHBOUR), dropped, "a link without neighbours");
+        run("link", "del", "dev", "tun0");
       });
     }
 

@@ -162,7 +162,7 @@ function everyMatch(): readonly Rule[] {
     rule(not(startsWith("oifname", "dbv")), accept),
     rule(equals("iifname", "cni0"), equals("oifname", "eth0.5"), accept),
     rule(equals("fib daddr type", "local"), accept),
-    rule(inSet("rt ip nexthop", "addresses4"), accept),
+    rule(equals("meta oiftype", "ether"), inSet("rt ip nexthop", "addresses4"), accept),
     rule(not(equals("fib saddr type", "local")), returnToCaller),
     rule(inPrefix("ip6 saddr", parseCidr("fe80::/10")), counter, drop),
     rule(not(inPrefix("ip saddr", parseCidr("10.0.0.0/8"))), drop),

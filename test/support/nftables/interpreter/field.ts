@@ -93,6 +93,7 @@ const metaReaders: Readonly<Record<MetaName, (packet: WalkedPacket) => Scalar>> 
   "meta mark": ({ mark }) => mark,
   "meta priority": ({ priority }) => priority ?? 0,
   "meta pkttype": () => "host",
+  "meta oiftype": () => "ether",
   iifname: (packet) => packet.in?.name ?? "",
   oifname: (packet) => packet.out?.name ?? "",
 };
