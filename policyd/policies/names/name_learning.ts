@@ -57,6 +57,14 @@ export interface NameCounts {
   readonly overruns: number;
 }
 
+/** An address of a pod, and one that an answer gave it for a name. */
+interface LearnedAddress {
+  readonly own: Address;
+  readonly remote: Address;
+  readonly name: string;
+  readonly milliseconds: number;
+}
+
 const MOST_OF_POD = 4096;
 /** An answer must not wait for others. */
 const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
@@ -195,42 +203,44 @@ export class NameLearning implements PolicyFollower {
   }
 
   #learn(pod: NamedPod, answer: DnsAnswer): readonly Change[] {
-    const { clock, isOfCluster } = this.#parts;
     const { name } = answer;
     const groups = pod.groups.filter(({ names }) => names.some((pattern) => matchesDomain(pattern, name)));
     if (groups.length === 0) return [];
-    const { addresses, refused } = learn(answer, isOfCluster);
+    const { addresses, refused } = learn(answer, this.#parts.isOfCluster);
     for (const address of refused) this.#refuse(pod, name, address);
-    const now = clock.now();
-    const changes: Change[] = [];
-    for (const { address: remote, milliseconds } of addresses) {
-      for (const own of pod.addresses.filter((one) => familyOf(one) === familyOf(remote))) {
-        const known = this.#known.until([name], own, remote) ?? now;
-        if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
-          // A pod that still asks for an address does not lose it as the oldest one.
-          this.#known.learn(own, remote, name, known);
-          continue;
-        }
-        if (!this.#rateOf(own).take(now)) {
-          this.#drop(pod, 1);
-          continue;
-        }
-        const before = groups.map((group) => this.#known.until(group.names, own, remote) ?? Number.NEGATIVE_INFINITY);
-        this.#containers.set(own, pod.container);
-        const gone = this.#known.learn(own, remote, name, now + milliseconds);
-        if (gone.length > 0) this.#drop(pod, gone.length);
-        changes.push(...this.#removals(gone));
-        for (const [i, group] of groups.entries()) {
-          // Another of its names may count longer.
-          const until = this.#known.until(group.names, own, remote) ?? now;
-          if (until <= (before[i] ?? until)) continue;
-          const element = knownElement(own, remote, { container: pod.container, name }, until - now);
-          changes.push(...replacement(nameSets(group)[familyOf(own)], element));
-        }
-      }
-    }
     if (addresses.length > 0) this.#counts.answers++;
-    return changes;
+    return addresses.flatMap(({ address: remote, milliseconds }) => {
+      const ofFamily = pod.addresses.filter((own) => familyOf(own) === familyOf(remote));
+      return ofFamily.flatMap((own) => this.#learnAddress(pod, groups, { own, remote, name, milliseconds }));
+    });
+  }
+
+  /** @param groups those of the pod that have the name */
+  #learnAddress(pod: NamedPod, groups: readonly NameGroup[], learned: LearnedAddress): readonly Change[] {
+    const { own, remote, name, milliseconds } = learned;
+    const now = this.#parts.clock.now();
+    const known = this.#known.until([name], own, remote) ?? now;
+    if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
+      // A pod that still asks for an address does not lose it as the oldest one.
+      this.#known.learn(own, remote, name, known);
+      return [];
+    }
+    if (!this.#rateOf(own).take(now)) {
+      this.#drop(pod, 1);
+      return [];
+    }
+    const before = groups.map((group) => this.#known.until(group.names, own, remote) ?? Number.NEGATIVE_INFINITY);
+    this.#containers.set(own, pod.container);
+    const gone = this.#known.learn(own, remote, name, now + milliseconds);
+    if (gone.length > 0) this.#drop(pod, gone.length);
+    const additions = groups.flatMap((group, i): readonly Change[] => {
+      // Another of its names may count longer.
+      const until = this.#known.until(group.names, own, remote) ?? now;
+      if (until <= (before[i] ?? until)) return [];
+      const element = knownElement(own, remote, { container: pod.container, name }, until - now);
+      return replacement(nameSets(group)[familyOf(own)], element);
+    });
+    return [...this.#removals(gone), ...additions];
   }
 
   #rateOf(pod: Address): RateLimiter {
