@@ -4,7 +4,7 @@ import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/na
 import { NODE_NAMES, textsOf } from "../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { service } from "../../support/policy/lab/service.ts";
-import type { Shot } from "../../support/policy/lab/shooter.ts";
+import type { Flow } from "../../lab/probe/prober.ts";
 import { clusterNetworkPolicy, labelled } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 
@@ -27,7 +27,7 @@ const PORT = 80;
 /** A Service with a victim, and the way to it. */
 interface Way {
   readonly title: string;
-  readonly shot: Shot;
+  readonly shot: Flow;
 }
 
 for (const masquerade of [true, false]) {
@@ -116,9 +116,8 @@ for (const masquerade of [true, false]) {
 
     /** Sends by all ways; returns the titles of those by which a victim received something. */
     async function received(all: readonly Way[]): Promise<readonly string[]> {
-      const { fates, doubt } = await lab.shooter.run(all.map(({ shot }) => shot));
-      assert.equal(doubt, "");
-      return all.flatMap(({ title }, index) => (fates[index]?.seenBy === undefined ? [] : [title]));
+      const results = await lab.prober.run(all.map(({ shot }) => shot));
+      return all.flatMap(({ title }, index) => (results[index]?.seenBy === undefined ? [] : [title]));
     }
 
     it("XIP-02 NODE-07 NODE-12 LB-04: a pod that an Admin rule denies reaches a victim by no frontend, on its node or another one", async () => {

@@ -71,7 +71,7 @@ describe("egress to domain names", function () {
     requireKernel(this);
     requireProgram(this, "dnsmasq");
     lab = await PolicyLab.create({ name: "names", pods: PODS, bridgeNetfilter: { node1: true, node2: false } });
-    for (const name of ["outside", "stranger"]) listenAll(lab.shooter, lab.place(name));
+    for (const name of ["outside", "stranger"]) listenAll(lab.prober, lab.place(name));
     server = await serve("kube-system/dns");
   });
   after(async () => {

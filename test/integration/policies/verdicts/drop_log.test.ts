@@ -45,7 +45,7 @@ describe("the daemon's reports of packets that policies drop", function () {
       bridgeNetfilter: { node1: true, node2: false },
       configuration: { dropLog: true, logFormat: "json" },
     });
-    for (const { key } of PODS) listenAll(lab.shooter, lab.place(key));
+    for (const { key } of PODS) listenAll(lab.prober, lab.place(key));
   });
   after(async () => {
     await lab?.close();

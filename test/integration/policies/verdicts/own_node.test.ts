@@ -52,7 +52,7 @@ describe("policies and a pod's own node, with policePodToOwnNode and nodeLocalDN
         node.route.request(newAddress(node.link("lo").index, hostCidr(address)));
         waitUntilLocal(node.route, address);
         for (const protocol of ["tcp", "udp"] as const) {
-          for (const port of PORTS) lab.shooter.listen(protocol, { namespace: node, address, port });
+          for (const port of PORTS) lab.prober.listen(protocol, { namespace: node, address, port });
         }
       }
     }

@@ -136,7 +136,7 @@ describe("policies among nine pods, with packets", function () {
 
   it("POL-07: an isolated pod reaches its own node at the gateway's address on the bridge, too", async () => {
     await lab.apply([...ninePods(lab), DENY_X]);
-    listenAll(lab.shooter, {
+    listenAll(lab.prober, {
       ...lab.place("node1"),
       addresses: { 4: lab.wired("node1").gateways[0], 6: lab.wired("node1").gateways[1] },
     });
@@ -213,7 +213,7 @@ describe("policies among nine pods, with packets", function () {
     // Where policies may select a pod, the plugin waits for its object.
     await lab.apply([...ninePods(lab), podObject(key, "node1", [], { labels })]);
     const place = await lab.wire({ key, node: "node1" }, { runtimeConfig: { portMappings: mappings } });
-    listenAll(lab.shooter, place);
+    listenAll(lab.prober, place);
     try {
       const pod = podManifest(place, "node1", { labels });
       const [v4, v6] = textsOf(lab.place("outside"));

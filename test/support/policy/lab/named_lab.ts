@@ -15,7 +15,7 @@ export async function namedLab(
   const places = Object.entries(pods).map(([key, { node }]): PodPlace => ({ key, node }));
   const bridgeNetfilter = { node1: true, node2: false };
   const lab = await PolicyLab.create({ name, pods: places, bridgeNetfilter, configuration });
-  for (const place of lab.places.values()) listenAll(lab.shooter, place, ports);
+  for (const place of lab.places.values()) listenAll(lab.prober, place, ports);
   return lab;
 }
 

@@ -1,9 +1,9 @@
 import { FAMILIES } from "../../../../kernel/ip/address.ts";
+import type { Prober } from "../../../lab/probe/prober.ts";
 import { type LabelChanges, NAMESPACES, PODS } from "../three_by_three.ts";
 import { namespaceManifest, type NodeName, type Place, type PodFields, podManifest, type PodPlace } from "./place.ts";
 import { PolicyLab, type PolicyLabOptions } from "./policy_lab.ts";
 import { PORTS } from "./question.ts";
-import type { Shooter } from "./shooter.ts";
 
 /**
  * The nodes of the pods. In every row and every column two pods share a node, so each kind of pair exists on one node
@@ -43,15 +43,15 @@ export async function ninePodLab(
   ports: readonly number[] = PORTS,
 ): Promise<PolicyLab> {
   const lab = await PolicyLab.create({ ...options, pods: NINE_PODS });
-  for (const place of lab.places.values()) listenAll(lab.shooter, place, ports);
+  for (const place of lab.places.values()) listenAll(lab.prober, place, ports);
   return lab;
 }
 
 /** Makes a place serve every protocol in both families. */
-export function listenAll(shooter: Shooter, { namespace, addresses }: Place, ports: readonly number[] = PORTS): void {
+export function listenAll(prober: Prober, { namespace, addresses }: Place, ports: readonly number[] = PORTS): void {
   for (const family of FAMILIES) {
     for (const protocol of PROTOCOLS) {
-      for (const port of ports) shooter.listen(protocol, { namespace, address: addresses[family], port });
+      for (const port of ports) prober.listen(protocol, { namespace, address: addresses[family], port });
     }
   }
 }

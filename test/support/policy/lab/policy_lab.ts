@@ -8,6 +8,7 @@ import { macFromBytes } from "../../../../kernel/ip/mac.ts";
 import { newRoute } from "../../../../kernel/route/route.ts";
 import { type Configuration, podCall, startPlugin } from "../../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../../lab/lab.ts";
+import { Prober } from "../../../lab/probe/prober.ts";
 import {
   connect,
   routeTo,
@@ -20,7 +21,6 @@ import {
 import { PolicydNode } from "../../daemon/policyd_node.ts";
 import { forgetConnections } from "../../daemon/connections.ts";
 import { complaintsOf, countKinds, untilInForce, type WatchedDaemon } from "./in_force.ts";
-import { PacketCounter } from "./packet_count.ts";
 import {
   NODE_NAMES,
   nodeManifest,
@@ -30,7 +30,6 @@ import {
   type PodPlace,
   uidOf,
 } from "./place.ts";
-import { Shooter } from "./shooter.ts";
 
 const PLUGIN_WAIT = "2m";
 
@@ -68,8 +67,7 @@ export interface PolicyLabOptions {
 export class PolicyLab {
   readonly lab: Lab;
   readonly nodes: TwoNodes;
-  readonly counter: PacketCounter;
-  readonly shooter: Shooter;
+  readonly prober: Prober;
   readonly places = new Map<string, Place>();
   readonly #options: PolicyLabOptions;
   readonly #policyd: Readonly<Record<NodeName, PolicydNode>>;
@@ -95,11 +93,9 @@ export class PolicyLab {
       // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
       for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
     }
-    const outside = Object.entries(OUTSIDE).map(([name, [router, own]], number) =>
-      this.#join(name, number, router, own),
-    );
-    this.counter = new PacketCounter([this.nodes.node1.node, this.nodes.node2.node, ...outside]);
-    this.shooter = new Shooter(lab.calls, this.counter);
+    for (const [number, [name, [router, own]]] of Object.entries(OUTSIDE).entries())
+      this.#join(name, number, router, own);
+    this.prober = new Prober(lab.calls);
   }
 
   /** Makes a lab, and resolves when all pods are attached; it has no objects yet. */
@@ -270,7 +266,7 @@ export class PolicyLab {
   }
 
   async #end(): Promise<void> {
-    this.shooter.close();
+    this.prober.close();
     await Promise.all(NODE_NAMES.map((name) => this.#policyd[name].kill()));
     this.lab.destroy();
   }
@@ -310,7 +306,7 @@ export class PolicyLab {
     return place;
   }
 
-  #join(name: string, number: number, routerSide: readonly string[], ownSide: readonly string[]): Place["namespace"] {
+  #join(name: string, number: number, routerSide: readonly string[], ownSide: readonly string[]): void {
     const namespace = this.lab.namespace(name);
     const mac = (end: number) => macFromBytes(Uint8Array.of(0x02, 0, 0, 1, number, end));
     const [router, own] = [routerSide, ownSide].map((texts) => texts.map((text) => parseCidr(text)));
@@ -322,7 +318,6 @@ export class PolicyLab {
     for (const { address } of router) namespace.route.request(newRoute(routeTo(undefined, address)));
     const addresses = own.map(({ address }) => address);
     this.#place(name, namespace, addresses);
-    return namespace;
   }
 
   #addressesOf(wired: WiredNode, { containerId }: LabPod): readonly Address[] {

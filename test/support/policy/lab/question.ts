@@ -10,11 +10,11 @@ import type { Protocol } from "../../../../objects/model.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
 import type { Flow, FlowEnd } from "../../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
+import type { Flow as ProbeFlow } from "../../../lab/probe/prober.ts";
 import type { PolicyLab } from "./policy_lab.ts";
-import type { Fate, Shot } from "./shooter.ts";
 
-/** The fate of a flow: allowed, denied, refused where it should be silent, undecided. */
-export type Mark = "." | "X" | "R" | "?";
+/** The fate of a flow: allowed, denied, refused where it should be silent. */
+export type Mark = "." | "X" | "R";
 
 /** `80/TCP` or `ICMP`. */
 export type Traffic = `${number}/${Protocol}` | "ICMP";
@@ -31,9 +31,9 @@ export interface Question {
 
 /** A question and its outcome. */
 export interface Answer {
-  readonly question: Question;
-  readonly fate: Fate;
   readonly mark: Mark;
+  /** Why there was no answer; empty when there was one. */
+  readonly why: string;
 }
 
 export const PORTS = [80, 81] as const;
@@ -48,41 +48,27 @@ export function inBoth(from: string, to: string, ...traffics: readonly Traffic[]
   return traffics.flatMap((traffic) => families.map((family) => ({ from, to, traffic, family })));
 }
 
-/** The number of questions at once. More of them would take a busy machine so long that it sends packets twice. */
-const AT_ONCE = 200;
-const MOST_TIMES = 8;
+/** In milliseconds without waits for a processor: an answer takes a few of them, and packets are sent twice. */
+const SILENCE_MILLISECONDS = 500;
 
 /**
- * Asks all questions. Where it is not certain that a silent one was dropped, as when a busy machine has sent packets
- * twice, that question is repeated with fewer others; where it is still not certain in the end, the mark is `?`.
+ * Asks all questions.
+ *
+ * @param patience the time in milliseconds after which there is no answer, without waits for a processor
  */
-export async function askLab(lab: PolicyLab, questions: readonly Question[]): Promise<readonly Answer[]> {
-  const answers: Answer[] = [];
-  for (let start = 0; start < questions.length; start += AT_ONCE) {
-    answers.push(...(await askSome(lab, questions.slice(start, start + AT_ONCE), MOST_TIMES)));
-  }
-  return answers;
+export async function askLab(
+  lab: PolicyLab,
+  questions: readonly Question[],
+  patience: number = SILENCE_MILLISECONDS,
+): Promise<readonly Answer[]> {
+  const flows = questions.map((question) => probeOf(lab, question));
+  const results = await lab.prober.run(flows, { timeoutMilliseconds: patience });
+  return results.map(({ reached, why }) => ({ why, mark: reached ? "." : isSilence(why) ? "X" : "R" }));
 }
 
-async function askSome(lab: PolicyLab, questions: readonly Question[], times: number): Promise<readonly Answer[]> {
-  const answers = await ask(lab, questions);
-  const open = answers.filter(({ mark }) => mark === "?").map(({ question }) => question);
-  if (open.length === 0 || times === 1) return answers;
-  const half = Math.ceil(open.length / 2);
-  const again = [
-    ...(await askSome(lab, open.slice(0, half), times - 1)),
-    ...(half < open.length ? await askSome(lab, open.slice(half), times - 1) : []),
-  ].values();
-  return answers.map((answer) => (answer.mark === "?" ? (again.next().value ?? answer) : answer));
-}
-
-async function ask(lab: PolicyLab, questions: readonly Question[]): Promise<readonly Answer[]> {
-  const { fates, doubt } = await lab.shooter.run(questions.map((question) => shotOf(lab, question)));
-  return questions.map((question, place) => {
-    const fate = fates[place];
-    if (fate === undefined) throw new RangeError("fewer fates than questions");
-    return { question, fate, mark: markOf(fate, doubt) };
-  });
+/** Whether a probe's reason says that nothing came back, not even a refusal. */
+export function isSilence(why: string): boolean {
+  return why.startsWith("no answer");
 }
 
 /** Returns the evaluator's verdict for a question. */
@@ -103,26 +89,14 @@ export function questionText({ from, to, traffic, family, source }: Question): s
   return `${source === undefined ? from : `${from} as ${source}`} > ${to} ${traffic} IPv${family}`;
 }
 
-function markOf({ kind }: Fate, doubt: string): Mark {
-  switch (kind) {
-    case "answered":
-      return ".";
-    case "refused":
-      return "R";
-    case "silent":
-      return doubt === "" ? "X" : "?";
-  }
-}
-
-function shotOf(lab: PolicyLab, { from, to, traffic, family, source }: Question): Shot {
+function probeOf(lab: PolicyLab, { from, to, traffic, family, source }: Question): ProbeFlow {
   const address = addressOf(lab, to, family);
   const [port, protocol] = traffic === "ICMP" ? ["0", "icmp"] : traffic.toLowerCase().split("/");
   return {
     from: lab.place(from).namespace,
     to: { address, port: Number(port) },
-    protocol: protocol as Shot["protocol"],
+    protocol: protocol as ProbeFlow["protocol"],
     hasNewPort: true,
-    isLocal: from === to,
     ...(source === undefined ? {} : { source: parseAddress(source) }),
   };
 }
