@@ -6,7 +6,6 @@ import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 import { requireKernel } from "../support/privilege.ts";
-import { until } from "../support/daemon/recording_sink.ts";
 import { createLab } from "../lab/lab.ts";
 import { labCalls } from "../lab/libc.ts";
 import { currentOwner, isAlive, type Owner, processAt } from "../lab/owner.ts";
@@ -14,6 +13,7 @@ import { NAMESPACE_DIRECTORY } from "../lab/pin.ts";
 import { networkState } from "../lab/network_state.ts";
 import { findLabFiles, sweepDeadLabs } from "../lab/sweep.ts";
 import { twoNodes } from "../lab/topology.ts";
+import { until } from "../support/until.ts";
 
 const LAB_MODULE = new URL("../lab/lab.ts", import.meta.url).href;
 

@@ -6,7 +6,7 @@ import { createLab, type Lab } from "../lab/lab.ts";
 import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { startDaemon } from "../support/daemon/policyd.ts";
 import { requireKernel } from "../support/privilege.ts";
-import { until } from "../support/daemon/recording_sink.ts";
+import { until } from "../support/until.ts";
 
 const BACK_MILLISECONDS = 1000;
 /** The daemon may make a file again in a directory that is just being removed. */
@@ -67,8 +67,7 @@ describe("the daemon's files, removed while it runs", function () {
     node.exec("mv", [records, kept]);
     await harmed.restart();
     // The daemon's rules come after its status.
-    const deadline = performance.now() + 5000;
-    while ((await harmed.lost()).length < 6) assert.ok(performance.now() < deadline, "the pods are not cut off");
+    await until(async () => (await harmed.lost()).length === 6, "the pods are cut off", 5000);
     await harmed.policyd.kill();
     node.exec("mv", [kept, records]);
     await harmed.restart();

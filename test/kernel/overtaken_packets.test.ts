@@ -11,6 +11,7 @@ import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Streams } from "../lab/stream.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { until } from "../support/until.ts";
 
 const CHANGES = 150;
 const UPGRADES = 40;
@@ -109,10 +110,7 @@ describe("packets that a commit overtakes", function () {
   async function underFlood(change: () => Promise<void>): Promise<number> {
     namespace.exec("nft", ["-f", "-"], COUNTS);
     const stop = streams.send(namespace, "udp", "127.0.0.1", BYTES_PER_SECOND);
-    for (let left = 2000; packets("sent") === 0; left--) {
-      assert.ok(left > 0, "the flood begins");
-      await pause(5);
-    }
+    await until(() => packets("sent") !== 0, "the flood begins");
     await change();
     await stop();
     const passed = packets("passed");

@@ -6,7 +6,6 @@ import { createLab, type Lab } from "../lab/lab.ts";
 import { type TwoNodes, twoNodes } from "../lab/topology.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { WAYS } from "../support/guard/ways.ts";
-import { until } from "../support/daemon/recording_sink.ts";
 import { PolicedNode, type PolicedPod } from "../support/policy/cuts/policed_node.ts";
 import { type FlowEnds, type FlowProtocol, PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { ALL, CLUSTER_IPS, CUTS_PODS, type CutsPod, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
@@ -14,6 +13,7 @@ import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertion
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
+import { until } from "../support/until.ts";
 
 /** Each setting on and off: what a packet meets with one of them does not depend on the other. */
 const STATES = WAYS.filter(({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter !== bypassBridge);

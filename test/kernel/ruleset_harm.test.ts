@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
@@ -15,6 +14,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
 import { contentOf } from "../support/ruleset/content.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { until } from "../support/until.ts";
 
 const REPAIR_MILLISECONDS = 1000;
 const OWNERS = 20;
@@ -90,14 +90,10 @@ for (const isOwned of [false, true]) {
         const isRefused = isOwned && !isForeign && what !== "flush ruleset";
         if (isRefused) assert.throws(() => node.exec("nft", ["-f", "-"], harms[what]), /not permitted/, what);
         else node.exec("nft", ["-f", "-"], harms[what]);
-        const deadline = Date.now() + REPAIR_MILLISECONDS;
         const isRepaired = (): boolean =>
           tables.every((table, index) => readContent(writer, table) === whole[index]) &&
           (isOwned || isForeign || (ruleset?.status().repairs ?? 0) > before.repairs);
-        while (!isRepaired()) {
-          assert.ok(Date.now() < deadline, what);
-          await sleep(5);
-        }
+        await until(isRepaired, what, REPAIR_MILLISECONDS);
         if (isForeign) {
           assert.match(node.exec("nft", ["list", "table", "inet", "stranger"]), /policy drop/, what);
           node.exec("nft", ["delete", "table", "inet", "stranger"]);
@@ -141,11 +137,8 @@ for (const isOwned of [false, true]) {
         const rule = "ip daddr . tcp sport @frontends counter drop";
         const handle = /@frontends .*# handle (\d+)/.exec(node.ruleset("-a"))?.[1] ?? "";
         node.exec("nft", [`replace rule inet drawbridge forward handle ${handle} ${rule}`]);
-        const deadline = Date.now() + REPAIR_MILLISECONDS;
-        while (readContent(writer, table) !== whole || ruleset.status().repairs === repairs) {
-          assert.ok(Date.now() < deadline);
-          await sleep(5);
-        }
+        const isRepaired = (): boolean => readContent(writer, table) === whole && ruleset?.status().repairs !== repairs;
+        await until(isRepaired, "repaired", REPAIR_MILLISECONDS);
       });
 
       it("the listed ruleset loads unchanged in a fresh namespace (DP-10)", () => {

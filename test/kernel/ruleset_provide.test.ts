@@ -19,6 +19,7 @@ import { runRandomProfiles } from "../support/ruleset/random_profiles.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { randomFrom } from "../support/random.ts";
 import { countedSeed } from "../support/long_form.ts";
+import { until } from "../support/until.ts";
 
 const STEPS = 400;
 const COMPARISONS = 20;
@@ -177,6 +178,9 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
       await events?.stop();
     });
 
+    const untilRepaired = (whole: string, repairs: number, what: string): Promise<void> =>
+      until(() => readContent(writer) === whole && ruleset?.status().repairs !== repairs, what, REPAIR_MILLISECONDS);
+
     it("DP-09: is repaired in under a second and counted after each kind of harm", async function () {
       this.timeout(120_000);
       assert.ok(ruleset !== undefined);
@@ -184,11 +188,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
       for (const what of harmNames) {
         const { repairs } = ruleset.status();
         node.exec("nft", ["-f", "-"], harms[what]);
-        const deadline = Date.now() + REPAIR_MILLISECONDS;
-        while (readContent(writer) !== whole || ruleset.status().repairs === repairs) {
-          assert.ok(Date.now() < deadline, `${what}: ${ruleset.status().lastError}`);
-          await sleep(5);
-        }
+        await untilRepaired(whole, repairs, what);
       }
     });
 
@@ -199,11 +199,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
       const handle = /@ports2 .*# handle (\d+)/.exec(node.ruleset("-a"))?.[1] ?? "";
       const rule = "ip daddr . tcp dport @ports3 counter return";
       node.exec("nft", [`replace rule ${where} second2 handle ${handle} ${rule}`]);
-      const deadline = Date.now() + REPAIR_MILLISECONDS;
-      while (readContent(writer) !== whole || ruleset.status().repairs === repairs) {
-        assert.ok(Date.now() < deadline);
-        await sleep(5);
-      }
+      await untilRepaired(whole, repairs, "a rule");
     });
 
     it("DP-14: is adopted by the next daemon, and its listing loads again", () => {

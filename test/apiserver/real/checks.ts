@@ -17,11 +17,12 @@ import { member } from "../../../policyd/sources/api/json_member.ts";
 import { RESOURCES } from "../../../policyd/sources/api/resources.ts";
 import { ServiceAccount } from "../../../policyd/sources/api/connection/service_account.ts";
 import { INSTALL, manifestObjects, overlayRules } from "../../support/daemon/manifest_grants.ts";
-import { RecordingSink, until } from "../../support/daemon/recording_sink.ts";
+import { RecordingSink } from "../../support/daemon/recording_sink.ts";
 import { patchRefusal, withStatus } from "../node_status.ts";
 import { sample } from "../objects.ts";
 import { type RawObject, recordOf } from "../storage.ts";
 import { RealCluster, SERVER } from "./cluster.ts";
+import { until } from "../../support/until.ts";
 
 const EXECUTABLE = process.env["KUBE_APISERVER"] ?? "kube-apiserver";
 const ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts";

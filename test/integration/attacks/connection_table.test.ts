@@ -16,6 +16,7 @@ import { Flood, type FloodTurn, HANDSHAKE } from "../../support/daemon/flood.ts"
 import { addressesOf } from "../../support/host_ports/localhost_node.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { until } from "../../support/until.ts";
 
 const PORT = 7000;
 /** The ports where the accomplice answers with raw packets; no socket listens there. */
@@ -207,10 +208,10 @@ describe("a table of connections that pods fill together", function () {
       // The second round continues while the connection brake is in force, until shares are needed.
       for (const port of ATTACK_PORTS) await node.attack(port);
       assert.equal(await node.answered(), 80, `with ${node.connections} connections`);
-      for (let left = 1200; node.connections > node.capacity * (13 / 16); left--) {
-        assert.ok(left > 0, `${node.connections} of ${node.capacity} connections stay`);
-        await pause(50);
-      }
+      await until(
+        () => node.connections <= node.capacity * (13 / 16),
+        () => `${node.connections} of ${node.capacity} connections stay`,
+      );
       const log = node.daemon?.log() ?? "";
       for (const pod of ["hostile1", "hostile2"]) {
         assert.match(log, new RegExp(`pod has too many connections: no further ones begin pod=default/${pod} `));
@@ -218,10 +219,10 @@ describe("a table of connections that pods fill together", function () {
       assert.doesNotMatch(log, /too many connections: no further ones begin pod=default\/other /);
       // So no further sweep is needed.
       forgetConnections(node.wired.node);
-      for (let left = 60; node.memory() > 1.2 * fresh; left--) {
-        assert.ok(left > 0, `${node.memory()} MB after the sweeps, ${fresh} MB after the start`);
-        await pause(1000);
-      }
+      await until(
+        () => node.memory() <= 1.2 * fresh,
+        () => `${node.memory()} MB after the sweeps, ${fresh} MB after the start`,
+      );
     });
   });
 });

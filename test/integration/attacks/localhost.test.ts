@@ -14,7 +14,7 @@ import { addressesIn } from "../../support/host_ports/masquerade.ts";
 import { mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
+import { until } from "../../support/until.ts";
 
 /** A sender of frames to the node: its MAC address, that of the node's link there, and the sender's own addresses. */
 interface Sender {

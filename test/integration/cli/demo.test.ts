@@ -6,10 +6,10 @@ import os from "node:os";
 import process from "node:process";
 import { VERSION } from "../../../policyd/version.ts";
 import { findLabFiles } from "../../lab/sweep.ts";
-import { until } from "../../support/cluster/probes.ts";
 import { DEMO, runDemo } from "../../support/demo_result.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/until.ts";
 
 /** Returns the process ids of a demo's daemons, found by the directory of its lab in their command lines. */
 function daemonsOf({ pid }: ChildProcess): readonly number[] {

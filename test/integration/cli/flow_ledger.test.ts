@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { readdirSync, truncateSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import { mergedRows } from "../../../cli/flows/merge.ts";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import { deleteEntries, openConntrackSocket } from "../../../kernel/conntrack/table.ts";
@@ -18,6 +17,7 @@ import {
 } from "../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until, valueWhen } from "../../support/until.ts";
 
 const PODS: readonly PodPlace[] = [
   { key: "x/a", node: "node1" },
@@ -25,7 +25,6 @@ const PODS: readonly PodPlace[] = [
   { key: "y/far", node: "node2" },
 ];
 const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
-const PATIENCE_MILLISECONDS = 20_000;
 const PAYLOAD = new Uint8Array(100);
 
 describe("the ledger of flows, with packets", function () {
@@ -80,13 +79,11 @@ describe("the ledger of flows, with packets", function () {
 
   /** Waits until the rows at one port satisfy a condition, and returns them. */
   async function rowsWhen(port: number, isSo: (rows: readonly FlowRow[]) => boolean): Promise<readonly FlowRow[]> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
-      const rows = NODE_NAMES.flatMap(rowsOf).filter((row) => row.port === port);
-      if (isSo(rows)) return rows;
-      assert.ok(performance.now() < deadline, JSON.stringify(rows, null, 1));
-      await pause(50);
-    }
+    return await valueWhen(
+      () => NODE_NAMES.flatMap(rowsOf).filter((row) => row.port === port),
+      isSo,
+      (rows) => JSON.stringify(rows, null, 1),
+    );
   }
 
   function deleteAll(name: NodeName, port: number): void {
@@ -217,9 +214,7 @@ describe("the ledger of flows, with packets", function () {
     assert.equal(node.readSysctl(ACCOUNTING), "1");
     await lab.restart("node1", () => {}, { dropLog: true, flowLedger: false });
     await lab.apply(objects());
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    while (node.readSysctl(ACCOUNTING) !== "0" && performance.now() < deadline) await pause(50);
-    assert.equal(node.readSysctl(ACCOUNTING), "0");
+    await until(() => node.readSysctl(ACCOUNTING) === "0", "the accounting is off again");
     const place = { socket: socketOf("node1"), directory: lab.flowDirectory("node1") };
     const { problems } = node.inside(() => systemMachine(lab.lab.calls).readFlows(place));
     assert.match(problems.join(), /flowLedger: it is false; expected true/);

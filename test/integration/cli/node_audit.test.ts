@@ -11,9 +11,9 @@ import { mapping, published } from "../../support/host_ports/published.ts";
 import { withoutPortShares } from "../../support/nftables/listing.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
+import { until } from "../../support/until.ts";
 
 for (const hasDaemon of [false, true]) {
   describe(`an audit of a node ${hasDaemon ? "with" : "without"} policyd`, function () {

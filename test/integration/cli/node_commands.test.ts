@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import { carryOut } from "../../../cli/node/cleanup/carry_out.ts";
 import { cleanupPlan } from "../../../cli/node/cleanup/plan.ts";
@@ -19,6 +18,7 @@ import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { BREAKAGES, confOf, REPAIRED } from "../../support/node/breakages.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/until.ts";
 
 const MTU = 1420;
 const RANGES = ["10.244.1.0/24", "fd00:244:1::/64"];
@@ -164,10 +164,10 @@ describe("cli/node on a node of a lab", function () {
       await policyd.start(["--encapsulation=auto", "--table-owner"]);
       const machine = systemMachine(lab.calls);
       const plan = () => wired.node.inside(() => cleanupPlan(machine.readInventory(place), false));
-      for (let left = 200; plan().removals.filter(({ kind }) => kind === "table").length < 3; left--) {
-        if (left === 0) assert.fail(`tables: not there: ${wired.node.ruleset()}`);
-        await pause(50);
-      }
+      await until(
+        () => !(plan().removals.filter(({ kind }) => kind === "table").length < 3),
+        () => `tables: not there: ${wired.node.ruleset()}`,
+      );
       const { removals } = plan();
       const tables = removals.filter(({ kind }) => kind === "table");
       assert.equal(tables.length, 3);

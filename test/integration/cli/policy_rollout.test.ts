@@ -8,6 +8,7 @@ import { memoryFiles, runCli } from "../../support/cli/cli.ts";
 import { namespaceManifest, podManifest, type PodPlace } from "../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { valueWhen } from "../../support/until.ts";
 
 const PODS: readonly PodPlace[] = [
   { key: "shop/web", node: "node1" },
@@ -15,7 +16,6 @@ const PODS: readonly PodPlace[] = [
   { key: "shop/db", node: "node1" },
 ];
 const PORT = 5432;
-const PATIENCE_MILLISECONDS = 20_000;
 const SHADOW = { "drawbridge.dev/shadow": "true" };
 
 describe("the rollout of a policy from draft to shadow to enforcement, as the guide describes it", function () {
@@ -87,13 +87,12 @@ describe("the rollout of a policy from draft to shadow to enforcement, as the gu
   }
 
   async function outputWhen(args: readonly string[], isSo: RegExp): Promise<string> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
-      const { out, err } = await drawbridge(args);
-      if (isSo.test(out)) return out;
-      assert.ok(performance.now() < deadline, out + err);
-      await pause(100);
-    }
+    const { out } = await valueWhen(
+      () => drawbridge(args),
+      (printed) => isSo.test(printed.out),
+      (printed) => printed.out + printed.err,
+    );
+    return out;
   }
 
   it("ROLLOUT-01: dry-run --ledger names the flows that a draft would cut, its shadow shows them without a cut, and the corrected policy cuts none", async () => {

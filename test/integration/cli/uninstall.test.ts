@@ -23,7 +23,7 @@ import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { filesBelow } from "../../support/cli/files_below.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
+import { until } from "../../support/until.ts";
 
 const CLOSE_WAIT = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
 const REDIRECTS = "net/ipv4/conf/all/send_redirects";

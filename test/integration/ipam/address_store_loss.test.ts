@@ -5,9 +5,9 @@ import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { scrape } from "../../support/daemon/scrape.ts";
 import { addressesOf } from "../../support/host_ports/localhost_node.ts";
+import { until } from "../../support/until.ts";
 
 /** How long a test waits for reservations to be back. The daemon checks once a second, but a busy machine is slow. */
 const BACK_MILLISECONDS = 10_000;

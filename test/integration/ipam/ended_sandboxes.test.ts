@@ -10,9 +10,9 @@ import { addressesIn } from "../../support/host_ports/masquerade.ts";
 import { everything, mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
+import { until } from "../../support/until.ts";
 
 const HOST_PORT = 7000;
 const QUARTER = 900;

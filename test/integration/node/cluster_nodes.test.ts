@@ -6,11 +6,12 @@ import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { Cluster, type ClusterPod, namespaceObject } from "../../lab/cluster/cluster.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
-import { addressOf, ClusterProbes, flowTo, PORT, until } from "../../support/cluster/probes.ts";
+import { addressOf, ClusterProbes, flowTo, PORT } from "../../support/cluster/probes.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { ours } from "../../support/routes/route_lab.ts";
+import { until } from "../../support/until.ts";
 
 const VIPS = { 4: parseAddress("10.96.0.10"), 6: parseAddress("fd00:96::10") };
 const SERVICE_PORT = 80;

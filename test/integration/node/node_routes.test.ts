@@ -7,8 +7,9 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { flow, ours, type RoutedNode, RouteLab, until } from "../../support/routes/route_lab.ts";
+import { flow, ours, type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { hasLongForm } from "../../support/long_form.ts";
+import { until } from "../../support/until.ts";
 
 const IS_FULL = hasLongForm("nodes that always use tunnels, too");
 const AUTO = { name: "VXLAN where a router is in between", lab: "routes-auto", args: [], tunnels: 1 } as const;

@@ -6,7 +6,8 @@ import { UPLINK } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { flow, nodeObject, ours, RouteLab, until, untilProblem } from "../../support/routes/route_lab.ts";
+import { flow, nodeObject, ours, RouteLab, untilProblem } from "../../support/routes/route_lab.ts";
+import { until } from "../../support/until.ts";
 
 /** An IPv6 Service whose endpoint is the pod of node1, and the range of its address. */
 const SERVICE = [

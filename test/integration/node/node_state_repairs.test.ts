@@ -5,11 +5,11 @@ import * as fc from "fast-check";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { deleteAddress } from "../../../kernel/route/interface_address.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { HarmedNode } from "../../support/node_state/harmed_node.ts";
 import { BRIDGE, HARMS } from "../../support/node_state/harms.ts";
 import { roundsFor } from "../../support/long_form.ts";
+import { until } from "../../support/until.ts";
 
 /** How long a program keeps removing an address, and how long it pauses between attempts. */
 const INSISTING_MILLISECONDS = 6000;

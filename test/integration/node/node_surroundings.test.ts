@@ -6,7 +6,8 @@ import { UPLINK } from "../../lab/topology.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { flow, RouteLab, until, untilProblem } from "../../support/routes/route_lab.ts";
+import { flow, RouteLab, untilProblem } from "../../support/routes/route_lab.ts";
+import { until } from "../../support/until.ts";
 
 describe("a node in surroundings that are not simple", function () {
   this.timeout(300_000);

@@ -6,8 +6,8 @@ import { createLab } from "../../lab/lab.ts";
 import { ApiNode, PORT, SERVICE, slice, VIP } from "../../support/daemon/api_node.ts";
 import { makeCertificate } from "../../support/certificate.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { scrapeWhen } from "../../support/daemon/scrape.ts";
+import { until } from "../../support/until.ts";
 
 const EVIL_IP = "10.96.255.66";
 const POLICY: RawObject = {
@@ -55,10 +55,7 @@ describe("a node whose objects come from an API server", function () {
     assert.equal(node.wired.node.ruleset(), empty);
     const synced = await node.daemon.statusWhen(({ isSynced }) => isSynced, "synced");
     assert.deepEqual([synced.objects["Service"], synced.objects["EndpointSlice"]], [1, 1]);
-    for (let left = 500; !node.wired.node.ruleset().includes(VIP); left--) {
-      assert.ok(left > 0, "the Service is programmed");
-      await pause(20);
-    }
+    await until(() => node.wired.node.ruleset().includes(VIP), "the Service is programmed");
   });
 
   it("CLAIM-01 CLAIM-04: a daemon reads everything where rules of an earlier one lead the API server's address to a pod", async () => {
@@ -77,10 +74,7 @@ describe("a node whose objects come from an API server", function () {
     const refused = 'drawbridge_refused_sockets{claimed_by="Service"}';
     await scrapeWhen(node.wired.node, (values) => values.get(refused) === 1, "the claim is refused");
     // The rest of the Service is served.
-    for (let left = 500; !node.ruleset().includes(EVIL_IP); left--) {
-      assert.ok(left > 0, "its own address is programmed");
-      await pause(20);
-    }
+    await until(() => node.ruleset().includes(EVIL_IP), "its own address is programmed");
     const reported = /evil: spec\.externalIPs: 192\.0\.2\.9 TCP 6443 is protected for the API server/;
     await until(() => reported.test(node.daemon.log()), "the claim is in the log");
     assert.equal(await node.asksAPod(), false);
@@ -147,10 +141,11 @@ describe("a node whose objects come from an API server", function () {
     const drop = `table inet cut { chain input { type filter hook input priority 0; tcp dport ${PORT} drop; }; }`;
     node.router.exec("nft", ["-f", "-"], drop);
     await node.server.apply(slice("10.244.1.4"));
-    for (let left = 600; !/ETIMEDOUT|no answer in time/.test(node.daemon.status().problems.join("\n")); left--) {
-      assert.ok(left > 0, `given up: ${node.daemon.log()}`);
-      await pause(200);
-    }
+    await until(
+      () => /ETIMEDOUT|no answer in time/.test(node.daemon.status().problems.join("\n")),
+      () => `given up: ${node.daemon.log()}`,
+      120000,
+    );
     assert.equal(node.daemon.status().objects["EndpointSlice"], 1);
     node.router.exec("nft", ["delete", "table", "inet", "cut"]);
     await node.untilAnswered("second");

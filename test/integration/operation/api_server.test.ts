@@ -14,7 +14,8 @@ import { sample } from "../../apiserver/objects.ts";
 import { Storm } from "../../apiserver/storm.ts";
 import { type Certificate, makeCertificate } from "../../support/certificate.ts";
 import { randomFrom } from "../../support/random.ts";
-import { RecordingSink, until } from "../../support/daemon/recording_sink.ts";
+import { RecordingSink } from "../../support/daemon/recording_sink.ts";
+import { until } from "../../support/until.ts";
 
 const TOKEN = "first-t0ken";
 /** How much faster the clock runs than the real one, so that waits of minutes take seconds. */

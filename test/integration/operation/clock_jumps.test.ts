@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../../apiserver/events.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { createLab } from "../../lab/lab.ts";
 import { ApiNode, slice } from "../../support/daemon/api_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/until.ts";
 
 const HOUR = 3_600_000;
 /** The time between two jumps, short enough for several jumps within each wait. */
@@ -59,11 +59,8 @@ describe("a daemon whose wall clock is set forward and back by an hour all the t
 
   /** Asserts that something holds within the seconds that it takes when the clock does not jump. */
   async function within(seconds: number, what: string, holds: () => Promise<boolean>): Promise<void> {
-    const end = performance.now() + seconds * 1000;
-    while (!(await holds())) {
-      assert.ok(performance.now() < end, `${what}: not within ${seconds} s:\n${node.daemon.log().slice(-4000)}`);
-      await pause(50);
-    }
+    const words = (): string => `${what}: not within ${seconds} s:\n${node.daemon.log().slice(-4000)}`;
+    await until(holds, words, seconds * 1000);
   }
 
   it("DAEMON-09: jumps of the wall clock neither hasten nor delay what the daemon does, and it sends each Event once", async () => {

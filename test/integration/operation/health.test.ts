@@ -12,6 +12,7 @@ import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { valueWhen } from "../../support/until.ts";
 
 const PORT = 10_256;
 
@@ -51,14 +52,12 @@ describe("the health of a running daemon", function () {
 
   const ask = (path: string, host = "127.0.0.1", port = PORT): HttpAnswer => askHttp(wired.node, host, port, path);
 
-  async function until(path: string, holds: (answer: HttpAnswer) => boolean, what: string): Promise<HttpAnswer> {
-    for (let left = 1200; ; left--) {
-      const answer = ask(path);
-      if (holds(answer)) return answer;
-      assert.ok(left > 0, `${what}: ${path} is ${JSON.stringify(answer)}`);
-      await pause(50);
-    }
-  }
+  const until = (path: string, holds: (answer: HttpAnswer) => boolean, what: string): Promise<HttpAnswer> =>
+    valueWhen(
+      () => ask(path),
+      holds,
+      (answer) => `${what}: ${path} is ${JSON.stringify(answer)}`,
+    );
 
   /** Has another program listen at a port of the node, and returns a function that ends it. */
   async function occupy(host: string, port = PORT): Promise<() => Promise<void>> {

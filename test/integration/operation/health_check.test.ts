@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -10,6 +9,7 @@ import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type ManifestEndpoint, serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
+import { valueWhen } from "../../support/until.ts";
 
 const HEALTH_PORT = 31_999;
 const NODE_PORT = 30_588;
@@ -70,12 +70,11 @@ describe("health checks of Services", function () {
 
   /** Waits until the health check answers with a status in the families; 0 means no answer. */
   async function until(status: number, families: readonly (4 | 6)[] = [4, 6]): Promise<void> {
-    for (let left = 1000; ; left--) {
-      const seen = families.map((family) => ask(nodes.router, family).status);
-      if (seen.every((one) => one === status)) return;
-      assert.ok(left > 0, `${seen.join(", ")}; expected ${status}`);
-      await pause(20);
-    }
+    await valueWhen(
+      () => families.map((family) => ask(nodes.router, family).status),
+      (seen) => seen.every((one) => one === status),
+      (seen) => `${seen.join(", ")}; expected ${status}`,
+    );
   }
 
   it("LB-14: a load balancer, a pod and the node learn whether the node has a ready pod, as long as the Service has a check", async () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { createLab } from "../../lab/lab.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/until.ts";
 
 /** The number of bad objects of each kind. */
 const MANY = 1500;
@@ -74,17 +74,14 @@ describe("log lines that tenants' objects cause", function () {
       Array.from({ length: MANY }, (_, number) => number),
     );
     const flooded = (): boolean => MESSAGES.every((message) => linesOf(message).filter(bad("greedy")).length >= 20);
-    for (let left = 2400; !flooded(); left--) {
-      assert.ok(left > 0, `no flood: ${node.daemon.log().slice(-2000)}`);
-      await pause(50);
-    }
+    await until(flooded, () => `no flood: ${node.daemon.log().slice(-2000)}`, 120000);
     await put("shop", [MANY]);
     // Without shares each of the 1,000 waiting lines of a message would get its second first.
     const reported = (): readonly string[] => MESSAGES.filter((message) => linesOf(message).some(bad("shop")));
-    for (let left = 1200; reported().length < MESSAGES.length; left--) {
-      assert.ok(left > 0, `only ${reported().join()}: ${node.daemon.log().slice(-2000)}`);
-      await pause(50);
-    }
+    await until(
+      () => reported().length >= MESSAGES.length,
+      () => `only ${reported().join()}: ${node.daemon.log().slice(-2000)}`,
+    );
     for (const message of MESSAGES) {
       const own = linesOf(message).filter(bad("greedy")).length;
       assert.ok(own >= 20 && own < 100, `${own} lines of ${MANY}: ${message}`);

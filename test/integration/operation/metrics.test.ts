@@ -12,6 +12,7 @@ import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type Scrape, scrape, scrapeWhen } from "../../support/daemon/scrape.ts";
+import { until } from "../../support/until.ts";
 
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"] as const;
 /** The serving pods, with the numbers at the ends of their addresses. */
@@ -308,10 +309,10 @@ describe("metrics of a node with policyd", function () {
       await once(other.stdout, "data");
       daemon = await policyd.start();
       assert.equal(attach("pod").name, "pod");
-      for (let left = 3000; !daemon.log().includes("metrics are not served"); left--) {
-        assert.ok(left > 0, daemon.log());
-        await pause(20);
-      }
+      await until(
+        () => daemon.log().includes("metrics are not served"),
+        () => daemon.log(),
+      );
     } finally {
       other.kill("SIGKILL");
     }

@@ -12,6 +12,7 @@ import { askHttp } from "../../support/http.ts";
 import { manifestGrants, overlayGrants } from "../../support/daemon/manifest_grants.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { requireLongForm } from "../../support/long_form.ts";
+import { valueWhen } from "../../support/until.ts";
 
 const OVERLAY = "network-unavailable";
 const READY = { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status" };
@@ -75,10 +76,11 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
 
   async function untilPatches(...expected: readonly (number | string)[]): Promise<void> {
     const all = expected.map((status) => `/api/v1/nodes/node1/status ${status}`);
-    for (let left = 600; (await patches()).length < all.length || (await patches()).join() !== all.join(); left--) {
-      if (left === 0) assert.fail(`${(await patches()).join("; ")}; expected ${all.join("; ")}\n${node.daemon.log()}`);
-      await pause(50);
-    }
+    await valueWhen(
+      patches,
+      (found) => found.join() === all.join(),
+      (found) => `${found.join("; ")}; expected ${all.join("; ")}\n${node.daemon.log()}`,
+    );
   }
 
   const plan = (...faults: readonly PlannedFault["fault"][]): Promise<unknown> =>

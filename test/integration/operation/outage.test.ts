@@ -10,6 +10,7 @@ import { createLab } from "../../lab/lab.ts";
 import { ApiNode, pod, slice } from "../../support/daemon/api_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { hasLongForm } from "../../support/long_form.ts";
+import { until } from "../../support/until.ts";
 
 const isFull = hasLongForm("a longer outage with 2,000 pods");
 const FOREVER = 1e9;
@@ -71,10 +72,7 @@ describe("a node whose API server is away for a while", function () {
   async function heap(): Promise<number> {
     rmSync(`${node.directory}/heap`, { force: true });
     node.daemon.child.kill("SIGUSR2");
-    for (let left = 1000; !existsSync(`${node.directory}/heap`); left--) {
-      assert.ok(left > 0, "the heap is reported");
-      await pause(20);
-    }
+    await until(() => existsSync(`${node.directory}/heap`), "the heap is reported");
     return Number(readFileSync(`${node.directory}/heap`, "utf8"));
   }
 
@@ -100,7 +98,7 @@ describe("a node whose API server is away for a while", function () {
     const seconds = isFull ? LONG : outage.seconds;
     // This happens on a server that cannot be asked, and would change the rules if the daemon saw it.
     if (outage.strike === undefined) await node.server.apply(slice(`10.244.1.${address}`));
-    for (const until = performance.now() + seconds * 1000; performance.now() < until; await pause(100)) {
+    for (const over = performance.now() + seconds * 1000; performance.now() < over; await pause(100)) {
       const { strike: status } = outage;
       if (status !== undefined) await node.server.tell({ type: "strike", fault: { type: "error", status } });
       assert.equal(await node.answer(), current);
@@ -203,9 +201,9 @@ describe("a node whose API server is away for a while", function () {
     assert.equal(error, undefined, error?.msg);
     assert.ok(await reaches(node.wired.node, address));
     assert.ok(await reaches(late, "10.244.1.3"));
-    for (let left = 500; node.ruleset().includes('"default/second"'); left--) {
-      if (left === 0) assert.fail(`the pod that went meanwhile is gone: ${node.ruleset()}`);
-      await pause(20);
-    }
+    await until(
+      () => !node.ruleset().includes('"default/second"'),
+      () => `the pod that went meanwhile is gone: ${node.ruleset()}`,
+    );
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import { add, del } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -11,6 +10,7 @@ import { askHttp } from "../../support/http.ts";
 import { requirePeer } from "../../support/cni/peer.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/until.ts";
 
 const OURS = "drawbridge0";
 const NODE = JSON.stringify({
@@ -209,7 +209,7 @@ describe("a node with pods of another network plugin", function () {
     const status = { phase: "Running", podIP: address, podIPs: [{ ip: address }] };
     const pod = { apiVersion: "v1", kind: "Pod", metadata: meta("old"), spec: { nodeName: "node1" }, status };
     policyd.put("pod.json", JSON.stringify(pod));
-    for (let left = 60; !(await isReached()); left--) assert.ok(left > 0, "with its Pod");
+    await until(isReached, "with its Pod");
   });
 
   it("FOREIGN-02: the daemon takes over a bridge with pods of another plugin only when they are gone, and leaves their network until then", async () => {
@@ -308,11 +308,4 @@ function entriesOf(node: LabNamespace): readonly string[] {
 function portOf(node: LabNamespace): string {
   const bridge = node.link("cni0").index;
   return node.links().find(({ master }) => master === bridge)?.name ?? assert.fail("no port");
-}
-
-async function until(holds: () => boolean, what: string): Promise<void> {
-  for (let left = 1200; !holds(); left--) {
-    if (left === 0) assert.fail(what);
-    await pause(50);
-  }
 }

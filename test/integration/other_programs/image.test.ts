@@ -3,7 +3,6 @@ import { type ChildProcess, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { setTimeout as pause } from "node:timers/promises";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
@@ -18,6 +17,7 @@ import { INSTALL, manifestObjects } from "../../support/daemon/manifest_grants.t
 import { Podman } from "../../support/programs/podman.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
 import { requireLongForm } from "../../support/long_form.ts";
+import { until } from "../../support/until.ts";
 
 const NAME = `localhost/drawbridge:${VERSION}`;
 /** A Node as test/lab/topology.ts wires it. */
@@ -205,8 +205,5 @@ function isSynced(socket: string): boolean {
 }
 
 async function holds(condition: () => boolean, what: string, log: () => string): Promise<void> {
-  for (let left = 600; !condition(); left--) {
-    assert.ok(left > 0, `${what}: not so; log:\n${log()}`);
-    await pause(50);
-  }
+  await until(condition, () => `${what}: not so; log:\n${log()}`);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { Prober } from "../../lab/probe/prober.ts";
-import { type ClusterPod, pairFrom, SmallCluster, until } from "../../support/on_top/cluster.ts";
+import { type ClusterPod, pairFrom, SmallCluster } from "../../support/on_top/cluster.ts";
 import { DnsServer } from "../../support/on_top/dns_server.ts";
 import { askPairs, QueryLoad } from "../../support/on_top/query_load.ts";
 import { ask, lookUp } from "../../support/on_top/resolver.ts";
@@ -10,6 +10,7 @@ import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from ".
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
 import { pairOf, textsOf } from "../../support/services/traffic_lab.ts";
 import { roundsFor } from "../../support/long_form.ts";
+import { until } from "../../support/until.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
 const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");

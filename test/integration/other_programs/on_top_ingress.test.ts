@@ -7,7 +7,7 @@ import { API_IPS, API_PORT, apiService } from "../../support/on_top/api_service.
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { Prober } from "../../lab/probe/prober.ts";
-import { type ClusterPod, pairFrom, SmallCluster, until } from "../../support/on_top/cluster.ts";
+import { type ClusterPod, pairFrom, SmallCluster } from "../../support/on_top/cluster.ts";
 import { DnsServer } from "../../support/on_top/dns_server.ts";
 import { getPage } from "../../support/on_top/http.ts";
 import { APPLICATION, ingress, NGINX_PORT, startNginx } from "../../support/on_top/nginx.ts";
@@ -15,6 +15,7 @@ import type { Program } from "../../support/on_top/program.ts";
 import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../../support/on_top/services.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
 import { type Pair, pairOf } from "../../support/services/traffic_lab.ts";
+import { until } from "../../support/until.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
 const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");

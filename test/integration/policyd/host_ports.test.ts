@@ -13,10 +13,10 @@ import { normalListing, withoutPortShares } from "../../support/nftables/listing
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { scrapeWhen } from "../../support/daemon/scrape.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { until } from "../../support/until.ts";
 
 const HOST_PORT = 7000;
 

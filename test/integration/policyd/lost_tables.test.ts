@@ -3,7 +3,6 @@ import { spawnSync } from "node:child_process";
 import { Buffer } from "node:buffer";
 import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { setTimeout as pause } from "node:timers/promises";
 import { type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
@@ -28,6 +27,7 @@ import { EarlyLink } from "../../support/policy/first_packet/early_link.ts";
 import { type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { until } from "../../support/until.ts";
 
 /** The ports of denied flows, of those that began before the tables were lost, and of the node's questions. */
 const DENIED = 7001;
@@ -154,11 +154,6 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of DIFFERENT_WAYS) {
       const made = new Receiver(at, port);
       ends.push(made);
       return made;
-    };
-
-    /** Waits until a condition holds. @throws AssertionError after a minute */
-    const until = async (isSo: () => boolean, what: string): Promise<void> => {
-      for (const end = performance.now() + 60_000; !isSo(); await pause(1)) assert.ok(performance.now() < end, what);
     };
 
     /** Starts a daemon whose API server is never reached. */

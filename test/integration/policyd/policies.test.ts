@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -8,6 +7,7 @@ import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { until, valueWhen } from "../../support/until.ts";
 
 const POLICY_TABLE = ["list", "table", "inet", "drawbridge-policy"];
 
@@ -71,12 +71,11 @@ describe("policies of a node with policyd", function () {
 
   /** Waits until the pod is reached, or is not: rules change some milliseconds after files. */
   async function expectReached(from: LabPod, number: number, isReached: boolean): Promise<void> {
-    for (let left = 100; ; left--) {
-      const reached = await areReached(from, number);
-      if (reached.every((one) => one === isReached)) return;
-      if (left === 0) assert.deepEqual(reached, [isReached, isReached], wired.node.exec("nft", POLICY_TABLE));
-      await pause(20);
-    }
+    await valueWhen(
+      () => areReached(from, number),
+      (reached) => reached.every((one) => one === isReached),
+      (reached) => `${reached.join()}; expected ${isReached}: ${wired.node.exec("nft", POLICY_TABLE)}`,
+    );
   }
 
   it("REG-07 POL-09: a pod on another bridge than policyd's, where no policy is enforced, is refused; an existing one is reported", async () => {
@@ -125,8 +124,10 @@ describe("policies of a node with policyd", function () {
     policyd.put("deny.yaml", "");
     await running.statusWhen(({ objects }) => objects["NetworkPolicy"] === 0, "policy gone");
     const chains = (): readonly string[] => wired.node.exec("nft", POLICY_TABLE).match(/chain (in|e)gress_\w+/g) ?? [];
-    for (let left = 3000; chains().length > 0 && left > 0; left--) await pause(10);
-    assert.deepEqual(chains(), []);
+    await until(
+      () => chains().length === 0,
+      () => chains().join(),
+    );
   });
 
   it("POL-09 REG-03: a restarted daemon finds the pods that are there, and they stay isolated meanwhile", async () => {
@@ -170,10 +171,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
       [a, b] = [attach("a"), attach("b")];
       await expectReached(a, 3, false);
       policyd.put("namespace.yaml", ENDING);
-      for (let left = 6000; saved().length === 0; left--) {
-        assert.ok(left > 0, "what the pods keep is saved");
-        await pause(10);
-      }
+      await until(() => saved().length > 0, "what the pods keep is saved");
       policyd.put("deny.yaml", "");
     });
 
@@ -232,10 +230,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
     policyd.put("deny.yaml", DENY);
     const isThere = (): boolean => node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
     await policyd.start();
-    for (let left = 6000; !isThere(); left--) {
-      assert.ok(left > 0, "no table of policies");
-      await pause(10);
-    }
+    await until(isThere, "no table of policies");
     await policyd.kill();
     const file = `${lab.scratch}/policyd.yaml`;
     writeFileSync(file, "{apiVersion: drawbridge.dev/v1alpha1, kind: PolicydConfiguration, policies: false}");

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -11,6 +10,7 @@ import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
+import { until } from "../../support/until.ts";
 
 const POLICY = {
   apiVersion: "networking.k8s.io/v1",
@@ -130,11 +130,6 @@ describe("a registration that waits for its Pod object", function () {
     assert.equal((await startAdd({ wait: "1s", onUnavailable: "closed" }).outcome).exitCode, 0);
     assert.equal(await isReached(), false);
     policyd.put("pod.json", JSON.stringify(podObject("a")));
-    let isOpen = false;
-    for (let left = 300; !isOpen && left > 0; left--) {
-      isOpen = await isReached();
-      await pause(20);
-    }
-    assert.ok(isOpen);
+    await until(isReached, "the pod is open");
   });
 });

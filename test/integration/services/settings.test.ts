@@ -12,9 +12,9 @@ import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { UPLINK } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { until } from "../../support/daemon/recording_sink.ts";
 import { type ManifestEndpoint, nodeManifest, SERVICE_PORT, serviceManifest } from "../../support/services/manifest.ts";
 import { CLUSTER_IPS, pairOf, textsOf, TrafficLab } from "../../support/services/traffic_lab.ts";
+import { until } from "../../support/until.ts";
 
 const EXTERNAL = pairOf("198.51.100.7", "2001:db8:7::7");
 const LATER = pairOf("198.51.100.77", "2001:db8:7::77");
@@ -195,8 +195,7 @@ describe("Services under settings of the daemon and of the node", function () {
       // This one takes the same way and arrives, so that the silence of the others means something.
       send(source, own);
     }
-    for (let left = 6000; on.here.dropped(ServiceDropReason.LOOPBACK) < before + 3 && left > 0; left--) await pause(10);
-    assert.equal(on.here.dropped(ServiceDropReason.LOOPBACK), before + 3);
+    await until(() => on.here.dropped(ServiceDropReason.LOOPBACK) === before + 3, "three drops are counted");
     await pause(200);
     const received = [...listener.drain()];
     listener.close();

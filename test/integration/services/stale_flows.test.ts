@@ -16,6 +16,7 @@ import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type ManifestEndpoint, SERVICE_PORT, serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
 import { UdpTalk } from "../../support/services/udp_talk.ts";
+import { until, valueWhen } from "../../support/until.ts";
 
 const CLUSTER = { 4: parseAddress("10.96.0.10"), 6: parseAddress("fd00:96::10") } as const;
 const NODE_PORT = 30_080;
@@ -198,10 +199,7 @@ for (const family of FAMILIES) {
       daemon = await policyd.start();
       const translated = (): readonly ConntrackEntry[] =>
         flows().filter(({ original, reply }) => original.destination === to.address && reply.source !== to.address);
-      for (let left = 2000; translated().length > 0; left--) {
-        assert.ok(left > 0, "flows to a Service that is gone");
-        await pause(20);
-      }
+      await until(() => translated().length === 0, "flows to a Service that is gone");
     });
 
     it("TERM-04: a TCP connection is never cut, neither by a terminating endpoint nor by one that is gone", async () => {
@@ -217,19 +215,15 @@ for (const family of FAMILIES) {
         const to = { address: CLUSTER[family], port: SERVICE_PORT };
         await talk.askUntil(udp, to, (name) => name === "first");
         connection.connect(to);
-        for (let left = 3000; accepted === undefined; left--) {
-          assert.ok(left > 0, "not connected");
-          await pause(10);
-          accepted = server.accept()?.socket;
-        }
+        accepted = await untilAccepted(server);
         const exchange = async (): Promise<void> => {
           assert.equal(connection.send(new Uint8Array([7])), 1);
-          for (let left = 3000; ; left--) {
-            const next = accepted?.receive();
-            if (next?.kind === "data") return;
-            assert.ok(left > 0 && next?.kind === "nothing", next?.kind);
-            await pause(10);
-          }
+          const next = await valueWhen(
+            () => accepted?.receive().kind,
+            (kind) => kind !== "nothing",
+            () => "nothing is received",
+          );
+          assert.equal(next, "data");
         };
         await exchange();
         for (const endpoints of [{ first: TERMINATING, second: READY }, { second: READY }]) {
@@ -264,11 +258,7 @@ for (const family of FAMILIES) {
           [formatAddress(first.address)],
         );
         put({ second: READY });
-        for (let left = 6000; accepted === undefined; left--) {
-          assert.ok(left > 0, "not connected");
-          await pause(10);
-          accepted = server.accept()?.socket;
-        }
+        accepted = await untilAccepted(server);
         assert.deepEqual(
           flows("tcp").map(({ reply }) => formatAddress(reply.source)),
           [formatAddress(second.address)],
@@ -357,4 +347,13 @@ for (const family of FAMILIES) {
       assert.deepEqual([involving(third.address), involving(clientAddress), clients()], [0, kept, 1]);
     });
   });
+}
+
+/** Waits for a client of a listening socket, and returns its connection. */
+function untilAccepted(server: ProbeSocket): Promise<ProbeSocket | undefined> {
+  return valueWhen(
+    () => server.accept()?.socket,
+    (socket) => socket !== undefined,
+    () => "not connected",
+  );
 }

@@ -7,11 +7,12 @@ import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { nodeObject, until } from "../../support/routes/route_lab.ts";
+import { nodeObject } from "../../support/routes/route_lab.ts";
 import { littleEndian } from "../../../kernel/byte_order.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
+import { until } from "../../support/until.ts";
 
 /** TUNSETIFF, IFF_TUN and IFF_NO_PI (include/uapi/linux/if_tun.h); struct ifreq has 40 bytes. */
 const TUNSETIFF = 0x400454ca;

@@ -106,13 +106,6 @@ export function namespaceOf(of: ClusterPod | ClusterNode): LabNamespace {
   return "machine" in of ? of.namespace : of.pod;
 }
 
-/** Waits until `holds` is true. @throws AssertionError with the text of `otherwise` */
-export async function until(holds: () => boolean | Promise<boolean>, otherwise: () => string): Promise<void> {
-  for (const deadline = performance.now() + PATIENCE_MILLISECONDS; !(await holds()); await pause(25)) {
-    if (performance.now() > deadline) assert.fail(otherwise());
-  }
-}
-
 /** Describes the state of all nodes and the status of their daemons, for a failure. */
 export function describeNodes(cluster: Cluster): string {
   return cluster.nodes

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { ClusterNode } from "../../lab/cluster/cluster_node.ts";
-import { until } from "./probes.ts";
+import { until } from "../until.ts";
 
 /** The number of batches after which a started daemon has taken over the tables and made some changes. */
 const BATCHES = 2;

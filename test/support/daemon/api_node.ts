@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
@@ -13,6 +12,7 @@ import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { type Certificate, makeCertificate } from "../certificate.ts";
 import { manifestGrants } from "./manifest_grants.ts";
 import { type DaemonProcess, startDaemon } from "./policyd.ts";
+import { valueWhen } from "../until.ts";
 
 export const PORT = 6443;
 const TOKEN = "t0ken-of-policyd";
@@ -177,17 +177,15 @@ export class ApiNode {
   }
 
   async untilAnswered(expected: string): Promise<void> {
-    const deadline = performance.now() + 45_000;
-    for (;;) {
-      const found = await this.answer();
-      if (found === expected) return;
-      if (performance.now() > deadline) {
-        const { objects, problems } = this.daemon.status();
-        const known = [JSON.stringify(objects), ...problems, this.ruleset(), this.daemon.log()];
-        assert.fail([`answered by "${found}"; expected "${expected}"`, ...known].join("\n"));
-      }
-      await pause(50);
-    }
+    const known = (): readonly string[] => {
+      const { objects, problems } = this.daemon.status();
+      return [JSON.stringify(objects), ...problems, this.ruleset(), this.daemon.log()];
+    };
+    await valueWhen(
+      () => this.answer(),
+      (found) => found === expected,
+      (found) => [`answered by "${found}"; expected "${expected}"`, ...known()].join("\n"),
+    );
   }
 
   /** Returns the node's rules as text, without the values of counters. */

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import type { ObjectChange } from "../../../objects/model.ts";
 import type { ObjectSink } from "../../../policyd/sources/object_source.ts";
 
@@ -35,14 +34,5 @@ export class RecordingSink implements ObjectSink {
 
   noticed(message: string): void {
     this.notices.push(message);
-  }
-}
-
-/** Waits until `holds` is true. The time in milliseconds is far more than it takes, for a machine under load. */
-export async function until(holds: () => boolean, what: string, most = 60_000): Promise<void> {
-  const deadline = performance.now() + most;
-  while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`not within ${most} ms: ${what}`);
-    await pause(2);
   }
 }

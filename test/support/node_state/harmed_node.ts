@@ -9,10 +9,10 @@ import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
-import { until } from "../daemon/recording_sink.ts";
 import { nodeObject } from "../routes/route_lab.ts";
 import { type HarmedFiles, OTHER_BRIDGE } from "./harms.ts";
 import { fileState, nodeState } from "./snapshot.ts";
+import { until } from "../until.ts";
 
 /** The slowest repair: milliseconds until all pods worked, and until all state was as before. */
 export interface Worst {

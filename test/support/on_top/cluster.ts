@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { podResult } from "../cni/add_result.ts";
 import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
@@ -15,7 +14,6 @@ import { PolicydNode } from "../daemon/policyd_node.ts";
 import { type Pair, pairOf } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
 
-const PATIENCE_MILLISECONDS = 100_000;
 /** The destinations to which pods keep their own address under masquerade. */
 const CLUSTER_NETWORKS = ["10.244.0.0/16", "fd00:244::/32"];
 
@@ -183,15 +181,6 @@ export class SmallCluster {
     );
     for (const family of FAMILIES) namespace.route.request(newRoute(routeTo(undefined, gateways[family])));
     return { namespace, addresses };
-  }
-}
-
-/** Waits until `holds` is true. @throws Error when it is still false after a long time */
-export async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MILLISECONDS;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`still not the case: ${what}`);
-    await pause(20);
   }
 }
 

@@ -1,12 +1,11 @@
+import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-
-const PATIENCE_MILLISECONDS = 100_000;
+import { until } from "../until.ts";
 
 let started = 0;
 
@@ -40,13 +39,11 @@ export class Program {
    * time
    */
   async written(pattern: RegExp): Promise<void> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    while (!pattern.test(this.log)) {
-      if (this.#child.exitCode !== null || performance.now() > deadline) {
-        throw new Error(`${this.#name} has not written ${pattern}: ${this.log}`);
-      }
-      await pause(5);
-    }
+    await until(
+      () => this.#child.exitCode !== null || pattern.test(this.log),
+      () => this.log,
+    );
+    assert.match(this.log, pattern, this.#name);
   }
 
   /** Ends the program as a kubelet does, and waits for its end. */

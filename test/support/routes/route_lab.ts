@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
@@ -14,6 +13,7 @@ import { connect, setBridgeNetfilter, UPLINK, type WiredNode } from "../../lab/t
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { bulkServer, exchangeBulk } from "../services/bulk.ts";
+import { valueWhen } from "../until.ts";
 
 const PORT = 8080;
 export const BULK_PORT = 8090;
@@ -125,14 +125,16 @@ export class RouteLab implements Disposable {
 
   /** Probes until every flow is answered. @throws AssertionError with those that are not */
   async untilReached(flows: readonly Flow[]): Promise<readonly ProbeResult[]> {
-    for (let left = 200; ; left--) {
-      const results = await this.prober.run(flows, { timeoutMilliseconds: 500 });
-      const lost = results.filter(({ reached }) => !reached);
-      if (lost.length === 0) return results;
-      const words = lost.map(({ flow: { from, to }, why }) => `${from.name} to ${formatAddress(to.address)}: ${why}`);
-      if (left === 0) assert.fail(`${words.join("\n")}\n${this.describe()}`);
-      await pause(50);
-    }
+    const words = (results: readonly ProbeResult[]): string =>
+      results
+        .filter(({ reached }) => !reached)
+        .map(({ flow: { from, to }, why }) => `${from.name} to ${formatAddress(to.address)}: ${why}`)
+        .join("\n");
+    return await valueWhen(
+      () => this.prober.run(flows, { timeoutMilliseconds: 500 }),
+      (results) => results.every(({ reached }) => reached),
+      (results) => `${words(results)}\n${this.describe()}`,
+    );
   }
 
   /** Sends much data from one pod to another and back, in packets as large as possible. */
@@ -255,14 +257,6 @@ function deviceLines(node: LabNamespace): readonly string[] {
     // The device may exist again when it is looked up.
     if (error instanceof Error && /Cannot find device|does not exist/.test(error.message)) return [];
     throw error;
-  }
-}
-
-/** Waits until `holds` is true. @throws AssertionError with the text of `otherwise` */
-export async function until(holds: () => boolean, otherwise: () => string): Promise<void> {
-  for (let left = 3000; !holds(); left--) {
-    if (left === 0) assert.fail(otherwise());
-    await pause(20);
   }
 }
 

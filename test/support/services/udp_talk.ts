@@ -3,11 +3,10 @@ import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
+import { valueWhen } from "../until.ts";
 
 /** A time that is long for an answer within one machine, however busy; then a client asks again. */
 const ANSWER_MILLISECONDS = 400;
-/** A time that is long for a daemon that has only just been started, or that has just read all flows. */
-const PATIENCE_MILLISECONDS = 100_000;
 
 /** UDP responders that answer with their names, and clients that keep one socket and so one flow each. */
 export class UdpTalk implements Disposable {
@@ -62,14 +61,11 @@ export class UdpTalk implements Disposable {
   }
 
   async #askUntil(client: () => ProbeSocket, to: Endpoint, isRight: (name: string) => boolean): Promise<string> {
-    const end = performance.now() + PATIENCE_MILLISECONDS;
-    let answer = "";
-    do {
-      answer = await this.ask(client(), to);
-      if (isRight(answer)) return answer;
-      await pause(20);
-    } while (performance.now() < end);
-    throw new Error(answer === "" ? "nobody answers" : `${answer} answers`);
+    return await valueWhen(
+      () => this.ask(client(), to),
+      isRight,
+      (answer) => (answer === "" ? "nobody answers" : `${answer} answers`),
+    );
   }
 
   #serve(): void {

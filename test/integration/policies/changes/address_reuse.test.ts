@@ -27,6 +27,7 @@ import type { DaemonProcess } from "../../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
 import { serviceManifest, SERVICE_PORT, TARGET_PORT } from "../../../support/services/manifest.ts";
+import { until } from "../../../support/until.ts";
 
 /** The last number of the addresses that one pod gets after another. */
 const HOST = 20;
@@ -209,7 +210,7 @@ describe("a pod with the address of an earlier pod", function () {
     await attach(pod, "allow", PORT_MAPPED);
     const ways = waysOf(talkers, pod);
     // The daemon knows the Service's endpoint a moment later than the pod.
-    for (let left = 50; (await passing(ways, true)).length < ways.length; left--) assert.ok(left > 0);
+    await until(async () => (await passing(ways, true)).length === ways.length, "all ways are open");
     return pod;
   };
 

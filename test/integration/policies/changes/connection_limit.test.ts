@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { setTimeout as pause } from "node:timers/promises";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { add } from "../../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../../lab/lab.ts";
@@ -10,6 +9,7 @@ import { twoNodes, type WiredNode } from "../../../lab/topology.ts";
 import { addressesOf } from "../../../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../../support/privilege.ts";
+import { until } from "../../../support/until.ts";
 
 const LIMIT = 300;
 const PORT = 7000;
@@ -68,20 +68,20 @@ describe("connections beyond a pod's limit", function () {
       const [hostile, other] = [attach(`hostile${index}`), attach(`other${index}`)];
       const accomplice = wired.routerAddresses[index] ?? assert.fail(family);
       assert.equal(await answered(hostile, accomplice, 100), 100, "connections within the limit are answered");
-      for (let left = 200; (await answered(hostile, accomplice, 50, "udp", 500)) > 0; left--) {
-        assert.ok(left > 0, `the pod still connects, with ${connections()} connections`);
-        await pause(50);
-      }
+      await until(
+        async () => (await answered(hostile, accomplice, 50, "udp", 500)) <= 0,
+        () => `the pod still connects, with ${connections()} connections`,
+      );
       assert.equal(await answered(other, accomplice, 50), 50);
       assert.equal(await answered(other, accomplice, 20, "tcp"), 20);
       const to = addressesOf(hostile)[index] ?? assert.fail(family);
       wired.node.exec("ip", ["neighbour", "flush", "dev", "cni0", "nud", "all"]);
       const [fromNode] = await prober.run([{ protocol: "icmp", from: wired.node, to: { address: to, port: 0 } }]);
       assert.equal(fromNode?.reached, true, `its node still finds its link: ${fromNode?.why}`);
-      for (let left = 600; connections() > (index + 1) * (LIMIT + 170); left--) {
-        assert.ok(left > 0, `${connections()} connections stay`);
-        await pause(50);
-      }
+      await until(
+        () => connections() <= (index + 1) * (LIMIT + 170),
+        () => `${connections()} connections stay`,
+      );
       const dropped = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge-policy", "crowded_forward"]);
       assert.match(dropped, new RegExp(`saddr @crowded${family === "IPv4" ? 4 : 6} counter packets [1-9]`));
     });

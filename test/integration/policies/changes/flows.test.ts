@@ -12,8 +12,8 @@ import { namespaceManifest, podObject, textsOf } from "../../../support/policy/l
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { askLab, inBoth, isSilence, type Traffic } from "../../../support/policy/lab/question.ts";
 import { labelled, networkPolicy } from "../../../support/policy/manifest.ts";
-import { until } from "../../../support/daemon/recording_sink.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
+import { until } from "../../../support/until.ts";
 
 const PODS: NamedPods = {
   "x/a": { node: "node1" },

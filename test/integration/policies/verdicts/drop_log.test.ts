@@ -9,6 +9,7 @@ import { namespaceManifest, podManifest, type PodPlace } from "../../../support/
 import { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { askLab, inBoth, type Question } from "../../../support/policy/lab/question.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
+import { valueWhen } from "../../../support/until.ts";
 
 const PODS: readonly PodPlace[] = [
   { key: "x/a", node: "node1" },
@@ -16,7 +17,6 @@ const PODS: readonly PodPlace[] = [
   { key: "x/db", node: "node1" },
   { key: "y/a", node: "node2" },
 ];
-const PATIENCE_MILLISECONDS = 60_000;
 const DROPPED = "policy dropped a packet";
 const WOULD_DROP = "policy in shadow would drop a packet";
 
@@ -73,13 +73,11 @@ describe("the daemon's reports of packets that policies drop", function () {
 
   /** Waits for a number of lines, and returns them. @throws Error when there are fewer in the end */
   async function linesWhen(length: number, message: string, count: number): Promise<readonly Line[]> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
-      const lines = linesSince(length, message);
-      if (lines.length >= count) return lines;
-      if (performance.now() > deadline) throw new Error(`${lines.length} lines of ${count}:\n${logOf().slice(length)}`);
-      await pause(50);
-    }
+    return await valueWhen(
+      () => linesSince(length, message),
+      (lines) => lines.length >= count,
+      (lines) => `${lines.length} lines of ${count}:\n${logOf().slice(length)}`,
+    );
   }
 
   async function marks(questions: readonly Question[]): Promise<string> {
@@ -88,14 +86,12 @@ describe("the daemon's reports of packets that policies drop", function () {
 
   /** Returns the first node's metrics once a condition holds. The daemon pauses between its reads of the counters. */
   async function metricsWhen(holds: (values: Scrape) => boolean, what: string): Promise<Scrape> {
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
-      const values = scrape(lab.wired("node1").node);
-      if (holds(values)) return values;
-      const reported = [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
-      if (performance.now() > deadline) throw new Error(`${what} does not hold: ${JSON.stringify(reported, null, 1)}`);
-      await pause(20);
-    }
+    const ofPolicies = (values: Scrape) => [...values].filter(([name]) => name.startsWith("drawbridge_policy"));
+    return await valueWhen(
+      () => scrape(lab.wired("node1").node),
+      holds,
+      (values) => `${what} does not hold: ${JSON.stringify(ofPolicies(values), null, 1)}`,
+    );
   }
 
   /** Returns metrics no older than this call. */
@@ -248,14 +244,11 @@ describe("the daemon's reports of packets that policies drop", function () {
 
   async function policiesWhen(isSo: (all: readonly ReportedPolicy[]) => boolean): Promise<readonly ReportedPolicy[]> {
     const { policyd } = lab.overrides("node1") as { readonly policyd: { readonly socket: string } };
-    const deadline = performance.now() + PATIENCE_MILLISECONDS;
-    for (;;) {
+    const read = (): readonly ReportedPolicy[] => {
       const text = lab.wired("node1").node.inside(() => systemMachine(lab.lab.calls).readPolicies(policyd.socket));
-      const all = text.split("\n").slice(0, -1).map(parseReportLine);
-      if (isSo(all)) return all;
-      assert.ok(performance.now() < deadline, JSON.stringify(all, null, 1));
-      await pause(50);
-    }
+      return text.split("\n").slice(0, -1).map(parseReportLine);
+    };
+    return await valueWhen(read, isSo, (all) => JSON.stringify(all, null, 1));
   }
 
   it("POL-53: the log and the metrics say that policies are in force", async () => {

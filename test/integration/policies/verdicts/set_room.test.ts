@@ -1,6 +1,5 @@
 import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../../../apiserver/events.ts";
 import { type RawObject, recordOf } from "../../../apiserver/storage.ts";
 import { createLab } from "../../../lab/lab.ts";
@@ -9,6 +8,7 @@ import { ApiNode } from "../../../support/daemon/api_node.ts";
 import { type ComingPod, comingPod, startCall, succeed } from "../../../support/policy/first_packet/coming_pod.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 import { type Scrape, scrapeWhen } from "../../../support/daemon/scrape.ts";
+import { until } from "../../../support/until.ts";
 
 const PORT = 8080;
 /** Pods of another node that every rule of {@link greedy} selects, with two addresses each. */
@@ -133,7 +133,7 @@ describe("the size limit of the sets of one tenant's policies, with packets", fu
     assert.deepEqual(await reached(), ["peer to web"]);
     assert.match(node.daemon.status().problems.join(), /^NetworkPolicies greedy\/many: ingress: too many pairs/);
     assert.ok((after.get("drawbridge_policy_set_elements") ?? Infinity) < FEW * PEERS);
-    for (let left = 100; (await notices()).length === 0 && left > 0; left--) await pause(50);
+    await until(async () => (await notices()).length > 0, "an Event");
     const reported = await notices();
     assert.equal(reported.length, 1);
     assert.match(

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { type Address, familyOf, formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
@@ -15,6 +14,7 @@ import { PolicydNode } from "../../daemon/policyd_node.ts";
 import { type NodePlace, NODES, type Place, PLACES, PODS } from "./places.ts";
 import { ALL } from "./row.ts";
 import { AcceptanceWorld, documentText } from "./world.ts";
+import { valueWhen } from "../../until.ts";
 
 const FOREIGN_LISTENER_PORT = 30_001;
 const TRANSIT_PORT = 30_003;
@@ -282,13 +282,11 @@ export class AcceptanceLab {
   }
 
   async #untilServed(node: NodePlace): Promise<void> {
-    const deadline = performance.now() + RULES_MILLISECONDS;
-    for (;;) {
+    const missing = (): readonly string[] => {
       const text = this.tables(node);
-      const missing = this.#world.servedServices().filter((name) => !new RegExp(`default/${name}[:"]`).test(text));
-      if (missing.length === 0) return;
-      assert.ok(performance.now() < deadline, `${node} does not serve ${missing.join(", ")}`);
-      await pause(500);
-    }
+      return this.#world.servedServices().filter((name) => !new RegExp(`default/${name}[:"]`).test(text));
+    };
+    const isServed = (names: readonly string[]): boolean => names.length === 0;
+    await valueWhen(missing, isServed, (names) => `${node} does not serve ${names.join(", ")}`, RULES_MILLISECONDS);
   }
 }

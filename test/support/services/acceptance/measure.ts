@@ -11,11 +11,12 @@ import { measureSpecial } from "./measure_special.ts";
 import { healthUrl, type Measured, type Shot, stickyKey } from "./measured.ts";
 import { type NodePlace, NODES, type Place } from "./places.ts";
 import { type Probe, protocolsOf, type Row } from "./row.ts";
-import { furtherOf, shoot, until } from "./shoot.ts";
+import { furtherOf, shoot } from "./shoot.ts";
 import { UnreachableMessages } from "./unreachable_messages.ts";
 import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
 import { EtherType } from "../../../lab/probe/frame.ts";
 import { FrameSocket } from "../../../lab/probe/frame_socket.ts";
+import { until } from "../../until.ts";
 
 const ETHERNET_HEADER = 14;
 const IPV6_HEADER = 40;
@@ -177,7 +178,7 @@ async function listenToSilence(
     const earlier = before;
     before = count();
     return isDeepStrictEqual(earlier, before);
-  });
+  }, "nothing arrives any more");
   const dropsBefore = dropsOf(lab);
   const results = await shoot(lab, shots, SILENCE_MILLISECONDS);
   return {

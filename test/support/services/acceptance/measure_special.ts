@@ -4,7 +4,8 @@ import type { AcceptanceLab } from "./acceptance_lab.ts";
 import { type Choices, clientKey, type Result, type Shot, type Special, specialKey } from "./measured.ts";
 import { type NodePlace, NODES } from "./places.ts";
 import { ALL, type Further, type Probe, type Row } from "./row.ts";
-import { furtherOf, shoot, until } from "./shoot.ts";
+import { furtherOf, shoot } from "./shoot.ts";
+import { until } from "../../until.ts";
 
 /** A pause after which a part of a client's timeout is over. */
 const WINDOW_PAUSE_MILLISECONDS = 1500;
@@ -71,8 +72,9 @@ async function chooseAnew(
 ): Promise<void> {
   const shots = FAMILIES.flatMap((family) => shotsAt(row, at, family, ALL));
   const before = await shoot(lab, shots);
-  await until(() =>
-    NODES.every((node) => FAMILIES.every((family) => entriesLeft(lab, node, family, "1s").length === 0)),
+  await until(
+    () => NODES.every((node) => FAMILIES.every((family) => entriesLeft(lab, node, family, "1s").length === 0)),
+    "no client is remembered",
   );
   const after = await shoot(lab, shots);
   for (const family of FAMILIES) {
@@ -100,7 +102,7 @@ async function goOn(
     last = await shoot(lab, shots);
     all.push(...last);
     return last.every(({ seenBy }) => seenBy === at.with);
-  });
+  }, `all clients meet ${at.with}`);
   for (const family of FAMILIES) {
     const failures = all.filter(({ shot, reached }) => shot.family === family && !reached);
     special.set(specialKey(row, family), {

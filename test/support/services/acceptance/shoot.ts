@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import type { Flow } from "../../../lab/probe/prober.ts";
 import type { AcceptanceLab } from "./acceptance_lab.ts";
 import type { Result, Shot } from "./measured.ts";
@@ -9,7 +8,6 @@ import type { Further, Row } from "./row.ts";
  * is for a busy machine.
  */
 const ANSWER_MILLISECONDS = 60_000;
-const PATIENCE_MILLISECONDS = 100_000;
 
 interface ShotFlow extends Flow {
   readonly shot: Shot;
@@ -43,10 +41,4 @@ export function furtherOf<Type extends Further["type"]>(
 ): readonly (readonly [Row, Extract<Further, { readonly type: Type }>])[] {
   const isWanted = (further: Further): further is Extract<Further, { readonly type: Type }> => further.type === type;
   return rows.flatMap((row) => (row.further ?? []).filter(isWanted).map((further) => [row, further] as const));
-}
-
-/** Resolves when `holds` is true, or after the longest wait; the last measurement shows which. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MILLISECONDS;
-  while (!(await holds()) && performance.now() < deadline) await pause(50);
 }

@@ -9,6 +9,7 @@ import { metricsAnswer } from "../../../../policyd/metrics/page.ts";
 import { nodeHttpListener } from "../../../../policyd/services/health_check/http_listener.ts";
 import { type ReportedServers, reportedServers } from "../../../../policyd/services/health_check/reported_servers.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
+import { until } from "../../../support/until.ts";
 
 const LOOPBACK = "127.0.0.1";
 const RETRY_MILLISECONDS = 5000;
@@ -45,13 +46,6 @@ describe("scrapes over HTTP", () => {
       answer: metricsAnswer(page, "text/plain; version=0.0.4"),
       retryMilliseconds: RETRY_MILLISECONDS,
     });
-  }
-
-  async function until(holds: () => boolean, what: string): Promise<void> {
-    for (let left = 2000; !holds(); left--) {
-      assert.ok(left > 0, what);
-      await new Promise((resolve) => setTimeout(resolve, 2));
-    }
   }
 
   async function ask(options: RequestOptions): Promise<IncomingMessage & { readonly body: string }> {

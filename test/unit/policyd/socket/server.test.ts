@@ -15,7 +15,7 @@ import type { RequestHandlers } from "../../../../policyd/socket/handlers.ts";
 import { type ServedSocket, serveSocket } from "../../../../policyd/socket/server.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
-import { until } from "../../../support/daemon/recording_sink.ts";
+import { until } from "../../../support/until.ts";
 
 const STATUS = '{"version":1,"type":"status"}\n';
 const syscalls = nodeSyscalls();

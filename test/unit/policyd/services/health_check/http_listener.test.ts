@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { type HealthAnswer, healthAnswer } from "../../../../../policyd/services/health_check/health_check.ts";
 import { type Listening, nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
 import type { ListeningAddress } from "../../../../../policyd/services/health_check/listening_addresses.ts";
+import { until } from "../../../../support/until.ts";
 
 const listener = nodeHttpListener(500);
 const LOOPBACK = parseAddress("127.0.0.1");
@@ -101,10 +101,10 @@ describe("services/health_check over HTTP", function () {
     const answers = (): number => text.split("HTTP/1.1 200").length - 1;
     for (let i = 1; i <= 16; i++) {
       socket.write("GET / HTTP/1.1\r\nHost: n\r\n\r\n");
-      for (let left = 400; answers() < i; left--) {
-        assert.ok(left > 0, `${answers()} answers`);
-        await pause(5);
-      }
+      await until(
+        () => answers() >= i,
+        () => `${answers()} answers`,
+      );
     }
     if (!socket.closed) await once(socket, "close");
     assert.equal(answers(), 16);
@@ -121,10 +121,7 @@ describe("services/health_check over HTTP", function () {
     probe.write("GET / HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
     assert.match(await rest(probe), /^HTTP\/1\.1 200 /);
     const [oldest = assert.fail()] = idle;
-    for (let left = 200; !oldest.closed; left--) {
-      assert.ok(left > 0, "the oldest connection is still there");
-      await pause(20);
-    }
+    await until(() => oldest.closed, "the oldest connection is still there");
     assert.ok(idle.slice(2).every((socket) => !socket.closed));
     for (const socket of idle) socket.destroy();
   });
@@ -140,10 +137,10 @@ describe("services/health_check over HTTP", function () {
     const probe = await client(places[0]?.port);
     probe.write("GET / HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
     assert.match(await rest(probe), /^HTTP\/1\.1 200 /);
-    for (let left = 200; idle.filter((socket) => !socket.closed).length > 7; left--) {
-      assert.ok(left > 0, "more connections than the bound are open");
-      await pause(20);
-    }
+    await until(
+      () => !(idle.filter((socket) => !socket.closed).length > 7),
+      "more connections than the bound are open",
+    );
     assert.ok(idle.slice(-7).every((socket) => !socket.closed));
     for (const one of servers) one.close();
   });

@@ -6,7 +6,8 @@ import { apiCredentials, openSource } from "../../../../../policyd/sources/open.
 import type { FileReadCalls } from "../../../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../../../kernel/syscall/koffi.ts";
 import { useTemporaryDirectory } from "../../../../support/ipam/address_store.ts";
-import { RecordingSink, until } from "../../../../support/daemon/recording_sink.ts";
+import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
+import { until } from "../../../../support/until.ts";
 
 const syscalls = nodeSyscalls();
 

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import nock from "nock";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { HttpConnection } from "../../../../../policyd/sources/api/connection/http_connection.ts";
-import { until } from "../../../../support/daemon/recording_sink.ts";
+import { until } from "../../../../support/until.ts";
 
 // nock replaces Node's HTTP client on import; this gives other tests their own client back.
 nock.restore();

@@ -7,8 +7,9 @@ import { realClock } from "../../../../../policyd/lib/clock.ts";
 import { DirectorySource } from "../../../../../policyd/sources/directory/directory_source.ts";
 import { RealDirectory } from "../../../../../policyd/sources/directory/watched_directory.ts";
 import { useTemporaryDirectory } from "../../../../support/ipam/address_store.ts";
-import { RecordingSink, until } from "../../../../support/daemon/recording_sink.ts";
+import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
 import { manifest } from "../../../objects/gate/objects.ts";
+import { until } from "../../../../support/until.ts";
 
 const pod = (ip: string, name = "web") => JSON.stringify(manifest("Pod", { status: { podIP: ip } }, { name }));
 
