@@ -5,11 +5,10 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import { API_IPS, API_PORT, apiService } from "../../support/on_top/api_service.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
-import { Poller } from "../../lab/probe/poller.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type ClusterPod, pairFrom, SmallCluster } from "../../support/on_top/cluster.ts";
 import { DnsServer } from "../../support/on_top/dns_server.ts";
-import { getPage } from "../../support/on_top/http.ts";
+import { askHttp } from "../../support/http.ts";
 import { APPLICATION, ingress, NGINX_PORT, startNginx } from "../../support/on_top/nginx.ts";
 import type { Program } from "../../support/on_top/program.ts";
 import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../../support/on_top/services.ts";
@@ -29,7 +28,8 @@ const HTTP = { name: "http", protocol: "TCP", port: 80, targetPort: NGINX_PORT }
  * {@link accepted} counts the connections that would have had one.
  */
 const SHORT = 400;
-const NO_PAGE = { status: 0, text: "no answer" };
+/** In milliseconds, for an answer that has to come. */
+const PATIENCE = 10_000;
 
 /** Asks the API server at the address in the environment, and prints the answer's kind. */
 const ASK_API = `
@@ -54,7 +54,6 @@ const FROM_INGRESS_ALONE: KubernetesObject = {
 describe("applications on the pod network", function () {
   this.timeout(300_000);
   let cluster: SmallCluster;
-  let poller: Poller;
   let prober: Prober;
   const programs: (Program | DnsServer)[] = [];
   let pods: Readonly<Record<"dns" | "controller" | "web" | "client" | "far", ClusterPod>>;
@@ -63,7 +62,6 @@ describe("applications on the pod network", function () {
     requireKernel(this);
     for (const program of ["dnsmasq", "nginx"]) requireProgram(this, program);
     cluster = await SmallCluster.start("on-top", ["default", "kube-system", "ingress", "shop"]);
-    poller = new Poller(cluster.lab.calls);
     prober = new Prober(cluster.lab.calls);
     const portMappings = [{ hostPort: 80, containerPort: NGINX_PORT, protocol: "tcp" }];
     pods = {
@@ -107,19 +105,18 @@ describe("applications on the pod network", function () {
   });
 
   after(async () => {
-    poller?.close();
     prober?.close();
     await Promise.all(programs.map((program) => program.stop()));
     await cluster?.close();
   });
 
   /** Gets a page, and asserts that the ingress asked the application for it, for a client with this address. */
-  async function expectPage(from: LabNamespace, to: Address, port: number, client: Address): Promise<void> {
-    const { status, text } = await getPage(poller, from, { address: to, port });
+  function expectPage(from: LabNamespace, to: Address, port: number, client: Address): void {
+    const { status, body } = askHttp(from, formatAddress(to), port, "/", PATIENCE);
     const by = FAMILIES.map((family) => formatAddress(pods.controller.addresses[family]));
-    const where = `${from.name} to ${formatAddress(to)} port ${port}: ${status} ${text}`;
+    const where = `${from.name} to ${formatAddress(to)} port ${port}: ${status} ${body}`;
     assert.equal(status, 200, where);
-    const { seen, asker } = /^for (?<seen>\S+) by (?<asker>\S+)$/.exec(text)?.groups ?? {};
+    const { seen, asker } = /^for (?<seen>\S+) by (?<asker>\S+)$/.exec(body.trim())?.groups ?? {};
     assert.equal(seen, formatAddress(client), where);
     assert.ok(asker !== undefined && by.includes(asker), where);
   }
@@ -137,13 +134,10 @@ describe("applications on the pod network", function () {
   }
 
   /** Asks for pages, and asserts that none is answered and no connection accepted. */
-  async function expectNoPage(from: LabNamespace, ...places: readonly Endpoint[]): Promise<void> {
+  function expectNoPage(from: LabNamespace, ...places: readonly Endpoint[]): void {
     const before = accepted();
-    const pages = await Promise.all(places.map((to) => getPage(poller, from, to, { patience: SHORT })));
-    assert.deepEqual(
-      pages,
-      places.map(() => NO_PAGE),
-    );
+    for (const { address, port } of places)
+      assert.equal(askHttp(from, formatAddress(address), port, "/", SHORT).body, "ETIMEDOUT");
     assert.equal(accepted(), before, `a connection of ${from.name} was accepted`);
   }
 
@@ -158,38 +152,38 @@ describe("applications on the pod network", function () {
     ];
   }
 
-  it("ING-01 ETP-02 ETP-03: nginx as an ingress sees the client's address at a node port with policy Local, and no node without nginx answers", async () => {
+  it("ING-01 ETP-02 ETP-03: nginx as an ingress sees the client's address at a node port with policy Local, and no node without nginx answers", () => {
     const { node1, node2 } = cluster.nodes;
     for (const family of FAMILIES) {
       const to = pairFrom(node1.addresses)[family];
-      for (const [from, addresses] of outsiders()) await expectPage(from, to, NODE_PORT, addresses[family]);
+      for (const [from, addresses] of outsiders()) expectPage(from, to, NODE_PORT, addresses[family]);
       const elsewhere = { address: pairFrom(node2.addresses)[family], port: NODE_PORT };
-      await expectNoPage(cluster.stranger.namespace, elsewhere);
+      expectNoPage(cluster.stranger.namespace, elsewhere);
     }
   });
 
-  it("ING-01 ETP-02: nginx as an ingress sees the client's address at the load balancer's address", async () => {
+  it("ING-01 ETP-02: nginx as an ingress sees the client's address at the load balancer's address", () => {
     const { stranger, nodes } = cluster;
     for (const family of FAMILIES) {
-      await expectPage(stranger.namespace, BALANCER[family], 80, stranger.addresses[family]);
-      await expectPage(nodes.router, BALANCER[family], 80, pairFrom(nodes.node1.routerAddresses)[family]);
+      expectPage(stranger.namespace, BALANCER[family], 80, stranger.addresses[family]);
+      expectPage(nodes.router, BALANCER[family], 80, pairFrom(nodes.node1.routerAddresses)[family]);
     }
   });
 
-  it("ING-01 R1: nginx as an ingress sees the client's address at its pod's own host port", async () => {
+  it("ING-01 R1: nginx as an ingress sees the client's address at its pod's own host port", () => {
     for (const family of FAMILIES) {
       const to = pairFrom(cluster.nodes.node1.addresses)[family];
-      for (const [from, addresses] of outsiders()) await expectPage(from, to, 80, addresses[family]);
+      for (const [from, addresses] of outsiders()) expectPage(from, to, 80, addresses[family]);
     }
   });
 
-  it("ING-01: pods reach the ingress at its cluster IP, and the application only through the ingress", async () => {
+  it("ING-01: pods reach the ingress at its cluster IP, and the application only through the ingress", () => {
     for (const family of FAMILIES) {
       for (const { namespace, addresses } of [pods.client, pods.far]) {
         const before = accepted();
-        await expectPage(namespace, INGRESS_IPS[family], 80, addresses[family]);
+        expectPage(namespace, INGRESS_IPS[family], 80, addresses[family]);
         assert.equal(accepted() - before, 2, "one connection to the ingress, and one from it to the application");
-        await expectNoPage(
+        expectNoPage(
           namespace,
           { address: WEB_IPS[family], port: 80 },
           { address: pods.web.addresses[family], port: NGINX_PORT },
@@ -209,8 +203,8 @@ describe("applications on the pod network", function () {
       for (const family of FAMILIES) {
         const to = { address: API_IPS[family], port: 443 };
         for (const from of senders) {
-          const { status, text } = await getPage(poller, from, to, { path: "/api/v1/pods" });
-          assert.equal(status, 200, `${from.name} to ${formatAddress(to.address)}: ${text}`);
+          const { status, body } = askHttp(from, formatAddress(to.address), to.port, "/api/v1/pods", PATIENCE);
+          assert.equal(status, 200, `${from.name} to ${formatAddress(to.address)}: ${body}`);
         }
         const environment = [
           `KUBERNETES_SERVICE_HOST=${formatAddress(to.address)}`,
