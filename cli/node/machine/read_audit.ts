@@ -9,10 +9,8 @@ import * as unwiring from "../../../cni/del/wiring_removal.ts";
 import * as registering from "../../../cni/registration.ts";
 import { endedSince } from "../../../attachment/ended.ts";
 import { isName } from "../../../ipam/owner.ts";
-import { parseReservation } from "../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { modificationTime } from "../../../kernel/file.ts";
-import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { GUARD_SETS } from "../../../policyd/node/tables/guard.ts";
@@ -23,11 +21,10 @@ import { sha256 } from "../cleanup/attached.ts";
 import { seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt, readLinks, readOptional } from "../../../policyd/checks/read_machine.ts";
-import { readNetwork, readRecords } from "./read_files.ts";
+import { readNetwork, readRecords, readReservation } from "./read_files.ts";
 
 /** Seconds until a reservation without a record counts: an ADD writes the record some milliseconds after it. */
 export const ADD_SECONDS = 60;
-const LARGEST_RESERVATION = 1024;
 
 /** Returns the node as the plugin's verbs see it, in the thread's namespace. */
 export function nodeOf(syscalls: MachineCalls): PluginMachine {
@@ -93,12 +90,9 @@ function readAllReservations(node: PluginMachine, place: NodePlace): readonly Au
   return [...networks].filter(isName).flatMap((name) => {
     const directory = `${place.dataDirectory}/${name}`;
     return node.files.readDirectory(directory).flatMap((entry): readonly AuditedReservation[] => {
-      const address = tryParseAddress(entry);
+      const reservation = readReservation(node.files, directory, entry);
+      if (reservation === undefined) return [];
       const path = `${directory}/${entry}`;
-      if (address === undefined) return [];
-      const file = node.files.readSmallFile(path, LARGEST_RESERVATION);
-      if (file.kind === "missing") return [];
-      const reservation = parseReservation(address, file.kind === "text" ? file.text : undefined);
       const written = modificationTime(node.syscalls, path);
       return [{ network: name, reservation, path, isOld: written !== undefined && written < limit }];
     });

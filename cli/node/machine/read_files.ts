@@ -27,6 +27,11 @@ const LARGEST_RESERVATION = 1024;
 /** Other files of the store besides reservations. */
 const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
 
+/** Returns whether a file in a store's directory is neither a reservation nor one of the store's own. */
+export function isStrange(name: string): boolean {
+  return tryParseAddress(name) === undefined && !KEPT.test(name);
+}
+
 const listSchema = v.object({
   name: v.string(),
   plugins: v.pipe(
@@ -159,25 +164,24 @@ export function readReservations(
   hasAttachments: boolean,
 ): { readonly directory: string; readonly reservations: readonly Reservation[]; readonly strange: readonly string[] } {
   const directory = `${dataDirectory}/${network.kind === "network" ? network.name : "drawbridge"}`;
-  const reservations: Reservation[] = [];
-  const strange: string[] = [];
-  for (const name of [...files.readDirectory(directory)].sort()) {
-    const address = tryParseAddress(name);
-    if (address === undefined) {
-      if (!KEPT.test(name)) strange.push(name);
-      continue;
-    }
-    const file = files.readSmallFile(`${directory}/${name}`, LARGEST_RESERVATION);
-    if (file.kind === "missing") continue;
-    reservations.push(parseReservation(address, file.kind === "text" ? file.text : undefined));
-  }
+  const names = [...files.readDirectory(directory)].sort();
+  const reservations = names.flatMap((name) => readReservation(files, directory, name) ?? []);
   if (reservations.length === 0 && hasAttachments) {
     throw new DrawbridgeError(
       "ERR_STORE",
       `${directory} has no reservation, though pods are attached: look on the node itself and not in a container, or give its --data-directory`,
     );
   }
-  return { directory, reservations, strange };
+  return { directory, reservations, strange: names.filter(isStrange) };
+}
+
+/** Reads one file of a store; undefined where it is gone or no reservation. @throws DrawbridgeError ERR_STORE */
+export function readReservation(files: StoreFileSystem, directory: string, name: string): Reservation | undefined {
+  const address = tryParseAddress(name);
+  if (address === undefined) return undefined;
+  const file = files.readSmallFile(`${directory}/${name}`, LARGEST_RESERVATION);
+  if (file.kind === "missing") return undefined;
+  return parseReservation(address, file.kind === "text" ? file.text : undefined);
 }
 
 function canExecute(path: string): boolean {

@@ -8,7 +8,7 @@ import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { tryParseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
@@ -20,7 +20,7 @@ import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
 import { configurationPath, detachPath } from "../own_lists.ts";
 import type { NodePlace } from "../place.ts";
 import { isOurExecutable } from "./program_words.ts";
-import { readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
+import { isStrange, readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readRoutes, readRuleset } from "./read_network.ts";
 import { readLinks } from "../../../policyd/checks/read_machine.ts";
@@ -31,7 +31,6 @@ const PROGRAMS = [PLUGIN, IPAM, LOOPBACK_PLUGIN];
 /** A temporary file of an installation that was killed (policyd/installation/installer.ts). */
 const TEMPORARY = /^\.drawbridge\.[0-9a-f]{16}\.tmp$/;
 const NETWORK = "drawbridge";
-const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
 
 /**
  * Lists what might be ours.
@@ -191,7 +190,7 @@ function stores({ dataDirectory }: NodePlace): Inventory["stores"] {
   const own = `${dataDirectory}/${NETWORK}`;
   const claims = `${dataDirectory}/.drawbridge`;
   return [
-    { path: own, names: namesIn(own)?.filter((name) => tryParseAddress(name) === undefined && !KEPT.test(name)) },
+    { path: own, names: namesIn(own)?.filter(isStrange) },
     { path: claims, names: namesIn(claims)?.filter((name) => name !== `${NETWORK}.claim`) },
   ].flatMap(({ path: directory, names }) => (names === undefined ? [] : [{ path: directory, strange: names }]));
 }
