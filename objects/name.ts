@@ -3,7 +3,9 @@ import { expectInteger, expectString, invalid, type Reader } from "./gate/reader
 
 const LONGEST_NAME = 253;
 const LONGEST_ANNOTATION = 1024;
-const MOST_LABELS = 1024;
+const MOST_LABELS = 512;
+/** The most characters of all labels of an object, which stay in memory: ten times those of a node with many features. */
+const LONGEST_LABELS = 32_768;
 /** The label that every namespace has, with its name. */
 export const NAMESPACE_NAME = "kubernetes.io/metadata.name";
 const OUR_ANNOTATIONS = "drawbridge.dev/";
@@ -81,12 +83,13 @@ export function readLabels(reader: Reader, key: string): Labels {
   const labels = reader.object(key);
   const entries = labels.entries();
   if (entries.length > MOST_LABELS) throw invalid(labels.field, `${entries.length} labels`, `at most ${MOST_LABELS}`);
-  return frozenLabels(
-    entries.map(([name, value]) => [
-      expectLabelKey(name, `${labels.field} key`),
-      expectLabelValue(value ?? "", `${labels.field}[${JSON.stringify(name)}]`),
-    ]),
-  );
+  const read = entries.map(([name, value]): [string, string] => [
+    expectLabelKey(name, `${labels.field} key`),
+    expectLabelValue(value ?? "", `${labels.field}[${JSON.stringify(name)}]`),
+  ]);
+  const length = read.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  if (length > LONGEST_LABELS) throw invalid(labels.field, `${length} characters`, `at most ${LONGEST_LABELS}`);
+  return frozenLabels(read);
 }
 
 /** The values of those annotations that do not take any text. */

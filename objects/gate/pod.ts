@@ -8,6 +8,9 @@ import { PROTOCOLS } from "../protocol.ts";
 
 const PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown"] as const;
 
+/** The most named ports of a Pod, which stay in memory. */
+const MOST_PORTS = 512;
+
 /** The kubelet's annotation of the Pod that mirrors a static pod (kubernetes pkg/kubelet/types/pod_update.go). */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
@@ -60,12 +63,15 @@ function readAddresses(status: Reader): readonly Address[] {
   return Object.freeze(address === undefined ? [] : [address]);
 }
 
-/** Reads the named ports. Of the init containers only native sidecars count; the others end before there is traffic. */
+/** Reads the first {@link MOST_PORTS} named ports, and reports that there are more. Of the init containers only native sidecars count; the others end before there is traffic. */
 function readPorts(spec: Reader): readonly ContainerPort[] {
   const sidecars = spec.eachObject("initContainers", (container) =>
     container.optionalString("restartPolicy") === "Always" ? readNamedPorts(container) : undefined,
   );
-  return Object.freeze([...spec.eachObject("containers", readNamedPorts), ...sidecars].flat());
+  const ports = [...spec.eachObject("containers", readNamedPorts), ...sidecars].flat();
+  if (ports.length > MOST_PORTS)
+    spec.tell(`${spec.path("containers")}: ${ports.length} named ports; only the first ${MOST_PORTS} count`);
+  return Object.freeze(ports.slice(0, MOST_PORTS));
 }
 
 function readNamedPorts(container: Reader): readonly ContainerPort[] {
