@@ -11,6 +11,8 @@ type Markup<L extends string> = string & { readonly [LANGUAGE]: L };
 export type Html = Markup<"HTML">;
 export type Markdown = Markup<"Markdown">;
 export type Mermaid = Markup<"Mermaid">;
+/** A message of SARIF, in which `[text](target)` is a link (2.1.0 section 3.11.6). */
+export type SarifMessage = Markup<"SARIF">;
 
 type Tag<M> = (literals: TemplateStringsArray, ...parts: readonly (M | "" | number | readonly M[])[]) => M;
 
@@ -77,6 +79,11 @@ export function markdownTable(head: readonly Markdown[], rows: readonly (readonl
 /** Returns a quoted text of Mermaid, in which a sign that could end the quotes, or be markup, is its number. */
 export function mermaidText(text: string): Mermaid {
   return `"${printable(text).replaceAll(/[^\w ./:,+*()-]/g, (sign) => `#${sign.codePointAt(0)};`)}"` as Mermaid;
+}
+
+/** Returns a message of SARIF without links. A backslash would not do for viewers that know no links. */
+export function sarifMessage(text: string): SarifMessage {
+  return text.replaceAll("](", "] (") as SarifMessage;
 }
 
 /** Returns a block of Markdown with a picture of Mermaid. */

@@ -1,10 +1,20 @@
 import { pathToFileURL } from "node:url";
+import { type SarifMessage, sarifMessage } from "../../output/markup.ts";
 import { VERSION } from "../../../policyd/version.ts";
 import { documentationOf, type Finding, type LintRule, type Severity } from "./finding.ts";
 
 const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
   Record<Severity, string>
 >;
+
+/** A result, with the members that hold texts of strangers. */
+interface SarifResult {
+  readonly ruleId: string;
+  readonly ruleIndex: number;
+  readonly level: string;
+  readonly message: { readonly text: SarifMessage };
+  readonly locations: readonly object[];
+}
 
 /**
  * Returns findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. A fix is part of the message, since
@@ -43,15 +53,14 @@ export function lintSarif(findings: readonly Finding[], rules: readonly LintRule
 function resultOf(
   { id, severity, place, message, fix, replacement }: Finding,
   indexes: ReadonlyMap<string, number>,
-): object {
+): SarifResult {
   const { object, file, line } = place;
+  const text = `${object === "" ? "" : `${object}: `}${message}. Fix: ${fix}.${replacement === undefined ? "" : `\n\n${replacement}`}`;
   return {
     ruleId: id,
     ruleIndex: indexes.get(id) ?? -1,
     level: LEVELS[severity],
-    message: {
-      text: `${object === "" ? "" : `${object}: `}${message}. Fix: ${fix}.${replacement === undefined ? "" : `\n\n${replacement}`}`,
-    },
+    message: { text: sarifMessage(text) },
     locations: [
       {
         physicalLocation: { artifactLocation: { uri: uriOf(file) }, region: { startLine: line } },

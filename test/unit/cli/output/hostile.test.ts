@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
+import { parseAllDocuments } from "yaml";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { readXml } from "../../../support/xml.ts";
 
@@ -33,6 +34,8 @@ const PIECES = [
 ];
 const hostile = fc.array(fc.constantFrom(...PIECES), { minLength: 1, maxLength: 8 }).map((pieces) => pieces.join(""));
 
+const MOMENT = "2026-05-04T03:02:01.000Z";
+
 /** Returns a shop whose files, annotations, ports and hosts, and refused labels and names, are a text. */
 function filesOf(evil: string): Readonly<Record<string, string>> {
   const text = JSON.stringify(evil);
@@ -45,11 +48,25 @@ function filesOf(evil: string): Readonly<Record<string, string>> {
     `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s","namespace":"x"},"spec":{"selector":{"app":"db"},"ports":[{"port":80}]}}`,
     `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"i","namespace":"x"},"spec":{"ingressClassName":${text},"rules":[{"host":${text},"http":{"paths":[{"path":${text},"pathType":"Prefix","backend":{"service":{"name":"s","port":{"number":80}}}}]}}]}}`,
   ];
+  const row = (from: object): string =>
+    JSON.stringify({
+      ...{
+        from,
+        to: { workload: "x/db" },
+        protocol: "TCP",
+        port: 80,
+        verdict: "allowed",
+        observedAt: "to",
+        reason: evil,
+      },
+      ...{ firstSeen: MOMENT, lastSeen: MOMENT, count: 1, open: 0, bytes: 1 },
+    });
   const name = evil.replaceAll("/", "");
   return {
     [`d/${name}.json`]: [pod("web"), pod("db"), policy].join("\n"),
     [`e/${name}.json`]: [pod("web"), pod("db")].join("\n"),
     [`f/${name}.json`]: [pod("web"), pod("db"), ...named].join("\n"),
+    "flows.jsonl": [{ workload: evil }, { outside: evil }, { workload: "x/web" }].map(row).join("\n"),
     "tests.yaml": `apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests:\n- {name: ${text}, from: x/web, to: x/db, port: 80, expect: allowed, reason: ${text}}\n`,
   };
 }
@@ -91,6 +108,9 @@ const COMMANDS: readonly (readonly [readonly string[], readonly (keyof typeof RE
     ["coverage", "-R", "-f", "d"],
     ["table", "json", "line"],
   ],
+  [["describe", "-R", "-f", "f", "x/db"], ["text"]],
+  [["suggest", "-R", "-f", "f", "-n", "x", "--ledger", "flows.jsonl"], ["yaml"]],
+  [["rules", "-R", "-f", "f", "--node", "n"], ["nft"]],
   [
     ["test", "tests.yaml", "-R", "-f", "d"],
     ["table", "tap", "junit", "json"],
@@ -105,7 +125,21 @@ const READERS = {
   wide: (out: string) => isPlain(out.replaceAll("\n", "")),
   line: (out: string) => isPlain(out.replaceAll("\n", "")),
   json: (out: string) => void JSON.parse(out),
-  sarif: (out: string) => void JSON.parse(out),
+  sarif: (out: string) => {
+    JSON.parse(out);
+    // A viewer shows [text](target) as a link (SARIF 2.1.0 section 3.11.6).
+    assert.doesNotMatch(out, /\]\(/);
+  },
+  text: (out: string) => isPlain(out.replaceAll("\n", "")),
+  yaml: (out: string) => {
+    isPlain(out.replaceAll("\n", ""));
+    for (const line of out.split("\n")) assert.match(line, /^(---|)$|^ *(#|- |[a-zA-Z]+:)/, line);
+    for (const document of parseAllDocuments(out)) assert.equal(document.get("kind"), "NetworkPolicy");
+  },
+  nft: (out: string) => {
+    isPlain(out.replaceAll(/[\n\t]/g, ""));
+    assert.deepEqual([...new Set([...out.matchAll(/^\S+/gm)].map(([word]) => word))].sort(), ["#", "table", "}"]);
+  },
   tap: (out: string) => {
     isPlain(out.replaceAll("\n", ""));
     assert.doesNotMatch(out, /^(ok|1\.\.0)|^not ok.*[^\\]#/m, out);
@@ -134,6 +168,8 @@ const READERS = {
   },
 } satisfies Readonly<Record<string, (out: string) => void>>;
 
+/** The formats of commands that have only one. */
+const ONLY_FORMATS: ReadonlySet<string> = new Set(["text", "yaml", "nft"]);
 const XML_TAGS = ["testsuites", "testsuite", "testcase", "failure"];
 const HTML_TAG =
   /^<(!doctype html|html lang="en"|\/?(head|title|body|header|h1|h2|p|section|b|i|ul|li|details|summary|label|button|div|table|aside|footer|noscript|span|html)|meta [a-z-]+="[^"<>]*"( content="[^"<>]*")?|(section|p|table|input|aside|button|div|i|span|details) [a-z-]+="[\w -]*"( [a-z-]+="[\w -]*")*)>$/;
@@ -160,7 +196,8 @@ describe("cli/output: hostile texts in every format", () => {
         const files = memoryFiles(filesOf(evil));
         for (const [args, formats] of COMMANDS) {
           for (const format of formats) {
-            const { out, err } = await runCli(["policy", ...args, "-o", format], files);
+            const words = args[0] === "rules" ? args : ["policy", ...args];
+            const { out, err } = await runCli(ONLY_FORMATS.has(format) ? words : [...words, "-o", format], files);
             isPlain(err.replaceAll("\n", ""));
             if (out === "") continue;
             READERS[format](out);
