@@ -14,6 +14,7 @@ import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken, peerRo
 import {
   addressOf,
   type ClusterNodes,
+  lackOf,
   LEAST_IPV6_MTU,
   LOOPBACK_LINK,
   routeKey,
@@ -60,7 +61,8 @@ export function* desiredRoutes(
   const surroundings = surroundingsOf(own, options, state);
   const [primary] = own?.addresses ?? [];
   if (primary !== undefined && surroundings.underlay === undefined && others.length > 0) {
-    return { unknown: `InternalIP ${formatAddress(primary)} of this node is on no interface that is up` };
+    const why = lackOf(primary, state) ?? "is on no interface that is up";
+    return { unknown: `InternalIP ${formatAddress(primary)} of this node ${why}` };
   }
   const forwarding = new Map<MacAddress, Address>();
   const neighbours = new Map<number | bigint, DesiredNeighbour>();
@@ -82,7 +84,10 @@ export function* desiredRoutes(
     if (device === "tunnel") tunnelled.add(family);
     if (table === PODS_TABLE) families.add(family);
   });
-  problems.push(...ownProblems(surroundings, unused));
+  problems.push(
+    ...ownProblems(surroundings, unused),
+    ...(others.length === 0 ? [] : missingAddresses(surroundings, state)),
+  );
   const ranges = serviceCidrs.filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)));
   for (const cidr of ranges) routeToServices(cidr, surroundings, problems).forEach(addRoute);
   return {
@@ -134,6 +139,21 @@ function ownProblems(surroundings: RouteSurroundings, unused: readonly Address[]
       obstacleProblems("pods of this node", cidr, ownObstacles(obstacles, cidr, bridge)),
     ),
   ];
+}
+
+/** Returns the problems of addresses that this node lacks, and to which other nodes may send without the tunnel. */
+function missingAddresses(surroundings: RouteSurroundings, state: KernelState): readonly string[] {
+  const { own, options } = surroundings;
+  return FAMILIES.flatMap((family) => {
+    const address = options.encapsulation === "always" ? undefined : addressOf(own, family);
+    if (address === undefined || !hasFamily(surroundings, family)) return [];
+    const why = lackOf(address, state);
+    if (why === undefined) return [];
+    return [
+      `Node ${own?.name}: InternalIP ${formatAddress(address)} ${why}: nodes without a router between send packets for ` +
+        "pods here to it, and they are lost; give it to a link (ip address), or name another to the kubelet with --node-ip",
+    ];
+  });
 }
 
 /**

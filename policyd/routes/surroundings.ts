@@ -192,6 +192,17 @@ function linksWith(address: Address, { addresses, links }: KernelState): readonl
   return links.filter(({ index, name, up }) => up && name !== TUNNEL.name && indexes.includes(index));
 }
 
+/** Returns why an address of this node is not in use; undefined where a link that is up has it. */
+export function lackOf(address: Address, state: KernelState): string | undefined {
+  if (linksWith(address, state).length > 0) return undefined;
+  const unused = (state.unused ?? []).find((one) => one.address.address === address);
+  if (unused === undefined) return "is on no interface that is up";
+  const name = state.links.find(({ index }) => index === unused.index)?.name;
+  return unused.duplicateDetected
+    ? `is on ${name} and on another host, too, so that the kernel does not use it (dadfailed)`
+    : `is on ${name}, and the kernel still looks for another host that has it (tentative)`;
+}
+
 /**
  * Whether packets from an address leave by other links than its own: only loopback or a link without a link layer, as a
  * dummy link, has it.

@@ -49,6 +49,8 @@ export interface KernelState {
   readonly links: readonly NodeLink[];
   /** Addresses in use: none that is tentative or a duplicate. */
   readonly addresses: readonly InterfaceAddress[];
+  /** Addresses that are not in use: those that the kernel still looks for on other hosts, and those it has found there. */
+  readonly unused?: readonly InterfaceAddress[];
   /** Unicast routes of the main table and of the table for pods, of all programs. */
   readonly routes: readonly Route[];
   /** Routes of the main table that discard packets, of all programs. */

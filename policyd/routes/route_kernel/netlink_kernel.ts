@@ -14,7 +14,6 @@ import {
 import {
   deleteAddress,
   dumpAddresses,
-  type InterfaceAddress,
   newAddress,
   parseInterfaceAddress,
 } from "../../../kernel/route/interface_address.ts";
@@ -85,13 +84,15 @@ export class NetlinkRouteKernel implements RouteKernel {
     const tunnel = links.find(({ name }) => name === TUNNEL.name);
     const vrfs = new Map(links.flatMap(({ index, name, kind }) => (kind === "vrf" ? [[index, name]] : [])));
     const found = families.flatMap((family) => this.#socket.dump(dumpRules(family)));
+    const addresses = yield* this.#list(dumpAddresses(), parseInterfaceAddress);
     const rules = found.map(parseRule).filter((rule) => rule !== undefined);
     return {
       links: links.map(({ index, name, kind, mtu, up, hasLinkLayer, master }) => {
         const vrf = vrfs.get(index) ?? vrfs.get(master ?? 0);
         return { index, name, isBridge: kind === "bridge", mtu, up, hasLinkLayer, vrf };
       }),
-      addresses: (yield* this.#list(dumpAddresses(), parseInterfaceAddress)).filter(isUsable),
+      addresses: addresses.filter(({ tentative, duplicateDetected }) => !tentative && !duplicateDetected),
+      unused: addresses.filter(({ tentative, duplicateDetected }) => tentative || duplicateDetected),
       routes,
       discarding,
       rules,
@@ -314,10 +315,6 @@ function parsePodRoute(message: ReceivedMessage): FoundRoute | undefined {
 function permanentOf(message: ReceivedMessage, index: number): TunnelNeighbour | undefined {
   const entry = parseNeighbour(message);
   return entry?.permanent === true && entry.index === index ? { address: entry.address, mac: entry.mac } : undefined;
-}
-
-function isUsable(address: InterfaceAddress | undefined): address is InterfaceAddress {
-  return address !== undefined && !address.tentative && !address.duplicateDetected;
 }
 
 function tryOpenEthtool(syscalls: Syscalls): EthtoolSocket | undefined {

@@ -59,6 +59,76 @@ describe("a node in surroundings that are not simple", function () {
     });
   }
 
+  const OWN = "2001:db8:2::2";
+  const onUplink = (verb: string, address: string, ...words: readonly string[]) => [
+    "address",
+    verb,
+    `${address}/64`,
+    "dev",
+    UPLINK,
+    ...words,
+  ];
+  for (const [what, flag, change, undo, report] of [
+    [
+      "prefers its temporary ones (RFC 8981)",
+      "temporary",
+      onUplink("add", "2001:db8:2::22", "mngtmpaddr", "nodad"),
+      onUplink("del", "2001:db8:2::22"),
+      undefined,
+    ],
+    [
+      "has deprecated the one that its Node names",
+      "deprecated",
+      onUplink("change", OWN, "preferred_lft", "0"),
+      onUplink("change", OWN, "preferred_lft", "forever"),
+      undefined,
+    ],
+    [
+      "shares the one that its Node names with another host",
+      "dadfailed",
+      onUplink("add", OWN),
+      onUplink("add", OWN, "nodad"),
+      "is on uplink and on another host, too",
+    ],
+    [
+      "has lost the one that its Node names",
+      "",
+      onUplink("del", OWN),
+      onUplink("add", OWN, "nodad"),
+      "is on no interface that is up",
+    ],
+  ] as const) {
+    it(`D1: packets from a node to pods have the address that its Node names where a link of IPv6 ${what}, ${report === undefined ? "and nothing is reported" : "once that is over, and until then it is reported"}`, async () => {
+      const [{ wired: near, podAddresses }, { wired }] = on.nodes;
+      const daemon = daemons[1] ?? assert.fail();
+      const ip = (args: readonly string[]) => wired.node.exec("ip", args);
+      wired.node.writeSysctl(`net/ipv6/conf/${UPLINK}/use_tempaddr`, "2");
+      wired.node.writeSysctl(`net/ipv6/conf/${UPLINK}/accept_dad`, "1");
+      if (flag === "dadfailed") {
+        ip(onUplink("del", OWN));
+        on.router.exec("ip", ["address", "add", `${OWN}/64`, "dev", "lan", "nodad"]);
+      }
+      ip(change);
+      const shown = (): string => ip(["-6", "address", "show", "dev", UPLINK]);
+      await until(() => shown().includes(flag), shown);
+      if (report !== undefined) {
+        await untilProblem(daemon, new RegExp(`^routes: Node node2: InternalIP ${OWN} ${report}`));
+        if (flag === "dadfailed") {
+          on.router.exec("ip", ["address", "del", `${OWN}/64`, "dev", "lan"]);
+          ip(onUplink("del", OWN));
+          near.node.exec("ip", ["neighbour", "flush", "dev", UPLINK]);
+        }
+        ip(undo);
+      }
+      await untilWell();
+      const found = await on.untilReached([flow(wired.node, podAddresses[6])]);
+      const sources = found.map(({ seenSource }) => seenSource && formatAddress(seenSource));
+      if (report === undefined) ip(undo);
+      assert.deepEqual(sources, [OWN]);
+      await untilWell();
+    });
+  }
+
   const GATEWAYS = ["198.51.100.254", "198.51.100.253"];
   const hops = (): string[] => GATEWAYS.flatMap((via) => ["nexthop", "via", via, "dev", UPLINK, "onlink"]);
   for (const [what, link, routes] of [
