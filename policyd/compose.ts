@@ -42,7 +42,7 @@ import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
 import { sampleOf, tryTable } from "../kernel/nftables/table_check.ts";
 import { writeConntrackSettings } from "./node/conntrack_settings.ts";
 import { refuseUnfitKernel } from "./checks/kernel.ts";
-import { configuredTables } from "./node/tables/tables.ts";
+import { configuredTables, dropLogTrial } from "./node/tables/tables.ts";
 import { openNodeAddressSets } from "./node/node_address_sets.ts";
 import { openTunnelPorts } from "./node/tunnel_ports.ts";
 import { openNodeState } from "./node_state/open.ts";
@@ -145,9 +145,10 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   };
   const socket = await serveSocket(socketPath, handlers, logger, { syscalls, files });
   // The trial loads nf_conntrack, whose settings are written next.
+  const tried = [...configuredTables(configuration), ...dropLogTrial(configuration)];
   refuseUnfitKernel({
     release: { value: release() },
-    trials: attempt(() => configuredTables(configuration).flatMap((table) => tryTable(syscalls, sampleOf(table)))),
+    trials: attempt(() => tried.flatMap((table) => tryTable(syscalls, sampleOf(table)))),
     hasPacketLog: readPacketLog(syscalls),
   });
   const fragments = writeConntrackSettings(configuration, { syscalls, logger, originals });

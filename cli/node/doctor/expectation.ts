@@ -4,7 +4,7 @@ import type { Configuration } from "../../../policyd/configuration/configuration
 import { policyOptions } from "../../../policyd/policies/compile/options.ts";
 import { serviceRules } from "../../../policyd/services/rules/context.ts";
 import { affordableFragmentMemory } from "../../../policyd/node/conntrack_settings.ts";
-import { nodeTables } from "../../../policyd/node/tables/tables.ts";
+import { dropLogTrial, nodeTables } from "../../../policyd/node/tables/tables.ts";
 import type { Expectation } from "./facts.ts";
 
 /** The state that a daemon with this configuration makes, and its tables for a trial on the kernel. */
@@ -34,6 +34,6 @@ export function expectation(configuration: Configuration): Expected {
       ),
     })),
     markBits: (markBits.masquerade | markBits.bridged) >>> 0,
-    trialTables: tables,
+    trialTables: [...tables, ...dropLogTrial(configuration)],
   };
 }

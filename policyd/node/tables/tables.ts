@@ -1,4 +1,5 @@
 import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
+import { rule } from "../../../kernel/nftables/model/statement.ts";
 import { askerShare } from "./own_ports.ts";
 import { attachedAddresses } from "./attached_addresses.ts";
 import { bridgePackets } from "./bridge_packets.ts";
@@ -78,4 +79,14 @@ export function configuredTables(
     services: serviceRules(configuration),
     policyOptions: policyOptions(configuration),
   });
+}
+
+/** Returns a table with the rule of the drop log, which is only in chains of policies, for a trial on the kernel. */
+export function dropLogTrial({
+  dropLog,
+  dropLogGroup: group,
+}: Pick<Configuration, "dropLog" | "dropLogGroup">): readonly Table[] {
+  if (!dropLog) return [];
+  const chain = { name: "log", rules: [rule({ kind: "log", prefix: "trial", group, snapLength: 1 })] };
+  return [{ ...POLICY_TABLE, sets: [], chains: [chain] }];
 }

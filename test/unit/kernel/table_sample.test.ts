@@ -3,7 +3,7 @@ import { lowerRule } from "../../../kernel/nftables/encode/lowering.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import { sampleOf } from "../../../kernel/nftables/table_check.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
-import { configuredTables } from "../../../policyd/node/tables/tables.ts";
+import { configuredTables, dropLogTrial } from "../../../policyd/node/tables/tables.ts";
 
 describe("kernel/nftables: a sample of a table", () => {
   const tables = configuredTables(readConfiguration(undefined, { nodeName: { value: "node", where: "test" } }));
@@ -18,5 +18,11 @@ describe("kernel/nftables: a sample of a table", () => {
     const count = (all: readonly Table[]): number =>
       all.flatMap(({ chains }) => chains.flatMap(({ rules }) => rules)).length;
     assert.ok(count(tables.map(sampleOf)) < count(tables) / 4, `${count(tables.map(sampleOf))} of ${count(tables)}`);
+  });
+
+  it("BAD-03: with dropLog the kernel checks a rule that logs, which is in no table before there are policies", () => {
+    const used = (dropLog: boolean) =>
+      dropLogTrial({ dropLog, dropLogGroup: 107 }).map(sampleOf).flatMap(instructionsOf);
+    assert.deepEqual([used(false), used(true), tables.flatMap(instructionsOf).includes("log")], [[], ["log"], false]);
   });
 });
