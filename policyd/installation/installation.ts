@@ -21,6 +21,8 @@ import { Primary } from "./primary.ts";
 /** Milliseconds between two passes, so that a program that contests a file with us does not take all of our time. */
 const PAUSE = 200;
 const FIRST_RETRY = 1000;
+/** The bits of a file's mode by which somebody may execute it. */
+const EXECUTABLE = 0o111;
 
 export interface InstallationParts {
   readonly files: HostFiles;
@@ -192,6 +194,7 @@ export class Installation implements ObjectConsumer {
     if (yielded !== this.#yielded && yielded !== "")
       logger.info("another plugin of the network configuration acts on capabilities", { path, capabilities: yielded });
     this.#yielded = yielded;
+    await this.#reportLacking(merged?.others ?? [], problems);
     for (const type of merged?.taken ?? []) {
       problems.push(
         `cniChain: ${path} has an entry of type "${type}" that another program has added, so the one of cniChain is omitted: ` +
@@ -206,6 +209,22 @@ export class Installation implements ObjectConsumer {
     }
     this.#wait = wait;
     return kind !== "waiting";
+  }
+
+  /** Reports plugins of the list that runtimes cannot start. A link may lead out of the daemon's container. */
+  async #reportLacking(types: readonly string[], problems: string[]): Promise<void> {
+    const { files, places } = this.#parts;
+    for (const type of types) {
+      const path = `${places.binaries}/${type}`;
+      const look = type.includes("/") ? undefined : await files.look(path);
+      if (look?.isLink === true && !look.isFile) continue;
+      const lack = look?.isFile === true ? ((look.mode & EXECUTABLE) === 0 ? "executable" : undefined) : "a file";
+      if (lack === undefined) continue;
+      const text =
+        `${path} is not ${lack}, so every pod of this network fails to start: install it, or take its entry out of ` +
+        "the network configuration (cniChain)";
+      problems.push(problemLine("cni-plugin", text));
+    }
   }
 
   /** Returns our part of the network's configuration; undefined while it should not exist. */

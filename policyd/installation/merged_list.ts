@@ -24,6 +24,8 @@ export interface MergedList {
   readonly found: readonly unknown[];
   /** Our desired part, in the same order. */
   readonly desired: readonly unknown[];
+  /** The types of all entries but ours, without repetition. */
+  readonly others: readonly string[];
   /** Types of `chain` that are omitted because another program has added an entry of that type. */
   readonly taken: readonly string[];
   /** Capabilities that our entry leaves to another entry of the list. */
@@ -57,9 +59,8 @@ export function mergeList(present: NetworkList | undefined, own: OwnPart): Merge
   const before = firstOwn === -1 ? 0 : entries.slice(0, firstOwn).filter((entry) => !isOwn(entry)).length;
   const types = new Set(others.map(({ type }) => type));
   const taken = own.chain.flatMap(({ type }) => (typeof type === "string" && types.has(type) ? [type] : []));
-  const chain = own.chain
-    .filter(({ type }) => typeof type !== "string" || !types.has(type))
-    .map((entry) => ({ ...entry, [CHAIN_MARK]: CHAIN_SOURCE }));
+  const kept = own.chain.filter(({ type }) => typeof type !== "string" || !types.has(type));
+  const chain = kept.map((entry) => ({ ...entry, [CHAIN_MARK]: CHAIN_SOURCE }));
   const yielded = yieldedCapabilities([...others.map(({ value }) => value), ...chain], own.entry);
   const ours = [withoutCapabilities(own.entry, yielded), ...chain];
   const target = [
@@ -81,6 +82,7 @@ export function mergeList(present: NetworkList | undefined, own: OwnPart): Merge
     isInPlace,
     found: [present?.name, present?.cniVersion, present?.cniVersions, entries.filter(isOwn).map(({ value }) => value)],
     desired: [own.name, own.cniVersion, own.cniVersions, ours],
+    others: [...new Set([...types, ...kept.map(({ type }) => type)])].filter((type) => typeof type === "string"),
     taken,
     yielded,
   };

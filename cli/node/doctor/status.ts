@@ -1,6 +1,6 @@
 import { seen, SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
 import type { Diagnosis, Finding } from "../../../policyd/problems/diagnose.ts";
-import { codeOf, type ProblemCode, severityOf } from "../../../policyd/problems/problem.ts";
+import { codeOf, type ProblemCode, problemLine, remarkText, severityOf } from "../../../policyd/problems/problem.ts";
 import { counted } from "../../output/text.ts";
 import type { Check, NodeFacts } from "./facts.ts";
 
@@ -8,23 +8,24 @@ const LOGS = "kubectl -n kube-system logs -l app.kubernetes.io/name=drawbridge h
 
 /**
  * Returns a diagnosis with the node's address and the problems of the daemon's status (DOCTOR-18): each problem as a finding of its check, or of
- * `daemon` where none is asked for; not those of a check that has found something as severe by itself.
+ * `daemon` where none is asked for; not those that its check has found by itself, or of which it has found something as severe.
  */
 export function withStatus(diagnosis: Diagnosis, { daemon }: NodeFacts, checks: readonly Check[]): Diagnosis {
   const answer = seen(daemon);
   if (answer === undefined || "away" in answer) return diagnosis;
   const { problems, problemCount } = answer.status;
   const ids = new Set(checks.map(({ id }) => id));
-  // The most severe comes first.
-  const isTold = (code: ProblemCode, severity: Severity): boolean => {
-    const own = diagnosis.findings.find(({ check }) => check === code)?.severity ?? "info";
-    return SEVERITIES.indexOf(own) <= SEVERITIES.indexOf(severity);
+  const isTold = (line: string, code: ProblemCode, severity: Severity): boolean => {
+    const own = diagnosis.findings.filter(({ check }) => check === code);
+    if (own.some((remark) => problemLine(code, remarkText(remark)) === line)) return true;
+    // The most severe comes first.
+    return SEVERITIES.indexOf(own[0]?.severity ?? "info") <= SEVERITIES.indexOf(severity);
   };
   const told = problems.flatMap((line): readonly Finding[] => {
     const code = codeOf(line);
     const check = code !== undefined && ids.has(code) ? code : "daemon";
     const severity = severityOf(code);
-    if (!ids.has(check) || (code !== undefined && isTold(code, severity))) return [];
+    if (!ids.has(check) || (code !== undefined && isTold(line, code, severity))) return [];
     return [
       {
         check,

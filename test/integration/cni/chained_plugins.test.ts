@@ -38,6 +38,9 @@ describe("the daemon and other plugins in its list", function () {
     const status = { addresses: [{ type: "InternalIP", address: formatAddress(wired.addresses[0]) }] };
     const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec, status };
     policyd.put("node.json", JSON.stringify(node));
+    mkdirSync(`${directory}/bin`);
+    for (const name of ["istio-cni", "linkerd-cni", "tuning"])
+      writeFileSync(`${directory}/bin/${name}`, "", { mode: 0o755 });
   });
   afterEach(async () => {
     for (const program of [istio, linkerd, multus]) await program?.stop();

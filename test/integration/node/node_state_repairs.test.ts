@@ -123,7 +123,10 @@ describe("the node's network state, harmed by other programs", function () {
       (status) => status.problems.join().includes("ip_forward"),
       "reported",
     );
-    assert.match(problems.join(), /^forwarding: net\.ipv4\.ip_forward = 0: .*sysctl -w net\.ipv4\.ip_forward=1/);
+    // A look at the ways of pods' packets in this moment finds that none is sent.
+    const isTold = (one: string): boolean =>
+      /^forwarding: net\.ipv4\.ip_forward = 0: .*sysctl -w net\.ipv4\.ip_forward=1/.test(one);
+    assert.ok(problems.some(isTold), problems.join());
     assert.equal(node.readSysctl("net/ipv4/ip_forward"), "0");
     node.writeSysctl("net/ipv4/ip_forward", "1");
     await harmed.daemon.statusWhen(({ problems: left }) => !left.join().includes("ip_forward"), "it is over");

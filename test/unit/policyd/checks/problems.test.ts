@@ -1,17 +1,18 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import { diagnosisObject, diagnosisTable } from "../../../../cli/node/doctor/print.ts";
-import { parseReply, replyToJson } from "../../../../attachment/policyd_messages.ts";
+import { parseReply, type PolicydStatus, replyToJson } from "../../../../attachment/policyd_messages.ts";
 import { withStatus } from "../../../../cli/node/doctor/status.ts";
 import { styleOf } from "../../../../cli/style.ts";
 import { desiredBridges } from "../../../../cni/node_state/desired.ts";
 import type { FailureCause } from "../../../../cni/status/failure_record.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { AttachmentFailures } from "../../../../policyd/attachments/failures.ts";
 import { type MachineFacts, SEVERITIES, seen } from "../../../../policyd/problems/check.ts";
@@ -22,19 +23,21 @@ import { TakeOver } from "../../../../policyd/coexistence/take_over.ts";
 import { recordingNotices } from "../../../support/recording_notices.ts";
 import { conditionsAnswer } from "../../../../policyd/health/answers.ts";
 import { hostFiles } from "../../../../policyd/installation/host_files.ts";
-import { Installation } from "../../../../policyd/installation/installation.ts";
+import { Installation, type InstallationParts } from "../../../../policyd/installation/installation.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
 import { NodeStateReconciler } from "../../../../policyd/node_state/node_state_reconciler.ts";
 import { NodeStateReport } from "../../../../policyd/node_state/report.ts";
+import type { KernelState } from "../../../../policyd/routes/route_kernel/kernel_state.ts";
 import { RouteReconciler } from "../../../../policyd/routes/route_reconciler.ts";
 import { Startup } from "../../../../policyd/startup.ts";
 import { FakeKernelNotifications } from "../../../support/daemon/fake_notifications.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { inTurn } from "../../../support/node/in_turn.ts";
-import { link, nodeFacts } from "../../../support/node/node_facts.ts";
+import { link, nodeFacts, pluginFile } from "../../../support/node/node_facts.ts";
 import { FakeNodeState } from "../../../support/node_state/fake_node_state.ts";
 import { RECORDS } from "../../../support/node_state/records.ts";
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
+import { DOCTORS, errorsInSources } from "../../../support/node/error_sites.ts";
 import { foreignRoute, machine, node } from "../../../support/routes/machine.ts";
 
 /** How a problem comes about. */
@@ -43,6 +46,8 @@ interface Scenario {
   readonly status?: () => Promise<readonly string[]>;
   /** Facts of a doctor without a daemon; undefined where only the daemon can know. */
   readonly facts?: Partial<NodeFacts>;
+  /** Which one of several errors of this code it is. */
+  readonly which?: string;
 }
 
 const parts = () => ({
@@ -106,8 +111,12 @@ const TWO_UPLINKS: Partial<NodeFacts> = {
 
 const IN_THE_WAY = { ...foreignRoute("10.244.1.0/30", 2), protocol: 80 };
 
-async function routes(podCidrs: readonly string[], other: readonly string[]): Promise<readonly string[]> {
-  const kernel = new FakeRouteKernel({ ...machine(), routes: [...machine().routes, IN_THE_WAY] });
+async function routes(
+  podCidrs: readonly string[],
+  other: readonly string[],
+  changes: Partial<KernelState> = { routes: [...machine().routes, IN_THE_WAY] },
+): Promise<readonly string[]> {
+  const kernel = new FakeRouteKernel(machine(changes));
   const judge = new NodeJudge({ nodeName: "a" });
   const reconciler = new RouteReconciler({
     ...parts(),
@@ -129,15 +138,25 @@ async function failing(cause: FailureCause): Promise<readonly string[]> {
   return failures.problems();
 }
 
-/** Returns what the installation reports for a Node without pod CIDRs. */
-async function installation(hasPlugin: boolean): Promise<readonly string[]> {
+/**
+ * Returns what the installation reports; without changes for a Node without pod CIDRs.
+ *
+ * @param files further files, by their paths below the directory of `bin` and `conf`
+ */
+async function installation(
+  hasPlugin: boolean,
+  changes: Partial<InstallationParts> = {},
+  files: readonly string[] = [],
+): Promise<readonly string[]> {
   const root = mkdtempSync(`${tmpdir()}/drawbridge-problems-`);
   if (hasPlugin) writeFileSync(`${root}/drawbridge`, "#!/bin/sh\n");
+  for (const directory of ["bin", "conf"]) mkdirSync(`${root}/${directory}`);
+  for (const file of files) writeFileSync(`${root}/${file}`, "{}", { mode: 0o644 });
   const clock = new FakeClock();
   const network = { bridge: "drawbridge0", socketPath: "/run/s", stateDirectory: "/run/d" };
   const places = { source: root, binaries: `${root}/bin`, configurations: `${root}/conf` };
   const of = { ...parts(), clock, files: hostFiles, places, network, podCidrs: [], chain: [], primary: undefined };
-  const running = new Installation({ ...of, mtu: () => 1450 });
+  const running = new Installation({ ...of, mtu: () => 1450, ...changes });
   running.start();
   running.synced();
   running.rulesInForce();
@@ -230,19 +249,73 @@ const SCENARIOS: Readonly<Record<ProblemCode, Scenario>> = {
   tunnel: examined({ links: { value: [link(9, "other", { vxlan: { ...VXLAN, hasOwnSocket: false } })] } }),
 };
 
+/** Returns the answer of a daemon with these problems. */
+function telling(problems: readonly string[], changes: Partial<PolicydStatus> = {}) {
+  const answer = seen(nodeFacts().daemon);
+  assert.ok(answer !== undefined && "status" in answer);
+  return { value: { status: { ...answer.status, problems, problemCount: problems.length, ...changes } } };
+}
+
+const OTHERS_ADDRESS = parseCidr("10.244.1.77/24");
+
+/** Further errors of codes that have several. */
+const FURTHER: readonly (Scenario & { readonly code: ProblemCode; readonly which: string })[] = [
+  {
+    code: "cni-configuration",
+    which: "another configuration comes first",
+    status: () => installation(true, {}, ["conf/00-other.conflist"]),
+    facts: { configurations: { value: ["00-other.conflist", "10-drawbridge.conflist"] } },
+  },
+  {
+    code: "cni-plugin",
+    which: "a chained plugin is not executable",
+    status: () =>
+      installation(true, { podCidrs: [parseCidr("10.244.1.0/24")], chain: [{ type: "tuning" }] }, ["bin/tuning"]),
+    facts: { plugins: { value: [pluginFile("tuning", { isExecutable: false })] } },
+  },
+  {
+    code: "cni-plugin",
+    which: "a chained plugin is missing",
+    status: () => installation(true, { podCidrs: [parseCidr("10.244.1.0/24")], chain: [{ type: "tuning" }] }),
+    facts: { plugins: { value: [pluginFile("tuning", { isFile: false })] } },
+  },
+  { code: "clock", which: "the boot has no id", ...examined({ bootId: { value: "" } }) },
+  {
+    code: "kernel-features",
+    which: "rules are refused",
+    ...examined({ trials: { value: [{ operation: "add rule", needs: () => [], refusal: "invalid" }] } }),
+  },
+  {
+    code: "pod-networks",
+    which: "another link has an address of pods",
+    status: () =>
+      routes(["10.244.1.0/24"], ["192.0.2.2"], {
+        addresses: [
+          ...machine().addresses,
+          ...machine()
+            .addresses.slice(0, 1)
+            .map((one) => ({ ...one, address: OTHERS_ADDRESS })),
+        ],
+      }),
+    facts: { addresses: { value: [{ link: "eth0", address: OTHERS_ADDRESS }] } },
+  },
+  { code: "tunnel", which: "a socket has the port", ...examined({ udpPorts: new Set([4789]) }) },
+];
+
 describe("the problems that status, /readyz and node doctor tell", () => {
-  for (const code of PROBLEM_CODES) {
-    const { status, facts } = SCENARIOS[code];
+  for (const { code, status, facts, which } of [
+    ...PROBLEM_CODES.map((one) => ({ code: one, ...SCENARIOS[one] })),
+    ...FURTHER,
+  ]) {
+    const kind = which === undefined ? code : `${code}, that ${which},`;
     const asSevere = SEVERITIES.slice(0, SEVERITIES.indexOf(severityOf(code)) + 1);
 
     if (status !== undefined)
-      it(`DOCTOR-18: a problem of the kind ${code} is in the status, in the text of /readyz, and a finding of the doctor`, async () => {
+      it(`DOCTOR-18: a problem of the kind ${kind} is in the status, in the text of /readyz, and a finding of the doctor`, async () => {
         const problems = (await status()).filter((one) => codeOf(one) === code);
         const [line = assert.fail(`nothing about ${code}`)] = problems;
         const told = nodeFacts();
-        const answer = seen(told.daemon);
-        assert.ok(answer !== undefined && "status" in answer);
-        const daemon = { value: { status: { ...answer.status, problemCount: problems.length, problems } } };
+        const daemon = telling(problems);
         const withLines = withStatus(diagnose(told, CHECKS), nodeFacts({ daemon }), CHECKS);
         const found = withLines.findings.find(({ what }) => what.includes(line));
         assert.equal(found?.severity, severityOf(code));
@@ -252,40 +325,65 @@ describe("the problems that status, /readyz and node doctor tell", () => {
       });
 
     if (facts !== undefined)
-      it(`DOCTOR-18: the doctor finds a problem of the kind ${code} without the daemon, and with the daemon reports it only once`, async () => {
+      it(`DOCTOR-18: the doctor finds a problem of the kind ${kind} without the daemon, and with the daemon reports it only once`, async () => {
         const daemon = { value: { away: "none" } } as const;
         const alone = diagnose(nodeFacts({ daemon, ...facts }), CHECKS).findings;
         assert.ok(alone.some(({ check, severity }) => check === code && asSevere.includes(severity)));
         const lines = (await status?.()) ?? [];
-        const { problems, ...rest } = { problems: lines, problemCount: lines.length };
-        const answer = seen(nodeFacts().daemon);
-        assert.ok(answer !== undefined && "status" in answer);
-        const both = nodeFacts({ ...facts, daemon: { value: { status: { ...answer.status, ...rest, problems } } } });
+        const both = nodeFacts({ ...facts, daemon: telling(lines) });
         const own = diagnose(both, CHECKS);
         if (status !== undefined) assert.deepEqual(withStatus(own, both, CHECKS).findings, own.findings);
       });
   }
 
+  it("DOCTOR-18: each error in the sources of the doctor's checks comes about in one of these tests", () => {
+    const all = [...PROBLEM_CODES.map((code) => ({ code, ...SCENARIOS[code] })), ...FURTHER, ...DOCTORS];
+    const errors = all.flatMap(({ code, facts = {} }) =>
+      diagnose(nodeFacts(facts), CHECKS).findings.filter(
+        ({ check, severity }) => check === code && severity === "error",
+      ),
+    );
+    const sites = errorsInSources();
+    assert.ok(sites.length > 15, `${sites.length} errors`);
+    for (const { at, ids, what } of sites)
+      assert.ok(
+        errors.some((error) => ids.includes(error.check) && what.test(error.what)),
+        `${at}: ${what}`,
+      );
+  });
+
+  for (const { code, why, facts } of DOCTORS)
+    it(`DOCTOR-18: the doctor finds an error of the kind ${code} while the daemon answers, since ${why}`, () => {
+      const { findings } = diagnose(nodeFacts(facts), CHECKS);
+      assert.deepEqual([...new Set(findings.map(({ check, severity }) => `${check} ${severity}`))], [`${code} error`]);
+    });
+
+  it("DOCTOR-18: a warning of the doctor that the daemon tells as well is one warning", async () => {
+    const facts: Partial<NodeFacts> = { hasPacketLog: false };
+    const problems = (await examined(facts).status?.()) ?? [];
+    assert.equal(problems.length, 1);
+    const both = nodeFacts({ ...facts, daemon: telling(problems) });
+    const { findings } = withStatus(diagnose(both, CHECKS), both, CHECKS);
+    assert.deepEqual(
+      findings.map(({ check, severity }) => `${check} ${severity}`),
+      ["kernel-features warning"],
+    );
+  });
+
   it("D1: the doctor prints the address between nodes that the daemon has chosen, and why, in each format", async () => {
-    const answer = seen(nodeFacts().daemon);
-    assert.ok(answer !== undefined && "status" in answer);
     const nodeAddress =
       "192.0.2.1 by eth0, the first InternalIP of Node a that other nodes can use: Node a: InternalIP …";
-    const status = parseReply(
-      JSON.stringify(replyToJson({ type: "status", status: { ...answer.status, nodeAddress } })),
-    );
-    assert.ok(status.type === "status");
-    const facts = nodeFacts({ daemon: { value: status } });
+    const { status } = telling([], { nodeAddress }).value;
+    const reply = parseReply(JSON.stringify(replyToJson({ type: "status", status })));
+    assert.ok(reply.type === "status");
+    const facts = nodeFacts({ daemon: { value: reply } });
     const diagnosis = withStatus(diagnose(facts, CHECKS), facts, CHECKS);
     const table = [...diagnosisTable(diagnosis, 200, styleOf({ hasColour: false }))].join("");
     for (const text of [table, JSON.stringify(diagnosisObject(diagnosis))]) assert.ok(text.includes(nodeAddress), text);
   });
 
   it("DOCTOR-18: lines about objects and notes are warnings of the check daemon, and problems beyond the status are counted", () => {
-    const answer = seen(nodeFacts().daemon);
-    assert.ok(answer !== undefined && "status" in answer);
-    const lines = { problems: ["Service shop/web: no", "node: often"], problemCount: 5 };
-    const facts = nodeFacts({ daemon: { value: { status: { ...answer.status, ...lines } } } });
+    const facts = nodeFacts({ daemon: telling(["Service shop/web: no", "node: often"], { problemCount: 5 }) });
     const { findings } = withStatus(diagnose(facts, CHECKS), facts, CHECKS);
     assert.deepEqual(
       findings.map(({ check, severity, what }) => `${check} ${severity} ${what}`),

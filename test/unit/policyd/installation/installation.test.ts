@@ -131,6 +131,8 @@ describe("policyd/installation", function () {
   });
 
   it("CHAIN-04: another program's entry of the same type as one in cniChain is reported until one of the two is gone", async () => {
+    mkdirSync(`${root}/bin`, { recursive: true });
+    writeFileSync(`${root}/bin/tuning`, "", { mode: 0o755 });
     const installation = await installed({ chain: [{ type: "tuning" }] });
     const before = configuration();
     writeFileSync(
