@@ -17,7 +17,8 @@ export interface Kernel {
   readonly files?: readonly string[];
 }
 
-const GUEST = ["smoke", "image", "uplinks", "vrf"].map((name) => `test/kernels/guest/${name}.ts`);
+const GUEST = ["smoke", "image", "uplinks"].map((name) => `test/kernels/guest/${name}.ts`);
+const VRF = "test/kernels/guest/vrf.ts";
 const DEMO = "test/kernels/guest/demo.ts";
 
 /**
@@ -26,6 +27,7 @@ const DEMO = "test/kernels/guest/demo.ts";
  */
 export const FILES: readonly string[] = [
   ...GUEST,
+  VRF,
   DEMO,
   "test/kernel/bridge_bypass.test.ts",
   "test/integration/attacks/offloaded_checksum.test.ts",
@@ -46,7 +48,7 @@ export const KERNELS: readonly Kernel[] = [
   { name: "6.12-arm64-16k", architecture: "arm64", suite: "trixie", debianPackage: "linux-image-arm64-16k" },
   { name: "6.1-no-ipv6", architecture: "x64", suite: "bookworm", debianPackage: NEWEST, ...NO_IPV6 },
   // It has neither TCX nor BTF, and takes no program of ours.
-  { name: "uml", ...USER_MODE_LINUX, without: [], files: GUEST },
+  { name: "uml", ...USER_MODE_LINUX, without: [], files: [...GUEST, VRF] },
   { name: "uml-no-ipv6", ...USER_MODE_LINUX, without: [], ...NO_IPV6 },
   { name: "uml-no-inet", ...USER_MODE_LINUX, without: ["NF_TABLES_INET"], files: REFUSAL },
   { name: "uml-no-vxlan", ...USER_MODE_LINUX, without: ["VXLAN"], files: REFUSAL },

@@ -77,8 +77,11 @@ describe("node", function () {
     );
     ip(`link set ${UPLINK} nomaster`);
     ip("route add default via 192.0.2.254");
+    // The kernel takes addresses of IPv6 off a link that comes into a VRF.
+    ip(`address replace 2001:db8:2::1/64 dev ${UPLINK} nodad`);
     await daemon.statusWhen(({ problems }) => !isTold(problems), "it is gone");
     await on.untilPodsReachPods();
+    await daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
     assert.deepEqual(toldOn().errors, []);
   });
 
