@@ -41,3 +41,10 @@ export function withoutPortShares(listing: string): string {
     "",
   );
 }
+
+/** Returns a listing by nft without the sets and maps that packets fill. */
+export function withoutDynamicSets(listing: string): string {
+  return listing.replaceAll(/^\t(?:map|set) \S+ \{\n(?:\t\t.*\n)*\t\}\n/gm, (set) =>
+    /^\t\tflags .*dynamic/m.test(set) ? "" : set,
+  );
+}

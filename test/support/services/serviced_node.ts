@@ -10,6 +10,7 @@ import { realClock } from "../../../policyd/lib/clock.ts";
 import { FakeClock } from "../fake_clock.ts";
 import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
+import { withoutDynamicSets } from "../nftables/listing.ts";
 import { recordingLogger } from "../recording_logger.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
 import { kernelSockets } from "../../../policyd/node/masquerade/taken_ports.ts";
@@ -134,16 +135,11 @@ export class ServicedNode implements Disposable {
     return droppedPackets(this.wired.node.exec("nft", ["--terse", "list", "table", "inet", "drawbridge"]), reason);
   }
 
-  /** Returns nft's listing of the inet table's sets and maps, without counters and elements that rules have written. */
+  /** Returns nft's listing of the inet table's sets and maps, without counters and what packets have written. */
   elements(): string {
     const listing = this.wired.node.exec("nft", ["list", "table", "inet", "drawbridge"]);
-    const sets = listing.slice(0, listing.indexOf("\tchain ")).replaceAll(/ counter packets \d+ bytes \d+/g, "");
-    const isWrittenByRules = (set: string): boolean =>
-      /^\t(?:(?:map client|set connections)[46]|set newcomers) /.test(set);
-    return sets
-      .split(/^(?=\t(?:map|set) )/m)
-      .filter((set) => !isWrittenByRules(set))
-      .join("");
+    const sets = listing.slice(0, listing.indexOf("\tchain "));
+    return withoutDynamicSets(sets).replaceAll(/ counter packets \d+ bytes \d+/g, "");
   }
 
   #newRuleset({ rules }: ServicedNodeOptions): Ruleset {
