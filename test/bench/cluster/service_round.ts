@@ -1,6 +1,6 @@
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import type { Lab } from "../../lab/lab.ts";
-import { AddressCommits } from "../daemon/address_commits.ts";
+import { AddressCommits, COMMITS_SOURCE } from "../daemon/address_commits.ts";
 import type { Access } from "./control_plane.ts";
 import { firstSync } from "./first_sync.ts";
 import type { Plan } from "./plan.ts";
@@ -32,9 +32,6 @@ export interface Stage {
   readonly plan: Plan;
 }
 
-/** A buffer for the notifications of kube-proxy's largest batch. */
-const BUFFER_BYTES = 256 * 1024 * 1024;
-
 /** Starts a program, makes all changes of the plan and ends it. */
 export async function measureRound(
   { lab, access, changes, plan }: Stage,
@@ -50,7 +47,7 @@ export async function measureRound(
   const events = startNotificationThread({ calls: lab.calls, namespacePath: proxy.node.path });
   const commits = new AddressCommits();
   try {
-    await events.subscribe({ kind: "nftables", receiveBufferBytes: BUFFER_BYTES }, commits);
+    await events.subscribe(COMMITS_SOURCE, commits);
     const single = new Map<ChangeKind, readonly number[]>();
     for (const kind of CHANGE_KINDS) {
       say(kind);

@@ -4,6 +4,9 @@ import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { parseNotification } from "../../../kernel/nftables/decode/notification.ts";
 
+/** A buffer for the notifications of the largest batch, kube-proxy's and ours at the start. */
+export const COMMITS_SOURCE = { kind: "nftables", receiveBufferBytes: 256 * 1024 * 1024 } as const;
+
 /**
  * Reports when a change of an address was committed: at the kernel's notification of a batch, after one of an element
  * with the address in it.

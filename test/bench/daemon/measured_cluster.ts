@@ -12,7 +12,7 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { makeCertificate } from "../../support/certificate.ts";
 import { attachmentOf, benchPods } from "../policy/cluster.ts";
-import { AddressCommits } from "./address_commits.ts";
+import { AddressCommits, COMMITS_SOURCE } from "./address_commits.ts";
 import { clusterObjects, fill } from "./cluster.ts";
 import { MeasuredDaemon, writeAccess } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
@@ -58,7 +58,7 @@ export class MeasuredCluster {
     for (const pod of benchPods(plan).filter(({ isLocal }) => isLocal)) {
       writeAttachment(`${directory}/state`, { ...attachmentOf(pod), bootId }, systemFileSystem(lab.calls));
     }
-    await cluster.#events.subscribe({ kind: "nftables" }, cluster.commits);
+    await cluster.#events.subscribe(COMMITS_SOURCE, cluster.commits);
     return cluster;
   }
 
