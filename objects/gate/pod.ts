@@ -63,7 +63,10 @@ function readAddresses(status: Reader): readonly Address[] {
   return Object.freeze(address === undefined ? [] : [address]);
 }
 
-/** Reads the first {@link MOST_PORTS} named ports, and reports that there are more. Of the init containers only native sidecars count; the others end before there is traffic. */
+/**
+ * Reads the first {@link MOST_PORTS} named ports, and reports that there are more. Of the init containers only native
+ * sidecars count; the others end before there is traffic.
+ */
 function readPorts(spec: Reader): readonly ContainerPort[] {
   const sidecars = spec.eachObject("initContainers", (container) =>
     container.optionalString("restartPolicy") === "Always" ? readNamedPorts(container) : undefined,

@@ -11,7 +11,7 @@ const policy = (parts: object) => manifest("ClusterNetworkPolicy", { spec: spec(
 const everything = { matchLabels: {}, matchExpressions: [] };
 const everyone = { type: "pods", index: 0, namespaceSelector: everything, podSelector: undefined };
 
-describe("policyd/sources/gate of ClusterNetworkPolicy", () => {
+describe("objects/gate of ClusterNetworkPolicy", () => {
   it("CNP-09: a policy whose tier, priority or subject is unreadable is refused", () => {
     const { object } = accepted(policy({ tier: "Baseline", priority: 1000 }));
     assert.deepEqual(object, {

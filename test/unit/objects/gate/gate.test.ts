@@ -4,7 +4,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../objects/gate/gate.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
-describe("policyd/sources/gate", () => {
+describe("objects/gate", () => {
   it("DAEMON-01: a Namespace has its name as a label, and says whether it is terminating", () => {
     const { object } = accepted(
       manifest(

@@ -28,7 +28,7 @@ function isDeepFrozen(value: unknown): boolean {
 
 const VALUES = roundsFor("values", 1500, 20_000);
 
-describe("policyd/sources/gate with hostile objects", () => {
+describe("objects/gate with hostile objects", () => {
   it("DAEMON-01: the gate gives a verdict for every value, and what it accepts is deeply frozen", () => {
     let used = 0;
     fc.assert(

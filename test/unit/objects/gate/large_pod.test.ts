@@ -6,7 +6,7 @@ function labels(count: number, length: number): object {
   return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i + 1000}`, "v".repeat(length)]));
 }
 
-describe("policyd/sources/gate: what stays in memory of large Pods", () => {
+describe("objects/gate: what stays in memory of large Pods", () => {
   it("DAEMON-01: a Pod with more labels, or longer ones, than 512 of 32,768 characters together is refused", () => {
     const refusalOf = (count: number, length: number): string =>
       refusal(manifest("Pod", {}, { labels: labels(count, length) }));

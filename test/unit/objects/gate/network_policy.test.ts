@@ -4,7 +4,7 @@ import { accepted, manifest, refusal } from "./objects.ts";
 
 const policy = (spec: unknown) => manifest("NetworkPolicy", { spec });
 
-describe("policyd/sources/gate of NetworkPolicy", () => {
+describe("objects/gate of NetworkPolicy", () => {
   it("DAEMON-01: policy types default to Ingress, and to both if there is an egress rule", () => {
     const types = (spec: object) => accepted(policy(spec)).object["policyTypes"];
     assert.deepEqual(types({}), ["Ingress"]);

@@ -8,7 +8,7 @@ function problemsOf(count: number): readonly string[] {
   return accepted(manifest("Service", { spec: { externalIPs } })).problems;
 }
 
-describe("policyd/sources/gate: the problems of one object", () => {
+describe("objects/gate: the problems of one object", () => {
   it("DAEMON-01: the first hundred problems of an object are reported one by one, of the others only their number", () => {
     const most = problemsOf(MOST_PROBLEMS);
     assert.equal(most.length, MOST_PROBLEMS);
