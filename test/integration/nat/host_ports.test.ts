@@ -171,7 +171,9 @@ for (const { keeper, bridgeNetfilter } of modes) {
       // 10.96.0.0/12 ends at 10.111.255.255.
       const more = ["10.112.0.7", "fd00:97::7"].map((text) => parseAddress(text));
       for (const address of [...services, ...more]) {
-        node.exec("ip", ["addr", "add", formatAddress(address), "dev", "lo"]);
+        // Without "nodad" the kernel lets nobody bind an address of IPv6 for a moment, even on loopback.
+        const options = familyOf(address) === 6 ? ["nodad"] : [];
+        node.exec("ip", ["addr", "add", formatAddress(address), "dev", "lo", ...options]);
       }
       for (const address of services) {
         for (const protocol of protocols) prober.listen(protocol, { namespace: node, address, port: HOST_PORT });
