@@ -27,7 +27,7 @@ export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row:
 /**
  * Returns the test for the ends that a text stands for: `shop` is a namespace, `shop/web` a workload or a pod,
  * `shop/deployment/web` a workload, `own-node` the node of the other end, `node/n1` another node, and an address or a
- * prefix the ends outside whose range doOverlap it.
+ * prefix the ends outside whose range overlaps it.
  */
 export function endFilter(text: string): EndFilter {
   const range = rangeOf(text);

@@ -25,8 +25,7 @@ export class NewAddresses {
    * @param peers those of all policies, whose blocks tell addresses apart
    */
   constructor(objects: readonly ClusterObject[], owners: readonly Owners[], peers: readonly Peer[]) {
-    const pods = objects.filter((one): one is Pod => one.kind === "Pod" && !one.hostNetwork);
-    const ofPods = pods.flatMap(({ addresses }) => addresses);
+    const ofPods = objects.flatMap((one) => (one.kind === "Pod" && !one.hostNetwork ? one.addresses : []));
     this.#owners = owners;
     const ofNodes = objects.flatMap((one) => (one.kind === "Node" ? one.addresses : []));
     this.#taken = new Set([...ofPods, ...ofNodes.map(({ address }) => address)]);

@@ -79,7 +79,8 @@ export class PolicyChange {
       return was !== undefined && is !== undefined && JSON.stringify(was) !== JSON.stringify(is);
     });
     const changed = new Set([...moved, ...this.#changed.flatMap((one) => ("namespace" in one ? [one.namespace] : []))]);
-    const together = owners.flatMap((side) => [...side.values()].map(namespacesOfOwners));
+    const shared = owners.flatMap((side) => [...side.values()].filter(({ length }) => length > 1));
+    const together = shared.map(namespacesOfOwners);
     this.#touched = new Set([...changed, ...together.filter((some) => some.some((one) => changed.has(one))).flat()]);
     this.#isClusterWide = this.#changed.some(({ kind }) => kind === "ClusterNetworkPolicy");
     const types = this.#changed.flatMap((one) => ("policyTypes" in one ? one.policyTypes : []));

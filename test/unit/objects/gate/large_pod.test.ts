@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { accepted, manifest, refusal } from "./objects.ts";
 
-/** Returns labels, each with as many characters in its value. */
+/** Returns a number of labels with values of one length. */
 function labels(count: number, length: number): object {
   return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i + 1000}`, "v".repeat(length)]));
 }

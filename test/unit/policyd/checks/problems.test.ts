@@ -358,7 +358,7 @@ describe("the problems that status, /readyz and node doctor tell", () => {
       assert.deepEqual([...new Set(findings.map(({ check, severity }) => `${check} ${severity}`))], [`${code} error`]);
     });
 
-  it("DOCTOR-18: a warning of the doctor that the daemon tells as well is one warning", async () => {
+  it("DOCTOR-18: a warning that both the doctor and the daemon have is reported once", async () => {
     const facts: Partial<NodeFacts> = { hasPacketLog: false };
     const problems = (await examined(facts).status?.()) ?? [];
     assert.equal(problems.length, 1);

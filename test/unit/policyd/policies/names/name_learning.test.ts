@@ -134,7 +134,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual(answer("a.example.com", 60).slice(-2), [60_000, 60_000]);
   });
 
-  it("NAME-15: an address that a pod asks for again is not the first to go, even if it counts no longer", async () => {
+  it("NAME-15: an address that a pod asks for again is not the first to go, even if it no longer counts", async () => {
     const { learning, clock, answer } = await answering();
     answer("a.example.com", 3600);
     for (let i = 0; i < 41; i++) {
