@@ -6,8 +6,8 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { healthListen } from "../configuration/own_ports.ts";
 import { type HealthAnswer, isProxyHealthy } from "../services/health_check/health_check.ts";
-import { nodeHttpListener } from "../services/health_check/http_listener.ts";
-import { type ReportedServers, reportedServers, servedAddresses } from "../services/health_check/reported_servers.ts";
+import { nodeHttpListener } from "../http/http_listener.ts";
+import { type ReportedServers, reportedServers, servedAddresses } from "../http/reported_servers.ts";
 import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
 

@@ -1,7 +1,7 @@
 import { setImmediate as eventsAreReported } from "node:timers/promises";
 import type { Registry } from "prom-client";
 import type { Clock } from "../lib/clock.ts";
-import type { Answer } from "../services/health_check/http_listener.ts";
+import type { Answer } from "../http/http_listener.ts";
 import { counterText, ENDPOINT_CONNECTIONS, POLICY_DROPS, POLICY_RULES } from "./counter_text.ts";
 import type { NodeCounters } from "./node_counters.ts";
 import type { PolicyCounters } from "./policy_counters.ts";

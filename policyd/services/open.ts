@@ -25,7 +25,7 @@ import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { problemReport, servedExternalIpWarning } from "./problem_report.ts";
 import { healthCheckOf, isProxyHealthy } from "./health_check/health_check.ts";
 import { HealthCheckServers } from "./health_check/health_check_servers.ts";
-import { nodeHttpListener } from "./health_check/http_listener.ts";
+import { nodeHttpListener } from "../http/http_listener.ts";
 import { answeringAddresses } from "./health_check/listening_addresses.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
 import { proxyMode } from "./proxy_mode.ts";

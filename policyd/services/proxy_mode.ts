@@ -1,9 +1,8 @@
 import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { HealthAnswer } from "./health_check/health_check.ts";
-import type { HttpListener } from "./health_check/http_listener.ts";
-import { Listeners } from "./health_check/listeners.ts";
-import type { ListeningAddress } from "./health_check/listening_addresses.ts";
+import type { HttpListener, ListeningAddress } from "../http/http_listener.ts";
+import { Listeners } from "../http/listeners.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 
 /** kube-proxy's `metricsBindAddress`. Only the node itself can ask there. */

@@ -6,9 +6,9 @@ import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Logger } from "../../log/logger.ts";
 import { type HealthAnswer, healthAnswer, type HealthCheck } from "./health_check.ts";
-import type { HttpListener, Listening } from "./http_listener.ts";
-import { Listeners } from "./listeners.ts";
-import { type ListeningAddress, placeId, placesOf } from "./listening_addresses.ts";
+import { type HttpListener, type Listening, type ListeningAddress, placeId } from "../../http/http_listener.ts";
+import { Listeners } from "../../http/listeners.ts";
+import { placesOf } from "./listening_addresses.ts";
 
 export interface HealthCheckParts {
   readonly listener: HttpListener;

@@ -1,17 +1,10 @@
-import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
+import type { ListeningAddress } from "../../http/http_listener.ts";
 import { servesNodePorts } from "../node_port_addresses.ts";
 import type { HealthCheck } from "./health_check.ts";
-
-/** The address and port where a server listens. */
-export interface ListeningAddress {
-  readonly family: RuleFamily;
-  readonly address: Address;
-  readonly port: number;
-}
 
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
 
@@ -41,9 +34,4 @@ export function placesOf(check: HealthCheck | undefined, addresses: readonly Add
   return addresses
     .map((address): ListeningAddress => ({ family: familyOf(address), address, port }))
     .filter(({ family }) => localEndpoints.has(family));
-}
-
-/** "10.0.0.1 30000" */
-export function placeId({ address, port }: ListeningAddress): string {
-  return `${formatAddress(address)} ${port}`;
 }

@@ -6,8 +6,8 @@ import { text } from "node:stream/consumers";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
 import { metricsAnswer } from "../../../../policyd/metrics/page.ts";
-import { nodeHttpListener } from "../../../../policyd/services/health_check/http_listener.ts";
-import { type ReportedServers, reportedServers } from "../../../../policyd/services/health_check/reported_servers.ts";
+import { nodeHttpListener } from "../../../../policyd/http/http_listener.ts";
+import { type ReportedServers, reportedServers } from "../../../../policyd/http/reported_servers.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { until } from "../../../support/until.ts";
 

@@ -7,8 +7,7 @@ import { FakeClock } from "../../../../support/fake_clock.ts";
 import { recordingLogger } from "../../../../support/recording_logger.ts";
 import type { HealthCheck } from "../../../../../policyd/services/health_check/health_check.ts";
 import { HealthCheckServers } from "../../../../../policyd/services/health_check/health_check_servers.ts";
-import type { Answer } from "../../../../../policyd/services/health_check/http_listener.ts";
-import { placeId } from "../../../../../policyd/services/health_check/listening_addresses.ts";
+import { type Answer, placeId } from "../../../../../policyd/http/http_listener.ts";
 
 /** Servers on a machine in memory, where each place belongs to one server at a time. */
 function setUp() {

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { type HealthAnswer, healthAnswer } from "../../../../../policyd/services/health_check/health_check.ts";
-import { type Listening, nodeHttpListener } from "../../../../../policyd/services/health_check/http_listener.ts";
-import type { ListeningAddress } from "../../../../../policyd/services/health_check/listening_addresses.ts";
-import { until } from "../../../../support/until.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
+import { type HealthAnswer, healthAnswer } from "../../../../policyd/services/health_check/health_check.ts";
+import { type Listening, type ListeningAddress, nodeHttpListener } from "../../../../policyd/http/http_listener.ts";
+import { until } from "../../../support/until.ts";
 
 const listener = nodeHttpListener(500);
 const LOOPBACK = parseAddress("127.0.0.1");
@@ -20,7 +19,7 @@ async function freePort(): Promise<number> {
   return typeof address === "object" && address !== null ? address.port : assert.fail();
 }
 
-describe("services/health_check over HTTP", function () {
+describe("http_listener", function () {
   this.timeout(20_000);
   let place: ListeningAddress;
   let listening: Listening | undefined;

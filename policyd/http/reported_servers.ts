@@ -1,10 +1,9 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import type { Clock } from "../../lib/clock.ts";
-import type { Fields } from "../../log/logger.ts";
-import type { Answer, HttpListener, Listening } from "./http_listener.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { Fields } from "../log/logger.ts";
+import { type Answer, type HttpListener, type Listening, type ListeningAddress, placeId } from "./http_listener.ts";
 import { Listeners } from "./listeners.ts";
-import { type ListeningAddress, placeId } from "./listening_addresses.ts";
 
 const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
 

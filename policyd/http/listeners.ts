@@ -1,8 +1,7 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
-import type { Listening } from "./http_listener.ts";
-import { type ListeningAddress, placeId } from "./listening_addresses.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
+import { type Listening, type ListeningAddress, placeId } from "./http_listener.ts";
 
 export interface ListenersParts {
   readonly clock: Clock;

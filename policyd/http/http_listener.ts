@@ -2,9 +2,20 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { isIPv4, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { DrawbridgeError } from "../../../kernel/error.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
-import type { ListeningAddress } from "./listening_addresses.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { type Address, type Family, formatAddress } from "../../kernel/ip/address.ts";
+
+/** The address and port where a server listens. */
+export interface ListeningAddress {
+  readonly family: Family;
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** "10.0.0.1 30000" */
+export function placeId({ address, port }: ListeningAddress): string {
+  return `${formatAddress(address)} ${port}`;
+}
 
 /** A server that is listening. */
 export interface Listening {
