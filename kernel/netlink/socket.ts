@@ -218,15 +218,6 @@ export class NetlinkSocket {
   }
 
   /**
-   * Carries out requests in order, all of which must succeed.
-   *
-   * @throws NetlinkError the first refusal; the requests after it have been carried out all the same
-   */
-  requestAll(requests: readonly Request[]): void {
-    for (const reply of this.batch(requests)) if (reply.error !== undefined) throw reply.error;
-  }
-
-  /**
    * Lists objects. When the kernel marks the dump as interrupted (NLM_F_DUMP_INTR), it starts again.
    *
    * @throws NetlinkError when the kernel refuses, or every attempt was interrupted

@@ -14,7 +14,7 @@ export interface CommandLine {
 }
 
 /** The flags that stand for a configuration field. */
-const FIELDS: readonly {
+export const FIELDS: readonly {
   readonly flag: string;
   readonly value: string;
   readonly field: string;
@@ -53,11 +53,6 @@ const FIELDS: readonly {
   { flag: "--sync-period", value: "<duration>", field: "syncPeriod", about: "how often all is verified" },
   { flag: "--metrics-address", value: "<address>", field: "metricsAddress", about: "where metrics are served" },
 ];
-
-/** Returns the flag of a field; undefined for a field without one. */
-export function flagOf(field: string): string | undefined {
-  return FIELDS.find((one) => one.field === field)?.flag;
-}
 
 /**
  * Reads the command line.

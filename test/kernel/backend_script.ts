@@ -10,6 +10,7 @@ import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import { findOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { findPort, PORT_PROGRAM, putPort } from "../../kernel/bpf/port_table.ts";
 import type { MachineCalls } from "../../kernel/syscall/machine_calls.ts";
+import { requestAll } from "../lab/namespace.ts";
 
 /** Wires a pod with a backend. @returns everything that it did and saw, with bigint addresses as texts for JSON */
 export function wireAndDescribe(syscalls: MachineCalls, nodePath: string, podPath: string): string {
@@ -29,7 +30,10 @@ export function wireAndDescribe(syscalls: MachineCalls, nodePath: string, podPat
   for (const name of ["dbv0", "cni0"]) waitUntilUp(nodeSocket, { name });
   waitUntilUp(podSocket, { name: "eth0" });
   const eth0 = findLink(podSocket, { name: "eth0" })?.index ?? 0;
-  podSocket.requestAll([newAddress(eth0, parseCidr("10.244.1.7/24")), newAddress(eth0, parseCidr("fd00:244:1::7/64"))]);
+  requestAll(podSocket, [
+    newAddress(eth0, parseCidr("10.244.1.7/24")),
+    newAddress(eth0, parseCidr("fd00:244:1::7/64")),
+  ]);
   const gateway = parseAddress("10.244.1.1");
   podSocket.request(newRoute({ family: 4, destination: undefined, gateway, outputInterface: eth0, onLink: true }));
   const refused = nodeSocket.batch([createBridge({ name: "cni0", mac: host.mac })]).map(({ error }) => error?.message);

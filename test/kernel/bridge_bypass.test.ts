@@ -11,7 +11,7 @@ import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/r
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
-import type { LabNamespace } from "../lab/namespace.ts";
+import { type LabNamespace, requestAll } from "../lab/namespace.ts";
 import { encodeArp, encodeFrame, encodeIp, encodeUdp, EtherType, type Frame } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
@@ -62,7 +62,7 @@ describe("kernel: packets around a bridge", () => {
     lab = createLab("kernel-bypass");
     node = lab.namespace("node");
     node.route.request(createBridge({ name: "cni0", mac: BRIDGE_MAC }));
-    node.route.requestAll([
+    requestAll(node.route, [
       changeLink({ name: "cni0" }, { linkLocalAddress: false }),
       changeLink({ name: "cni0" }, { up: true }),
     ]);
@@ -82,7 +82,7 @@ describe("kernel: packets around a bridge", () => {
       [node, name],
       [pod, "eth0"],
     ] as const) {
-      namespace.route.requestAll([
+      requestAll(namespace.route, [
         changeLink({ name: link }, { linkLocalAddress: false }),
         changeLink({ name: link }, { up: true }),
       ]);
@@ -115,7 +115,7 @@ describe("kernel: packets around a bridge", () => {
 
   it("BYPASS-01: only a pod's own packets to its port are received by the bridge at once", async () => {
     const port = node.link(first.name).index;
-    node.route.requestAll([
+    requestAll(node.route, [
       addClassifiers(port),
       ...FAMILIES.map((family) =>
         receiveAtBridge(port, bridge, {

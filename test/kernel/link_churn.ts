@@ -4,6 +4,7 @@ import { currentNamespace, insideNamespace, openNamespace } from "../../kernel/n
 import { createBridge, deleteLink } from "../../kernel/route/link.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
+import { requestAll } from "../lab/namespace.ts";
 
 /** Runs as a thread that creates and deletes links in a namespace, a pair in 25 ms or more, until it is terminated. */
 function isInput(value: unknown): value is { readonly path: string } {
@@ -20,7 +21,7 @@ const pause = new Int32Array(new SharedArrayBuffer(4));
 
 for (let i = 0; ; i++) {
   const name = `churn${i % 3}`;
-  socket.requestAll([createBridge({ name, mac }), deleteLink({ name })]);
+  requestAll(socket, [createBridge({ name, mac }), deleteLink({ name })]);
   Atomics.wait(pause, 0, 0, 25);
   // A thread has no origin.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin

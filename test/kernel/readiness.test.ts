@@ -8,7 +8,7 @@ import { newRoute } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
-import type { LabNamespace } from "../lab/namespace.ts";
+import { type LabNamespace, requestAll } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 
 describe("kernel/route readiness", () => {
@@ -71,7 +71,7 @@ describe("kernel/route readiness", () => {
     it(`a wait for a foreign address, ${text}, to which there is a route, fails with its name`, () => {
       const { index } = pod.link("eth0");
       const gateway = parseAddress(text.replace(/7$/, "1"));
-      pod.route.requestAll([
+      requestAll(pod.route, [
         changeLink({ index }, { up: true }),
         newRoute({ family: familyOf(gateway), destination: undefined, gateway, outputInterface: index, onLink: true }),
       ]);

@@ -9,7 +9,7 @@ import { addClassifiers, deleteClassifiers } from "../../kernel/traffic_control/
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
 import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
-import type { LabNamespace } from "../lab/namespace.ts";
+import { type LabNamespace, requestAll } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { inner, iproute, pick, type Printed } from "./iproute.ts";
 
@@ -40,7 +40,7 @@ describe("kernel/traffic_control", () => {
       [node, "dbv0"],
       [pod, "eth0"],
     ] as const) {
-      namespace.route.requestAll([
+      requestAll(namespace.route, [
         changeLink({ name }, { linkLocalAddress: false }),
         changeLink({ name }, { up: true }),
       ]);
@@ -53,7 +53,7 @@ describe("kernel/traffic_control", () => {
   after(() => lab?.destroy());
 
   function makeDevice(): number {
-    node.route.requestAll([
+    requestAll(node.route, [
       createDelayDevice(device, 1500),
       changeLink({ name: device.name }, { linkLocalAddress: false }),
       changeLink({ name: device.name }, { up: true }),
@@ -122,7 +122,7 @@ describe("kernel/traffic_control", () => {
 
   it("all that a link receives is redirected, and tc sees a classifier without keys", () => {
     const target = makeDevice();
-    node.route.requestAll([addClassifiers(host), redirectReceived(host, target)]);
+    requestAll(node.route, [addClassifiers(host), redirectReceived(host, target)]);
     assert.equal(refusal(addClassifiers(host)), "EEXIST");
     const filters = iproute(node, "tc", "filter show dev dbv0 ingress");
     const [filter] = filters.filter((printed) => inner(printed, "options")["fh"] === "800::800");
@@ -138,7 +138,7 @@ describe("kernel/traffic_control", () => {
 
   it("every frame passes the delay device, also one too short to be a packet, tagged or without a protocol (W1)", () => {
     const target = makeDevice();
-    node.route.requestAll([setTokenBucket(target, bucket), addClassifiers(host), redirectReceived(host, target)]);
+    requestAll(node.route, [setTokenBucket(target, bucket), addClassifiers(host), redirectReceived(host, target)]);
     const types = [0x0800, 0x86dd, 0x0806, 0x0000, 0x0003, 0xffff];
     const lengths = [14, 15, 17, 18, 33, 60, 1514];
     const frames = [
@@ -158,7 +158,7 @@ describe("kernel/traffic_control", () => {
       return ipPackets() - before;
     };
     assert.equal(arriving(), 1);
-    node.route.requestAll([addClassifiers(host), redirectReceived(host, target)]);
+    requestAll(node.route, [addClassifiers(host), redirectReceived(host, target)]);
     node.route.request(changeLink({ index: target }, { up: false }));
     assert.equal(arriving(), 0);
   });

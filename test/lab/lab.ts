@@ -6,7 +6,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { closeNamespace, currentNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { changeLink, deleteLink } from "../../kernel/route/link.ts";
 import { type LabCalls, labCalls } from "./libc.ts";
-import { LabNamespace } from "./namespace.ts";
+import { LabNamespace, requestAll } from "./namespace.ts";
 import { markChildren } from "./orphans.ts";
 import { currentOwner, ownedName, type Owner } from "./owner.ts";
 import { pinNewNamespace, unpin } from "./pin.ts";
@@ -178,7 +178,7 @@ function deleteBridges(namespace: LabNamespace): void {
 }
 
 function withLoopback<T extends LabNamespace>(namespace: T): T {
-  namespace.route.requestAll([changeLink({ name: "lo" }, { up: true })]);
+  requestAll(namespace.route, [changeLink({ name: "lo" }, { up: true })]);
   return namespace;
 }
 

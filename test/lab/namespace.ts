@@ -5,6 +5,7 @@ import process from "node:process";
 import type { ProgramMachine } from "../../kernel/bpf/own_program.ts";
 import { closeNamespace, insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
+import type { Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
@@ -16,6 +17,11 @@ const LARGEST_OUTPUT = 64 * 1024 * 1024;
 
 /** Whether this kernel has IPv6, which may be off since its boot (ipv6.disable=1). */
 export const HAS_IPV6 = existsSync("/proc/sys/net/ipv6");
+
+/** Carries out requests in order. @throws NetlinkError the first refusal, after all have been carried out */
+export function requestAll(socket: NetlinkSocket, requests: readonly Request[]): void {
+  for (const { error } of socket.batch(requests)) if (error !== undefined) throw error;
+}
 
 /** A network namespace of a lab: a node, a router or a pod. */
 export class LabNamespace {

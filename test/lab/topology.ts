@@ -6,7 +6,7 @@ import { changeLink, createVeth } from "../../kernel/route/link.ts";
 import { newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { enableForwarding, type Lab, type LabNode } from "./lab.ts";
-import { HAS_IPV6, type LabNamespace } from "./namespace.ts";
+import { HAS_IPV6, type LabNamespace, requestAll } from "./namespace.ts";
 
 /** The settings of a topology's node. */
 export interface NodeOptions {
@@ -129,7 +129,7 @@ export function connect(a: CableEnd, b: CableEnd, mtu = 0): void {
     const { index } = end.namespace.link(end.link);
     end.namespace.writeSysctl(`net/ipv6/conf/${end.link}/accept_ra`, "0");
     end.namespace.writeSysctl(`net/ipv6/conf/${end.link}/accept_dad`, "0");
-    end.namespace.route.requestAll([
+    requestAll(end.namespace.route, [
       changeLink({ index }, { up: true }),
       ...end.addresses.map((address) => newAddress(index, address)),
     ]);

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { flagOf } from "../../policyd/configuration/command_line.ts";
+import { FIELDS } from "../../policyd/configuration/command_line.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { entries, membersOf } from "../../policyd/configuration/schema.ts";
 import { tableOf } from "./table.ts";
@@ -21,7 +21,7 @@ export function configurationTable(document: string): string {
   );
   const rows = [...defaults()].map(([field, initial]) => {
     const { absent, meaning } = described.get(field) ?? { absent: "", meaning: "" };
-    const flag = flagOf(field);
+    const flag = FIELDS.find((one) => one.field === field)?.flag;
     const none = absent.startsWith("none") ? absent : "none";
     return [`\`${field}\``, flag === undefined ? "" : `\`${flag}\``, initial === "" ? none : `\`${initial}\``, meaning];
   });

@@ -12,6 +12,7 @@ import { writeForeign } from "../../support/ipam/address_store.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { requestAll } from "../../lab/namespace.ts";
 
 describe("DEL", function () {
   this.timeout(60_000);
@@ -29,7 +30,10 @@ describe("DEL", function () {
     if (wired === undefined) return;
     for (const pod of pods.splice(0)) del(wired, pod);
     const bridges = wired.node.links().filter(({ kind }) => kind === "bridge");
-    wired.node.route.requestAll(bridges.map(({ index }) => deleteLink({ index })));
+    requestAll(
+      wired.node.route,
+      bridges.map(({ index }) => deleteLink({ index })),
+    );
     assert.deepEqual(nodeState(wired.node), nothingHeld, "each test leaves the node as it found it");
   });
 

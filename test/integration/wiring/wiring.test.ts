@@ -7,7 +7,7 @@ import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/inte
 import { changeLink, createVeth, deleteLink } from "../../../kernel/route/link.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
-import type { LabNamespace } from "../../lab/namespace.ts";
+import { type LabNamespace, requestAll } from "../../lab/namespace.ts";
 import { advertiseRouter } from "../../lab/router_advertisement.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
@@ -280,7 +280,7 @@ describe("how ADD wires a pod", function () {
     const pod = lab.pod("a");
     add(wired, lab.pod("other"));
     const held = nodeState(wired.node);
-    wired.node.route.requestAll([
+    requestAll(wired.node.route, [
       createVeth({
         host: { name: "veth1234abcd", mac: parseMac("02:00:00:00:00:01") },
         peer: { name: "eth0", mac: parseMac("02:00:00:00:00:02"), netnsFd: pod.handle.fd },

@@ -5,7 +5,7 @@ import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
 import { add, type CallOutcome, type Configuration, del, pluginAs } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
-import type { LabNamespace } from "../../lab/namespace.ts";
+import { type LabNamespace, requestAll } from "../../lab/namespace.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { FakeIpam } from "./fake_ipam.ts";
@@ -43,7 +43,10 @@ export class ForeignIpamNode {
     this.ipam.gives(BOTH);
     rmSync(this.wired.node.dataDir, { recursive: true, force: true });
     const bridges = this.wired.node.links().filter(({ kind }) => kind === "bridge");
-    this.wired.node.route.requestAll(bridges.map(({ index }) => deleteLink({ index })));
+    requestAll(
+      this.wired.node.route,
+      bridges.map(({ index }) => deleteLink({ index })),
+    );
   }
 
   /** Makes a pod whose name no other has. */
