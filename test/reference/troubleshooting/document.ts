@@ -29,9 +29,7 @@ of [the configuration](configuration.md), the value and what was expected.
 
 const STATUS = `## Problems of the status
 
-The daemon's [status](debugging.md#the-state-of-the-daemon) lists its present problems, and \`node doctor\`
-reports each. A problem that is not in this list has the words of an Event or of the \`reason\` of
-a line of the log, and names its way out.
+The daemon's [status](debugging.md#the-state-of-the-daemon) lists its present problems, and \`node doctor\` reports each.
 `;
 
 const DOCTOR = `## Findings of node doctor
