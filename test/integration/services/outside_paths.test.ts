@@ -5,6 +5,7 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { connect, setBridgeNetfilter, UPLINK } from "../../lab/topology.ts";
+import { forgetMtus } from "../../support/ends/query.ts";
 import { hasLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { BULK_PORT, RouteLab } from "../../support/routes/route_lab.ts";
@@ -66,7 +67,7 @@ for (const encapsulation of SIZES.encapsulation) {
       behindNode = behind(on.nodes[0].wired.node, "vpn", 8);
       behindNode.exec("ip", ["link", "set", UPLINK, "mtu", "1300"]);
       on.nodes[0].wired.node.exec("ip", ["link", "set", "to-vpn", "mtu", "1300"]);
-      on.nodes[0].wired.node.exec("nft", ["-f", "-"], MASQUERADE);
+      on.nodes[0].wired.node.exec("nft", ["-f", "-"], VPN_RULES);
       further = behind(outside, "further", 9);
       for (const [at, link] of [[further, UPLINK] as const, [outside, "to-further"] as const])
         at.exec("ip", ["link", "set", link, "mtu", "1300"]);
@@ -98,8 +99,12 @@ for (const encapsulation of SIZES.encapsulation) {
       on?.[Symbol.dispose]();
     });
 
-    /** Asserts that all bytes arrive, or that none does. Only a failure describes the nodes: that takes 24 programs. */
+    /**
+     * Asserts that all bytes arrive, or that none does. Pods must learn the path's MTU for each connection, because they
+     * know only a node's address for many paths. Only a failure describes the nodes: that takes 24 programs.
+     */
     const expectBulk = async (client: LabNamespace, to: Endpoint, isExpected = true): Promise<void> => {
+      for (const { pod } of on.nodes) forgetMtus(pod);
       if ((await on.reachesInBulk(client, to, isExpected ? undefined : 500)) !== isExpected) assert.fail(on.describe());
     };
 
@@ -151,6 +156,11 @@ for (const encapsulation of SIZES.encapsulation) {
         const to = { address: on.nodes[0].addresses[family], port: 30_000 + place("there", "Cluster") };
         await expectBulk(behindNode, to);
       });
+
+      it(`ENDS-08: a pod learns by IPv${family} the MTU of a path on which a node forwards a port by another program's rule`, async () => {
+        on.serveBulk(behindNode, parseAddress(family === 4 ? "198.18.8.2" : "2001:db8:8::2"));
+        await expectBulk(on.nodes[1].pod, { address: on.nodes[0].addresses[family], port: FORWARDED_PORT });
+      });
     }
 
     /** Returns a new machine behind a router or a node. */
@@ -170,7 +180,15 @@ for (const encapsulation of SIZES.encapsulation) {
   });
 }
 
-const MASQUERADE = `table inet vpn {
+const FORWARDED_PORT = 9000;
+
+/** The rules of another program on the node that is the gateway of a VPN: they masquerade clients and forward a port. */
+const VPN_RULES = `table inet vpn {
+  chain prerouting {
+    type nat hook prerouting priority -110
+    tcp dport ${FORWARDED_PORT} dnat ip to 198.18.8.2:${BULK_PORT}
+    tcp dport ${FORWARDED_PORT} dnat ip6 to [2001:db8:8::2]:${BULK_PORT}
+  }
   chain postrouting {
     type nat hook postrouting priority 90
     iifname "to-vpn" masquerade

@@ -80,7 +80,7 @@ export class RouteLab implements Disposable {
       for (const family of FAMILIES) {
         this.prober.listen("tcp", { namespace: pod, address: podAddresses[family], port: PORT });
         this.prober.listen("tcp", { namespace: wired.node, address: addresses[family], port: PORT });
-        bulkServer(this.#poller, { namespace: pod, address: podAddresses[family], port: BULK_PORT });
+        this.serveBulk(pod, podAddresses[family]);
       }
     }
     return daemons;
@@ -143,6 +143,11 @@ export class RouteLab implements Disposable {
       const isAll = await this.reachesInBulk(from.pod, { address: to.podAddresses[family], port: BULK_PORT });
       if (!isAll) assert.fail(`IPv${family} from ${from.name} to ${to.name}\n${this.describe()}`);
     }
+  }
+
+  /** Sends back much data that arrives at an address. */
+  serveBulk(namespace: LabNamespace, address: Address): void {
+    bulkServer(this.#poller, { namespace, address, port: BULK_PORT });
   }
 
   /** Returns whether much data arrives at an endpoint and comes back in time. */
