@@ -3,7 +3,7 @@ import { type FileResult, skipReason } from "./result.ts";
 
 /** Matches a behaviour's ID in a test title: POD-01, P5, B18, I2. */
 const ID = /(?<![\w-])(?:[A-Z]{2,9}-\d{2}|[A-Z]\d{1,2})(?![\w-])/g;
-const ROW = /^\| ([A-Z]+-?\d+) \| .{10,}/gm;
+const ROW = /^\* ([A-Z]+-?\d+): .{10,}/gm;
 /** The reason of tests that only the long form of a run has. */
 const LONG = "npm run test:full";
 

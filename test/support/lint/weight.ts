@@ -60,7 +60,7 @@ function weightOf(commit: string): Weight {
   const bytes = git("ls-tree", "-r", "--format=%(objectsize) %(path)", commit).filter((line) => line.endsWith(".md"));
   return {
     lines: linesByFolder(counted),
-    promises: git("show", `${commit}:${PROMISES}`).filter((line) => /^\| [A-Z][A-Z0-9-]*\d+ \|/.test(line)).length,
+    promises: git("show", `${commit}:${PROMISES}`).filter((line) => /^\* [A-Z][A-Z0-9-]*\d+: /.test(line)).length,
     kilobytesOfDocuments: Math.round(bytes.reduce((sum, line) => sum + Number.parseInt(line, 10), 0) / 1000),
   };
 }

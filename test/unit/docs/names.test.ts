@@ -24,7 +24,7 @@ const ID = /\b[A-Z]{2,9}-\d{2}\b/g;
 
 describe("names in the documents", () => {
   const explained = new Set(
-    [...readFileSync(BEHAVIOURS, "utf8").matchAll(/^\| ([A-Z]+-?\d+) \|/gm)].map(([, id]) => id),
+    [...readFileSync(BEHAVIOURS, "utf8").matchAll(/^\* ([A-Z]+-?\d+): /gm)].map(([, id]) => id),
   );
 
   for (const document of DOCUMENTS) {

@@ -32,7 +32,7 @@ describe("the acceptance table of Services", () => {
     const explained = readFileSync("docs/behaviours.md", "utf8");
     const ids = ROWS.flatMap(({ behaviours }) => behaviours.split(" ").filter((id) => id !== ""));
     assert.deepEqual(
-      ids.filter((id) => !explained.includes(`| ${id} | `)),
+      ids.filter((id) => !explained.includes(`* ${id}: `)),
       [],
     );
   });
