@@ -13,7 +13,6 @@ import { byAddress, frontendTypes, nameOf } from "./rules/frontend_kind.ts";
 import { type NodeSocket, YieldedFrontends, type YieldedParts } from "./yielded_frontends.ts";
 import { HEALTH_CHECK_SOCKETS } from "../bounds.ts";
 import { Budget } from "../lib/budget.ts";
-import { atOnce } from "../lib/sliced_work.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
@@ -29,12 +28,12 @@ import { nodeHttpListener } from "../http/http_listener.ts";
 import { answeringAddresses } from "./health_check/listening_addresses.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
 import { proxyMode } from "./proxy_mode.ts";
-import type { ServedService, ServiceFollower, ServiceObserver } from "./service_follower.ts";
+import type { ServiceFollower, ServiceObserver } from "./service_follower.ts";
 import { ServiceProxy } from "./service_proxy.ts";
 import { serviceElements } from "./elements/node_elements.ts";
 import { StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
-import { remembered, UnansweredConnections } from "./stale_flows/unanswered.ts";
-import { servedFrontends } from "./stale_flows/served_frontends.ts";
+import { ServedServices } from "./stale_flows/served_frontends.ts";
+import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 
 /** The time between two reads of the node's addresses, if only some of them serve NodePorts. */
 const ADDRESS_MILLISECONDS = 10_000;
@@ -153,7 +152,6 @@ function healthChecks(
   return {
     replace: (key, served) => {
       servers.replace(key, served && healthCheckOf(served.service, served.slices, served.context));
-      return [];
     },
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;
@@ -175,8 +173,7 @@ function staleFlows(
     delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
     nodeAddresses: () => new Set([...localAddresses(syscalls), ...servingElsewhere()]),
   };
-  const services = new Map<string, ServedService>();
-  let holders: ServedService["holders"] | undefined;
+  const services = new ServedServices();
   const parts = {
     flows,
     clock,
@@ -184,25 +181,10 @@ function staleFlows(
     servesNodePorts: (address: Address) =>
       servesNodePorts(address, nodePortAddresses, primary) || servingElsewhere().has(address),
   };
-  const unanswered = new UnansweredConnections({
-    ...parts,
-    targetsOf: () => {
-      const frontendsOf = remembered((served: ServedService) => atOnce(servedFrontends(served, "TCP")));
-      return (id) => {
-        const served = services.get(holders?.holder(id) ?? "");
-        const frontend = served && frontendsOf(served).get(id);
-        return frontend && new Set(frontend.targets);
-      };
-    },
-  });
-  const stale = new StaleFlows(parts);
+  const unanswered = new UnansweredConnections({ ...parts, targetsOf: () => services.targetsOf("TCP") });
+  const stale = new StaleFlows({ ...parts, services });
   const follower: ServiceFollower = {
-    *replace(key, served) {
-      holders = served?.holders ?? holders;
-      if (served === undefined) services.delete(key);
-      else services.set(key, served);
-      stale.replace(key, served === undefined ? new Map() : yield* servedFrontends(served, "UDP"));
-    },
+    replace: (key, served) => stale.replace(key, served),
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;
     },

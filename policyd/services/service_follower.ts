@@ -10,13 +10,13 @@ export interface ServedService {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
   readonly context: CompileContext;
-  readonly holders: Pick<FrontendHolders, "holder" | "rival" | "own">;
+  readonly holders: Pick<FrontendHolders, "holder" | "rival">;
 }
 
 /** A part of the daemon that depends on Services, beside their rules. */
 export interface ServiceFollower {
   /** Replaces a Service, undefined for one that is gone. Its rules are claimed already. */
-  replace?(key: string, served: ServedService | undefined): Iterable<undefined>;
+  replace?(key: string, served: ServedService | undefined): void;
   nodeChanged(facts: NodeFacts): void;
   /**
    * Reports that the kernel has all rules that follow from the Services set so far.

@@ -176,7 +176,7 @@ export class ServiceProxy implements ObjectConsumer {
     const service = this.#index.service(key);
     this.#holders.serve(key);
     yield* this.#drop(key, (id) => this.#holders.holder(id) === key);
-    if (service === undefined) return yield* this.#remove(key);
+    if (service === undefined) return this.#remove(key);
     const slices = this.#index.slicesOf(key);
     const context = this.#context();
     const before = this.#sizes.get(key);
@@ -189,7 +189,7 @@ export class ServiceProxy implements ObjectConsumer {
     this.#setProblems(key, compiled);
     this.#left(key);
     const served = { service, slices, context, holders: this.#holders };
-    for (const follower of this.#followers) yield* follower.replace?.(key, served) ?? [];
+    for (const follower of this.#followers) follower.replace?.(key, served);
   }
 
   *#claimService(service: Service, slices: readonly EndpointSlice[], context: CompileContext): Slices<CompiledService> {
@@ -223,7 +223,7 @@ export class ServiceProxy implements ObjectConsumer {
     return { ...step.value, claims };
   }
 
-  *#remove(key: string): Slices<void> {
+  #remove(key: string): void {
     this.#claim(ownerOf(key), []);
     this.#short.delete(key);
     this.#resize(key, this.#sizes.get(key), 0);
@@ -232,7 +232,7 @@ export class ServiceProxy implements ObjectConsumer {
     this.#protection.removed(key);
     this.#setRestricted(key, false);
     this.#left(key);
-    for (const follower of this.#followers) yield* follower.replace?.(key, undefined) ?? [];
+    for (const follower of this.#followers) follower.replace?.(key, undefined);
   }
 
   #claimFrontend(key: string, { id, claims }: FrontendClaims): void {

@@ -65,11 +65,6 @@ export class FrontendHolders {
     return claims.reduce((best, claim) => (isBefore(claim, best) ? claim : best));
   }
 
-  /** Returns the stored string of a frontend's id, so that other maps share it instead of a copy. */
-  own(id: FrontendId): FrontendId {
-    return listOf(this.#claimants.get(id))[0]?.id ?? id;
-  }
-
   /** Returns whether a Service claims a frontend. */
   claims(key: string, id: FrontendId): boolean {
     return listOf(this.#claimants.get(id)).some((claim) => claim.key === key);

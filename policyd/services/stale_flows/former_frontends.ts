@@ -6,9 +6,8 @@ import { FRONTEND_KINDS, type FrontendKind, type RuleFamily, SCOPES } from "../r
 import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { drawnModuli, EXACT_MODULI } from "../rules/endpoint_draw.ts";
 import { socketOf, socketText } from "../elements/socket_address.ts";
-import type { ServedFrontend } from "./served_frontends.ts";
 
-/** A frontend, and endpoints that it has or had, as `socketText` prints them. */
+/** A frontend of one protocol, and endpoints that it has or had, as `socketText` prints them. */
 export interface FrontendTargets {
   readonly family: RuleFamily;
   readonly frontend: Frontend;
@@ -29,9 +28,8 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
  * Returns the UDP frontends that lost endpoints by a commit, with those endpoints. Endpoints that the first batch of a
  * daemon deletes ended while no daemon was running.
  */
-export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, ServedFrontend> {
-  const found = frontendsIn(differences, "deleted", "UDP");
-  return new Map([...found].map(([id, { targets, ...frontend }]) => [id, { ...frontend, targets: [...targets] }]));
+export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, FrontendTargets> {
+  return frontendsIn(differences, "deleted", "UDP");
 }
 
 /** The TCP frontends that a commit changed. */

@@ -1,44 +1,84 @@
 import type { ServicePort } from "../../../objects/model.ts";
-import type { Slices } from "../../lib/sliced_work.ts";
+import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { portEndpoints } from "../elements/endpoints.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
-import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "../elements/frontends.ts";
 import { servedWith } from "../elements/service_size.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
+import type { FrontendTargets } from "./former_frontends.ts";
 
-/** A frontend of one protocol, and the endpoints that flows of its clients may go to. */
-export interface ServedFrontend {
-  readonly family: RuleFamily;
-  readonly frontend: Frontend;
-  /** Endpoints as `socketText` prints them, each once; a list, as most have few. Empty if the Service has none. */
-  readonly targets: readonly string[];
+/** Returns the endpoints of a frontend (`socketText`) at present; undefined where no Service has it. */
+export type TargetsOf = (id: FrontendId) => ReadonlySet<string> | undefined;
+
+/** The Services of this node, by which flows are judged. */
+export class ServedServices {
+  readonly #services = new Map<string, ServedService>();
+  #holders: ServedService["holders"] | undefined;
+
+  /** Replaces a Service, undefined for one that is gone. @returns its former state */
+  replace(key: string, served: ServedService | undefined): ServedService | undefined {
+    const before = this.#services.get(key);
+    this.#holders = served?.holders ?? this.#holders;
+    if (served === undefined) this.#services.delete(key);
+    else this.#services.set(key, served);
+    return before;
+  }
+
+  /** Returns a function that always answers by the present Services, and reads each state of a Service once. */
+  targetsOf(protocol: "TCP" | "UDP"): TargetsOf {
+    const frontendsIn = remembered((served: ServedService) => atOnce(servedFrontends(served, protocol)));
+    return (id) => {
+      const served = this.#services.get(this.#holders?.holder(id) ?? "");
+      return served && frontendsIn(served).get(id)?.targets;
+    };
+  }
 }
 
 /**
  * Returns the frontends of a Service with this protocol, with all endpoints that serve. These include terminating ones
- * (TERM-04) and those that policies and hints send no new clients to, since a flow to one of them is valid.
+ * (TERM-04) and those that policies and hints send no new clients to, since a flow to one of them is valid. They are
+ * looked up when they are asked for.
+ *
+ * @param holders by default the Service has only the frontends that no other one has
  */
 export function* servedFrontends(
-  { service: whole, slices, context, holders }: ServedService,
+  { service: whole, slices, context, holders: present }: ServedService,
   wanted: "TCP" | "UDP",
-): Slices<ReadonlyMap<FrontendId, ServedFrontend>> {
-  const found = new Map<FrontendId, ServedFrontend>();
+  holders: Pick<ServedService["holders"], "rival"> = present,
+): Slices<ReadonlyMap<FrontendId, FrontendTargets>> {
+  const found = new Map<FrontendId, FrontendTargets>();
   const isWanted = ({ protocol }: ServicePort): boolean => protocol === wanted;
   if (!whole.ports.some(isWanted)) return found;
   const { service, ports } = servedWith(whole, slices, context);
   for (const family of familiesOf(service)) {
     for (const port of service.ports.filter(isWanted)) {
-      const targets = [...new Set(portEndpoints(ports, port, family, context).usable.map(socketText))];
+      let known: ReadonlySet<string> | undefined;
+      const targets = (): ReadonlySet<string> =>
+        (known ??= new Set(portEndpoints(ports, port, family, context).usable.map(socketText)));
       for (const frontend of frontendsOf(service, port, family, context)) {
-        const id = holders.own(frontendId(frontend, wanted, family));
+        const id = frontendId(frontend, wanted, family);
         if (found.has(id) || holders.rival(service.key, frontend, wanted, family) !== undefined) continue;
-        found.set(id, { family, frontend, targets });
+        found.set(id, {
+          family,
+          frontend,
+          get targets() {
+            return targets();
+          },
+        });
       }
       yield;
     }
   }
   return found;
+}
+
+/** Caches the answers: most of many connections go to a few frontends of few Services. */
+export function remembered<K, T>(ask: (id: K) => T): (id: K) => T {
+  const answers = new Map<K, { readonly answer: T }>();
+  return (id) => {
+    const known = answers.get(id) ?? { answer: ask(id) };
+    answers.set(id, known);
+    return known.answer;
+  };
 }

@@ -1,5 +1,5 @@
 import { ConntrackStatus } from "../../../kernel/conntrack/entry.ts";
-import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
+import type { ConntrackFilter, TupleFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
@@ -11,17 +11,14 @@ import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import { changedFrontends, type FrontendTargets } from "./former_frontends.ts";
 import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
-import { questionsFor } from "./staleness.ts";
+import { remembered, type TargetsOf } from "./served_frontends.ts";
 
 export interface UnansweredConnectionsParts {
   readonly flows: Flows;
   readonly clock: Clock;
   readonly logger: Logger;
-  /**
-   * Begins a walk. Returns a function from a TCP frontend to the endpoints (`socketText`) of its Service, or to undefined
-   * where no Service has it.
-   */
-  readonly targetsOf: () => (id: FrontendId) => ReadonlySet<string> | undefined;
+  /** Begins a walk. Returns a function from TCP frontends to their endpoints. */
+  readonly targetsOf: () => TargetsOf;
   /** Whether an address of the node serves NodePorts. */
   readonly servesNodePorts: (address: Address) => boolean;
 }
@@ -34,7 +31,7 @@ export interface UnansweredConnectionsParts {
 const PERIOD = 3000;
 
 /** No packet has been seen from the server. */
-const UNANSWERED = { value: 0, mask: ConntrackStatus.SEEN_REPLY } as const;
+const WANTED = { protocol: "tcp", status: { value: 0, mask: ConntrackStatus.SEEN_REPLY } } as const;
 
 type Lost = ReadonlyMap<FrontendId, FrontendTargets>;
 
@@ -172,9 +169,31 @@ export class UnansweredConnections {
 }
 
 function questions({ lost, begun, isAboutAll }: Subject): readonly ConntrackFilter[] {
-  const wanted = { protocol: "tcp", status: UNANSWERED } as const;
-  if (begun === "all" || isAboutAll) return FAMILIES.map((family) => ({ family, ...wanted }));
-  return questionsFor([...lost.values(), ...begun.values()], wanted);
+  if (begun === "all" || isAboutAll) return FAMILIES.map((family) => ({ family, ...WANTED }));
+  return questionsFor([...lost.values(), ...begun.values()]);
+}
+
+/**
+ * Returns the filters for the kernel: at most one per family, narrowed by what all frontends have in common, since the
+ * kernel walks its whole table for each.
+ */
+function questionsFor(all: readonly FrontendTargets[]): readonly ConntrackFilter[] {
+  return FAMILIES.flatMap((family): readonly ConntrackFilter[] => {
+    const ofFamily = all.filter((one) => one.family === family).map(({ frontend }) => frontend);
+    if (ofFamily.length === 0) return [];
+    const destinationPort = common(ofFamily.map(({ port }) => port));
+    const destination = common(ofFamily.map((frontend) => ("address" in frontend ? frontend.address : undefined)));
+    const original: TupleFilter = {
+      ...(destinationPort === undefined ? {} : { destinationPort }),
+      ...(destination === undefined ? {} : { destination }),
+    };
+    return [{ family, ...WANTED, original }];
+  });
+}
+
+function common<T>(values: readonly T[]): T | undefined {
+  const [first] = values;
+  return values.every((value) => value === first) ? first : undefined;
 }
 
 /** Returns the address and port that a client asked for, and the socket it was sent to as `socketText` prints it. */
@@ -186,16 +205,6 @@ function socketsOf({ original, reply }: FlowTuples): {
   const { destination: address, destinationPort: port } = original;
   if (port === undefined || reply.sourcePort === undefined) return { target: "" };
   return { address, port, target: socketText({ address: reply.source, port: reply.sourcePort }) };
-}
-
-/** Caches the answers: most of many connections go to a few frontends of few Services. */
-export function remembered<K, T>(ask: (id: K) => T): (id: K) => T {
-  const answers = new Map<K, { readonly answer: T }>();
-  return (id) => {
-    const known = answers.get(id) ?? { answer: ask(id) };
-    answers.set(id, known);
-    return known.answer;
-  };
 }
 
 function joinedNew(one: New, other: New): New {
