@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { FILES, type Kernel } from "./kernels.ts";
+import type { Kernel } from "./kernels.ts";
 
 /** The outcome of one test file in a guest. */
 export interface GuestResult {
@@ -73,7 +73,7 @@ function userMode({ kernel, image, initrd }: Guest): readonly string[] {
 }
 
 /** Returns the words by which the guest knows what it is to do. */
-function words({ files = FILES, isModprobeForbidden, without = [], parameter }: Kernel): readonly string[] {
+function words({ files, isModprobeForbidden, without = [], parameter }: Kernel): readonly string[] {
   return [
     `drawbridge.files=${files.join(",")}`,
     ...(isModprobeForbidden === true ? ["drawbridge.modprobe=forbidden"] : []),
