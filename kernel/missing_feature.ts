@@ -34,6 +34,11 @@ const FEATURES = {
   veth: link("veth", "VETH"),
   vxlan: link("vxlan", "VXLAN"),
   ifb: link("ifb", "IFB"),
+  conntrack: {
+    words: "connection tracking by netlink",
+    option: "CONFIG_NF_CT_NETLINK",
+    module: "nf_conntrack_netlink",
+  },
   nflog: { words: "packet logging by netlink", option: "CONFIG_NETFILTER_NETLINK_LOG", module: "nfnetlink_log" },
 } as const satisfies Readonly<Record<string, Feature>>;
 

@@ -21,7 +21,7 @@ export function dumpEntries(filter: ConntrackFilter = {}): Request {
   const { family, attributes } = kernelFilter(filter);
   return request(
     "list conntrack entries",
-    { type: ConntrackMessage.GET, flags: 0, layout: entryLayout },
+    { type: ConntrackMessage.GET, flags: 0, layout: entryLayout, needs: "conntrack" },
     { family: familyNumber(family) },
     attributes,
   );

@@ -48,8 +48,11 @@ export function outcomeOf(message: Request, flags: number, body: Uint8Array): Ne
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const errno = -view.getInt32(0, littleEndian);
   if (errno === 0) return undefined;
-  if (message.needs !== undefined && errno === Errno.EOPNOTSUPP) {
-    const { what, way } = missingFeature(message.needs);
+  const { needs } = message;
+  // nfnetlink answers EINVAL where it has no such subsystem (nfnetlink_rcv_msg), and our requests to these are correct.
+  const absence = needs === "conntrack" || needs === "nflog" ? Errno.EINVAL : Errno.EOPNOTSUPP;
+  if (needs !== undefined && errno === absence) {
+    const { what, way } = missingFeature(needs);
     return new NetlinkError(message.operation, errno, `${what}: ${way}`);
   }
   if ((flags & ACK_TLVS) === 0) return new NetlinkError(message.operation, errno);

@@ -45,7 +45,7 @@ export interface Request {
   readonly layout: BodyLayout;
   /** Whether success has an answer of its own, as for a GET, so that no acknowledgement is needed. */
   readonly isAnswered?: boolean;
-  /** The feature of the kernel that is missing if the answer is EOPNOTSUPP. */
+  /** The feature of the kernel whose absence an answer may mean (error.ts). */
   readonly needs?: FeatureName | undefined;
   /** Names the part at an offset of the body that the layout does not name: one of many elements. */
   readonly nameAt?: (offset: number) => string | undefined;

@@ -61,7 +61,7 @@ export function bindLogGroup({ group, copyBytes, queueThreshold, queueMillisecon
   }
   return request(
     `bind log group ${group}`,
-    { type: NFULNL_MSG_CONFIG, flags: 0, layout },
+    { type: NFULNL_MSG_CONFIG, flags: 0, layout, needs: "nflog" },
     { resourceId: group },
     {
       command: NFULNL_CFG_CMD_BIND,

@@ -25,7 +25,7 @@ export interface Guest {
 const RESULT = "KERNELS-RESULT ";
 const LIMIT_MILLISECONDS = 3600_000;
 const MACHINES = {
-  // It has no more than every processor of x64, and copies memory by fewer instructions than a later one.
+  // A processor without x86-64-v2, which nothing needs. Later ones copy memory by an instruction for each byte.
   x64: { program: "qemu-system-x86_64", options: ["-machine", "q35", "-cpu", "qemu64"], console: "ttyS0" },
   // 16 KB pages need a later core than the Cortex-A72.
   arm64: { program: "qemu-system-aarch64", options: ["-machine", "virt", "-cpu", "cortex-a76"], console: "ttyAMA0" },

@@ -16,7 +16,7 @@ modprobe -a br_netfilter sctp wireguard 8021q 2>/dev/null
 ulimit -n 65536
 # As systemd has it for services; before 5.11 the tables of BPF programs count.
 ulimit -l 8192
-# What one of Node's processes has compiled, and TypeScript without its types, serve the next.
+# A process of Node leaves compiled scripts, and TypeScript without its types, to the next.
 export NODE_COMPILE_CACHE=/root/compiled
 cd /drawbridge
 if grep -q drawbridge.modprobe=forbidden /proc/cmdline; then

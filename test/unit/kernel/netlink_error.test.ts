@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { constants } from "node:os";
+import { dumpEntries } from "../../../kernel/conntrack/request.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { attributeBytes, bytes, string, u32 } from "../../../kernel/netlink/attribute.ts";
 import { outcomeOf } from "../../../kernel/netlink/error.ts";
 import { Errno, errnoName, errnoText } from "../../../kernel/syscall/errno.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
+import { bindLogGroup } from "../../../kernel/nflog/group.ts";
 import { explained } from "../../../kernel/nftables/decode/refusal.ts";
 import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
@@ -92,6 +94,25 @@ describe("kernel/netlink/error", () => {
       }
       // Other refusals keep the kernel's words.
       assert.match(outcomeOf(create, CAPPED, errorBody(Errno.EEXIST, 16, text))?.message ?? "", /already exists/);
+    }
+  });
+
+  it("a subsystem of nfnetlink that the kernel does not have is explained by its option and its module", () => {
+    const group = bindLogGroup({ group: 107, copyBytes: 96, queueThreshold: 1, queueMilliseconds: 0 });
+    for (const [request, words] of [
+      [
+        group,
+        /^bind log group 107: .* packet logging by netlink \(CONFIG_NETFILTER_NETLINK_LOG\): modprobe nfnetlink_log; /,
+      ],
+      [
+        dumpEntries(),
+        /^list conntrack entries: .* \(CONFIG_NF_CT_NETLINK\): modprobe nf_conntrack_netlink; .*EINVAL\)$/,
+      ],
+    ] as const) {
+      const told = (errno: number): string =>
+        outcomeOf(request, CAPPED, errorBody(errno, 16, new Uint8Array(0)))?.message ?? "";
+      assert.match(told(Errno.EINVAL), words);
+      assert.doesNotMatch(told(Errno.EPERM), /CONFIG_/);
     }
   });
 
