@@ -21,10 +21,9 @@ const schema = v.strictObject({
     /** The sources of texts that `statusProblems` does not find. */
     files: v.record(v.string(), v.string()),
   }),
-  plugin: v.record(v.string(), explanation),
+  /** Errors of the plugin; the message itself says most ways out. */
+  plugin: v.record(v.string(), v.strictObject({ meaning: sentences, way: v.optional(sentences) })),
 });
-
-export type Explanation = v.InferOutput<typeof explanation>;
 
 /** The texts that the sources do not have, by the words as they are printed. */
 export type Entries = v.InferOutput<typeof schema>;
