@@ -21,6 +21,9 @@ const QUESTIONS = [
   ["pass", "an address that no Service has", "--from shop/redis-0 --to [2001:db8::1]:443/UDP", 0],
 ] as const;
 
+/** The answers whose JSON is compared, too: these together have every field. */
+const COMPARED_AS_JSON: readonly string[] = ["service", "hairpin", "no_such_port"];
+
 describe("cli/service/explain", () => {
   for (const [name, what, args, code] of QUESTIONS) {
     it(`EXPLAIN-09: ${what}`, async () => {
@@ -30,7 +33,7 @@ describe("cli/service/explain", () => {
       const asJson = await runCli([...command, "-o", "json"], files);
       assert.deepEqual([asText.err, asText.code, asJson.code], ["", code, code]);
       assertGolden(`service_explain/${name}.txt`, `$ drawbridge service explain -f shop ${args}\n${asText.out}`);
-      assertGolden(`service_explain/${name}.json`, asJson.out);
+      if (COMPARED_AS_JSON.includes(name)) assertGolden(`service_explain/${name}.json`, asJson.out);
     });
   }
 

@@ -11,6 +11,8 @@ interface Question {
   readonly fixture?: string;
   readonly args: string;
   readonly code: 0 | 1;
+  /** Whether the JSON is compared, too: these questions together have every field. */
+  readonly isJsonCompared?: true;
 }
 
 const QUESTIONS: readonly Question[] = [
@@ -33,6 +35,7 @@ const QUESTIONS: readonly Question[] = [
     what: "DNS of a pod under default deny",
     args: "--from shop/redis-0 --to service/kube-system/kube-dns --port 53/UDP",
     code: 0,
+    isJsonCompared: true,
   },
   {
     name: "families",
@@ -51,6 +54,7 @@ const QUESTIONS: readonly Question[] = [
     what: "a ClusterNetworkPolicy's tier comes first",
     args: "--from monitoring/prometheus-0 --to shop/deployment/cart --port 9090",
     code: 0,
+    isJsonCompared: true,
   },
   {
     name: "balancer",
@@ -58,6 +62,7 @@ const QUESTIONS: readonly Question[] = [
     what: "from outside by a balancer: policies of another node see the node that accepts the connection",
     args: "--from 203.0.113.9 --to service/shop/frontend --port 80",
     code: 1,
+    isJsonCompared: true,
   },
   {
     name: "node_port",
@@ -91,6 +96,7 @@ const QUESTIONS: readonly Question[] = [
     what: "an echo request is matched by rules without ports",
     args: "--from shop/redis-0 --to monitoring/prometheus-0 --port icmp",
     code: 1,
+    isJsonCompared: true,
   },
   {
     name: "templates",
@@ -106,6 +112,7 @@ const QUESTIONS: readonly Question[] = [
     fixture: "shop_templates",
     args: "--from shop/deployment/frontend --to service/shop/agent",
     code: 0,
+    isJsonCompared: true,
   },
   {
     name: "no_endpoint",
@@ -113,11 +120,12 @@ const QUESTIONS: readonly Question[] = [
     fixture: "shop_templates",
     args: "--from shop/deployment/cart --to service/shop/mailer --port 25",
     code: 1,
+    isJsonCompared: true,
   },
 ];
 
 describe("cli/policy/explain", () => {
-  for (const { name, ids = "", what, fixture = "shop", args, code } of QUESTIONS) {
+  for (const { name, ids = "", what, fixture = "shop", args, code, isJsonCompared } of QUESTIONS) {
     it(`EXPLAIN-01${ids === "" ? "" : ` ${ids}`}: ${what} (${name})`, async () => {
       const command = ["policy", "explain", "-f", fixture, ...args.split(" ")];
       const files = fixtureFiles(fixture);
@@ -125,7 +133,7 @@ describe("cli/policy/explain", () => {
       const asJson = await runCli([...command, "-o", "json"], files);
       assert.deepEqual([asText.err, asText.code, asJson.code], ["", code, code]);
       assertGolden(`explain/${name}.txt`, `$ drawbridge policy explain -f ${fixture} ${args}\n${asText.out}`);
-      assertGolden(`explain/${name}.json`, asJson.out);
+      if (isJsonCompared) assertGolden(`explain/${name}.json`, asJson.out);
       const parsed: unknown = JSON.parse(asJson.out);
       assert.ok(typeof parsed === "object" && parsed !== null && "allowed" in parsed);
       assert.equal(parsed.allowed, code === 0);
