@@ -54,7 +54,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   },
   {
     name: "cluster",
-    description: "policyd beside kube-proxy and the plugin beside Go's, with a real API server and a real containerd",
+    description: "policyd beside kube-proxy, with a real API server",
     subjects: (isQuick) => clusterSubjects(isQuick ? cluster.QUICK_PLAN : cluster.DEFAULT_PLAN),
   },
 ];

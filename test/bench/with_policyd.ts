@@ -50,7 +50,7 @@ export function withPolicyd<T>(context: Context, side: Side, objects: readonly o
 }
 
 /** Waits until a daemon has read all objects. @throws Error when it does not answer in {@link START_MILLISECONDS} */
-export function waitUntilSynced({ calls }: Lab, socket: string): void {
+function waitUntilSynced({ calls }: Lab, socket: string): void {
   const deadline = performance.now() + START_MILLISECONDS;
   while (performance.now() < deadline) {
     try {

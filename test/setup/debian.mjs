@@ -94,7 +94,7 @@ export const ETCD = {
   libraries: [],
 };
 
-/** For `npm run test:cluster` and the benchmark; unpacked, as it would be started with the machine. @type {Tool} */
+/** Only for `npm run test:cluster`; unpacked, as it would be started with the machine. @type {Tool} */
 export const CONTAINERD = {
   command: "containerd",
   debianPackage: "containerd",
@@ -119,12 +119,9 @@ export const CLUSTER_TOOLS = [
   { command: "socat", debianPackage: "socat", purpose: "forwards ports to pods for upstream's tests" },
 ];
 
-/** Only for the benchmark, for throughput and containers. @type {readonly Tool[]} */
+/** Only for the benchmark. @type {readonly Tool[]} */
 export const BENCH_TOOLS = [
   { command: "iperf3", debianPackage: "iperf3", purpose: "measures throughput between pods" },
-  CONTAINERD,
-  RUNC,
-  BUSYBOX,
 ];
 
 /** Tools that build the plugin's executable. @type {readonly Tool[]} */

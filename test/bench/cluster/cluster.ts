@@ -1,17 +1,15 @@
 import type { Subjects } from "../subjects.ts";
 import { compareConnections } from "./connections.ts";
 import type { Plan } from "./plan.ts";
-import { comparePods } from "./pods/pods.ts";
 import { compareServices } from "./services.ts";
 
 /**
- * Returns the subjects: policyd beside kube-proxy, and the plugin beside Go's, with real components of a cluster, and
- * whole connections by the rules of policyd and kube-proxy.
+ * Returns the subjects: policyd beside kube-proxy with real components of a cluster, and whole connections by the rules
+ * of both.
  */
 export function clusterSubjects(plan: Plan): Subjects {
   return {
     services: (lab, progress) => compareServices(lab, plan, progress),
-    pods: (lab, progress) => comparePods(lab, plan, progress),
     connections: (lab, progress) => compareConnections(lab, plan, progress),
   };
 }

@@ -9,9 +9,6 @@ export interface Plan {
   readonly changesPerSecond: number;
   /** The duration of changes at that rate. */
   readonly seconds: number;
-  /** Pods that containerd starts at once, and rounds over the plugins that attach them. */
-  readonly pods: number;
-  readonly podRounds: number;
   /** Connections of one measurement, and rounds over the programs that keep the tables. */
   readonly connections: number;
   readonly connectionRounds: number;
@@ -24,8 +21,6 @@ export const DEFAULT_PLAN: Plan = {
   singleChanges: 5,
   changesPerSecond: 100,
   seconds: 15,
-  pods: 50,
-  podRounds: 10,
   connections: 3000,
   connectionRounds: 8,
 };
@@ -37,7 +32,6 @@ export const QUICK_PLAN: Plan = {
   rounds: 2,
   singleChanges: 2,
   seconds: 5,
-  podRounds: 2,
   connections: 500,
   connectionRounds: 2,
 };

@@ -14,8 +14,8 @@ const [BUILT_VERSION] = PEER_VERSIONS;
 
 const MODULE = "github.com/containernetworking/plugins";
 
-/** The packages of the plugin that Drawbridge replaces, its IPAM plugin, and the plugins for `lo` and for host ports. */
-const PACKAGES = ["plugins/main/bridge", "plugins/ipam/host-local", "plugins/main/loopback", "plugins/meta/portmap"];
+/** The packages of the plugin that Drawbridge replaces, and of its IPAM plugin. */
+const PACKAGES = ["plugins/main/bridge", "plugins/ipam/host-local"];
 const NEEDED = ["bridge", "host-local"];
 
 /**
@@ -64,19 +64,6 @@ export function requirePeer(context: Mocha.Context): string {
   return skip(context, peer.reason);
 }
 
-/**
- * Returns the directory of {@link peerDirectory} when it holds these plugins, or can be filled with them; undefined
- * otherwise.
- */
-export function peerPlugins(names: readonly string[]): string | undefined {
-  const directory = peerDirectory();
-  if (directory === undefined) return undefined;
-  const hasAll = (): boolean => names.every((name) => existsSync(path.join(directory, name)));
-  if (hasAll()) return directory;
-  const built = process.env["DRAWBRIDGE_PEER_DIR"] ? undefined : build(directory);
-  return built?.kind === "found" && hasAll() ? directory : undefined;
-}
-
 function withVersion(directory: string): string {
   const versions = NEEDED.map((name) => peerVersion(path.join(directory, name)));
   const refusal = peerRefusal(versions);
@@ -99,51 +86,13 @@ export function peerRefusal(versions: readonly (string | undefined)[]): string |
 }
 
 /**
- * Returns the version of a Go program: that of its main module, from the build information that every Go linker embeds.
+ * Returns the version of a reference plugin, which stands in the text about its main module that every Go linker embeds.
  *
- * @returns "1.9.1", or undefined when the file has no build information or was built from a working copy
+ * @returns "1.9.1", or undefined when the file has no such text or was built from a working copy
  */
 export function peerVersion(file: string): string | undefined {
-  const modules = buildInformation(readFileSync(file));
-  const version = /^mod\t\S+\tv(?<version>\S+)/m.exec(modules ?? "")?.groups?.["version"];
-  return version === "(devel)" ? undefined : version;
-}
-
-const MAGIC = Buffer.from("\xff Go buildinf:", "latin1");
-const HEADER_SIZE = 32;
-const FLAGS_OFFSET = 15;
-const FLAG_INLINE_STRINGS = 2;
-/** The size of the two markers between which the module text stands. */
-const MARKER_SIZE = 16;
-
-/**
- * Returns the module text of a Go program as `go version -m` prints it, found in the same way (Go's debug/buildinfo,
- * the layout since Go 1.18): a magic string, 32 bytes of header, then the Go version and the module text, each preceded
- * by its length.
- *
- * @returns undefined for any other file
- */
-export function buildInformation(program: Uint8Array): string | undefined {
-  const bytes = Buffer.from(program.buffer, program.byteOffset, program.byteLength);
-  const start = bytes.indexOf(MAGIC);
-  if (start < 0 || ((bytes[start + FLAGS_OFFSET] ?? 0) & FLAG_INLINE_STRINGS) === 0) return undefined;
-  const goVersion = lengthPrefixed(bytes, start + HEADER_SIZE);
-  const modules = goVersion && lengthPrefixed(bytes, goVersion.end);
-  return modules?.text.subarray(MARKER_SIZE, -MARKER_SIZE).toString("utf8");
-}
-
-/** Reads bytes that follow their length, which is a varint (base 128, low group first). */
-function lengthPrefixed(bytes: Buffer, start: number): { readonly text: Buffer; readonly end: number } | undefined {
-  let length = 0;
-  for (let i = 0; i < 4; i++) {
-    const byte = bytes[start + i];
-    if (byte === undefined) return undefined;
-    length += (byte & 0x7f) * 128 ** i;
-    if ((byte & 0x80) !== 0) continue;
-    const end = start + i + 1 + length;
-    return end > bytes.length ? undefined : { text: bytes.subarray(start + i + 1, end), end };
-  }
-  return undefined;
+  const program = readFileSync(file, "latin1");
+  return new RegExp(`\\nmod\\t${MODULE}\\tv(?<version>[0-9.]+)\\t`).exec(program)?.groups?.["version"];
 }
 
 function findPeer(): Peer {
