@@ -5,9 +5,6 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { Program } from "./program.ts";
 import type { Zone } from "./services.ts";
 
-/** The text record in which a DNS server gives its name. */
-export const WHOAMI = "whoami.cluster.local";
-
 /** Other DNS servers, by the domain for which they answer. */
 export type Forwarders = Readonly<Record<string, string>>;
 
@@ -42,7 +39,6 @@ export class DnsServer {
       "--edns-packet-max=4096",
       "--local=/cluster.local/",
       `--addn-hosts=${hostsFile}`,
-      `--txt-record=${WHOAMI},${namespace.name}`,
       ...services.map(({ name, target, port }) => `--srv-host=${name},${target},${port}`),
       ...Object.entries(forwarders).map(([domain, server]) => `--server=/${domain}/${server}`),
     ];
