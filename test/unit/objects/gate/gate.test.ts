@@ -222,6 +222,7 @@ describe("objects/gate", () => {
             clusterIPs: ["10.96.0.10", "fd00:96::a"],
             ports: [
               { name: "http", port: 80, targetPort: "web", nodePort: 30080, appProtocol: "kubernetes.io/h2c" },
+              { name: "same", port: 81, targetPort: "" },
               { name: "bad", port: 70_000 },
             ],
             externalIPs: ["198.51.100.7", "127.1"],
@@ -241,6 +242,7 @@ describe("objects/gate", () => {
     );
     assert.deepEqual(object["ports"], [
       { name: "http", protocol: "TCP", port: 80, targetPort: "web", nodePort: 30080 },
+      { name: "same", protocol: "TCP", port: 81, targetPort: 81, nodePort: undefined },
     ]);
     assert.deepEqual(object["externalIps"], [parseAddress("198.51.100.7")]);
     assert.deepEqual(object["loadBalancerSourceRanges"], [parseCidr("203.0.113.0/24"), parseCidr("10.0.0.0/8")]);
@@ -251,7 +253,7 @@ describe("objects/gate", () => {
     assert.deepEqual([object["proxyName"], object["hasHeadlessLabel"]], ["other", true]);
     assert.deepEqual([object["affinitySeconds"], object["healthCheckNodePort"]], [10_800, 31_000]);
     assert.deepEqual(problems.length, 2, problems.join("\n"));
-    assert.match(problems[0] ?? "", /spec\.ports\[1\]\.port: 70000; expected an integer from 1 to 65535/);
+    assert.match(problems[0] ?? "", /spec\.ports\[2\]\.port: 70000; expected an integer from 1 to 65535/);
     assert.match(problems[1] ?? "", /spec\.externalIPs\[1\]: "127\.1" is not an IP address/);
   });
 
@@ -357,6 +359,11 @@ describe("objects/gate", () => {
       "a label that is a boolean",
       manifest("Pod", {}, { labels: { app: true } }),
       /metadata\.labels\["app"\]: true; expected a string/,
+    ],
+    [
+      "a label of 64 characters",
+      manifest("Pod", {}, { labels: { app: "x".repeat(64) } }),
+      /metadata\.labels\["app"\]: .*expected at most 63/,
     ],
     ["a label with a hostile key", manifest("Pod", {}, { labels: { "a b": "x" } }), /label key/],
     [

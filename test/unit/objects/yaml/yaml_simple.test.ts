@@ -61,7 +61,7 @@ const mutated = fc
   });
 
 const value = fc.constantFrom(
-  ..."a|b c|1|01|yes|~|''|'it''s'|\"q\"|\"a\\nb\"|{}|[]|[a, 1]|{ a: 1, \"b\": [x] }|a: b|a:b|x #c|x#c|- a|-a|&x a|*x".split(
+  ..."a|b c|1|01|yes|~|''|'it''s'|\"q\"|\"a\\nb\"|{}|[]|[a, 1]|{ a: 1, \"b\": [x] }|a: b|a:|a:b|x #c|x#c|- a|-a|&x a|*x".split(
     "|",
   ),
   "|\n    x\n     y",

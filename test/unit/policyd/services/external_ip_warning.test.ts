@@ -32,7 +32,7 @@ spec: {ports: [{port: 80}], ${spec}}
     return logger.lines.length - before;
   }
 
-  it("BAD-02: a Service with externalIPs is warned of once, whatever else of it changes", () => {
+  it("BAD-02 EVENT-07: a Service with externalIPs gets one log line and one Event, which names the way out, whatever else of it changes", () => {
     assert.equal(reported("a", "clusterIP: 10.96.0.1"), 0);
     assert.equal(reported("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.7", "198.51.100.8"]'), 1);
     assert.deepEqual(logger.lines.at(-1), {
@@ -42,9 +42,6 @@ spec: {ports: [{port: 80}], ${spec}}
     });
     assert.equal(reported("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
     assert.equal(reported("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
-  });
-
-  it("EVENT-07: the Event about externalIPs names the addresses and the way out, and comes with the log line", () => {
     assert.equal(events.notices.length, logger.lines.length);
     const [{ regarding, reason, note } = assert.fail()] = events.notices;
     assert.deepEqual([regarding.kind, regarding.key, reason], ["Service", "default/a", "ExternalIPsServed"]);

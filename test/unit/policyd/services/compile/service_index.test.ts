@@ -55,6 +55,7 @@ describe("services/compile: the Services that a change touches", () => {
     );
     assert.deepEqual([...remove("EndpointSlice", "default/plain-2").services], ["default/plain"]);
     assert.deepEqual(index.slicesOf("default/plain"), []);
+    assert.deepEqual([...set(slice("plain-2", "other")).services], ["default/other"], "a removed slice is forgotten");
   });
 
   it("SYNC-04: a Service touches itself, also when it goes", () => {
