@@ -39,7 +39,7 @@ interface Benchmark {
 const BENCHMARKS: readonly Benchmark[] = [
   {
     name: "services",
-    description: "Services beside kube-proxy's nftables layout, which the program nft loads",
+    description: "Services of a node by themselves: loads, changes, first packets and memory",
     subjects: (isQuick) => serviceSubjects(isQuick ? services.QUICK_PLAN : services.DEFAULT_PLAN),
   },
   {

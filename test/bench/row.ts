@@ -21,9 +21,8 @@ export interface Row {
   readonly values: readonly number[] | readonly Pair[];
 }
 
-/** A goal for a comparison: to be this number of times faster, a largest or smallest ratio, or a largest value of ours. */
+/** A goal for a comparison: a largest or smallest ratio, or a largest value of ours. */
 export type ComparedGoal =
-  | { readonly timesFaster: number }
   | { readonly most: number }
   | { readonly ratioAtMost: number }
   | { readonly ratioAtLeast: number };
@@ -46,8 +45,7 @@ export function compared(title: string, unit: Unit, against: string, pairs: read
 function judged(goal: ComparedGoal, estimate: Estimate, ours: number, unit: Unit): Pick<Row, "goal" | "isReached"> {
   if ("most" in goal) return { goal: `≤ ${goal.most} ${unit}`, isReached: ours <= goal.most };
   if ("ratioAtLeast" in goal) return { goal: `≥ ${goal.ratioAtLeast} ×`, isReached: estimate.low >= goal.ratioAtLeast };
-  if ("ratioAtMost" in goal) return { goal: `≤ ${goal.ratioAtMost} ×`, isReached: estimate.high <= goal.ratioAtMost };
-  return { goal: `≥ ${goal.timesFaster} × faster`, isReached: estimate.high <= 1 / goal.timesFaster };
+  return { goal: `≤ ${goal.ratioAtMost} ×`, isReached: estimate.high <= goal.ratioAtMost };
 }
 
 /** Returns a row of values with the largest permitted median. */

@@ -8,7 +8,7 @@ export const POD_CIDR = "10.128.0.0/9";
 /** The port of all Services, which are UDP: the first packet of a connection then carries something. */
 export const SERVICE_PORT = 53;
 export const NAMESPACE = "bench";
-export const PORT_NAME = "dns";
+const PORT_NAME = "dns";
 
 const FIRST_SERVICE = ipv4("10.96.1.0");
 const FIRST_ENDPOINT = ipv4("10.128.1.0");

@@ -9,7 +9,7 @@ const MEGABYTES_GOAL = 300;
 /** Measures a load of very many endpoints: its time, and its memory in the kernel. */
 export function manyEndpoints(stage: Stage, size: ClusterSize): readonly Row[] {
   const before = kernelMemory();
-  const { whole, inKernel } = stage.loadOurs(size);
+  const { whole, inKernel } = stage.load(size);
   const grown = kernelMemory() - before;
   const title = `${(size.services * size.endpoints).toLocaleString("en")} endpoints (${sizeText(size)})`;
   const ofMachine = "growth of Slab, Percpu and VmallocUsed of the machine";

@@ -1,11 +1,10 @@
 /** The numbers of measurements. */
 export interface Plan {
-  /** Cold loads of 1,000 and of 10,000 Services, each by both. */
+  /** Cold loads of 1,000 and of 10,000 Services. */
   readonly smallLoads: number;
   readonly loads: number;
-  /** Changes of one Service, by our layout only and in pairs. */
+  /** Changes of one Service. */
   readonly changes: number;
-  readonly changePairs: number;
   /** Pairs of batches of first packets. */
   readonly packetPairs: number;
 }
@@ -14,7 +13,6 @@ export const DEFAULT_PLAN: Plan = {
   smallLoads: 10,
   loads: 6,
   changes: 200,
-  changePairs: 20,
   packetPairs: 60,
 };
 
@@ -23,6 +21,5 @@ export const QUICK_PLAN: Plan = {
   smallLoads: 3,
   loads: 1,
   changes: 40,
-  changePairs: 5,
   packetPairs: 15,
 };

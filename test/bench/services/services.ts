@@ -2,10 +2,10 @@ import type { Row } from "../row.ts";
 import type { Subject, Subjects } from "../subjects.ts";
 import type { ClusterSize } from "./cluster.ts";
 import { coldLoad } from "./cold_load.ts";
-import { firstPacket, ownFirstPacket } from "./first_packet.ts";
+import { firstPacket } from "./first_packet.ts";
 import { manyEndpoints } from "./many_endpoints.ts";
 import type { Plan } from "./plan.ts";
-import { comparedChanges, singleChanges } from "./single_change.ts";
+import { singleChanges } from "./single_change.ts";
 import { Stage } from "./stage.ts";
 
 const SMALL: ClusterSize = { services: 1000, endpoints: 3 };
@@ -21,18 +21,9 @@ export function serviceSubjects(plan: Plan): Subjects {
     (_lab, _progress, home) =>
       measure((made ??= new Stage(home)));
   return {
-    load: onStage((stage) => [
-      ...coldLoad(stage, SMALL, plan.smallLoads),
-      ...coldLoad(stage, MIDDLE, plan.loads, { timesFaster: 15 }),
-    ]),
+    load: onStage((stage) => [...coldLoad(stage, SMALL, plan.smallLoads), ...coldLoad(stage, MIDDLE, plan.loads)]),
     memory: onStage((stage) => manyEndpoints(stage, WIDE)),
-    change: onStage((stage) => [
-      ...singleChanges(stage, [SMALL, MIDDLE, LARGE, WIDE], plan.changes),
-      ...comparedChanges(stage, MIDDLE, plan.changePairs),
-    ]),
-    packet: onStage((stage) => [
-      firstPacket(stage, MIDDLE, plan.packetPairs),
-      ownFirstPacket(stage, LARGE, SMALL, plan.packetPairs),
-    ]),
+    change: onStage((stage) => [...singleChanges(stage, [SMALL, MIDDLE, LARGE, WIDE], plan.changes)]),
+    packet: onStage((stage) => [firstPacket(stage, LARGE, SMALL, plan.packetPairs)]),
   };
 }

@@ -1,4 +1,4 @@
-import { type Row, compared, interleave, measured } from "../row.ts";
+import { measured, type Row } from "../row.ts";
 import {
   type BenchService,
   benchService,
@@ -8,9 +8,7 @@ import {
   sliceChange,
   withFirstReplaced,
 } from "./cluster.ts";
-import { PEER } from "./kube_proxy_layout.ts";
-import type { Ours, Taken } from "./ours.ts";
-import type { Peer } from "./peer.ts";
+import type { Taken } from "./ours.ts";
 import type { Loaded, Stage } from "./stage.ts";
 
 /** The goals: milliseconds in the kernel, and those that a large cluster may cost more than a small one. */
@@ -24,7 +22,7 @@ const KINDS: readonly Kind[] = ["add a service", "replace an endpoint"];
 
 /** Measures changes of one Service among many, at all sizes in turn. */
 export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], rounds: number): readonly Row[] {
-  const loaded = sizes.map((size) => stage.ours(size));
+  const loaded = sizes.map((size) => stage.loaded(size));
   return KINDS.flatMap((kind) => {
     const taken = loaded.map((): Taken[] => []);
     for (let round = 0; round < rounds; round++) {
@@ -32,7 +30,7 @@ export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], round
       for (let turn = 0; turn < loaded.length; turn++) {
         const which = (round + turn) % loaded.length;
         const one = loaded[which];
-        if (one !== undefined) taken[which]?.push(changeOurs(one, kind, nextNumber(one)));
+        if (one !== undefined) taken[which]?.push(changeOne(one, kind, nextNumber(one)));
       }
     }
     const rows = sizes.flatMap((size, index) => {
@@ -60,38 +58,18 @@ export function singleChanges(stage: Stage, sizes: readonly ClusterSize[], round
   });
 }
 
-/** Compares changes of one Service among many, by our layout and kube-proxy's in turn. */
-export function comparedChanges(stage: Stage, size: ClusterSize, rounds: number): readonly Row[] {
-  const [ours, peer] = [stage.ours(size), stage.peer(size)];
-  return KINDS.map((kind) => {
-    const first = nextNumber(ours);
-    const pairs = interleave(
-      rounds,
-      (round) => changeOurs(ours, kind, first + round).whole,
-      (round) => changePeer(peer, kind, first + round),
-    );
-    next.set(ours, first + rounds);
-    return compared(`${kind}, ${sizeText(size)}`, "ms", PEER, pairs);
-  });
-}
-
-const next = new WeakMap<Loaded<unknown>, number>();
+const next = new WeakMap<Loaded, number>();
 
 /** Returns a number that no change of this load has used yet. */
-function nextNumber(loaded: Loaded<unknown>): number {
+function nextNumber(loaded: Loaded): number {
   const number = next.get(loaded) ?? 0;
   next.set(loaded, number + 1);
   return number;
 }
 
-function changeOurs({ contestant, services, size }: Loaded<Ours>, kind: Kind, number: number): Taken {
-  if (kind === "add a service") return contestant.change(changesOf([newService(size, number)]));
-  return contestant.change([sliceChange(withFirstReplaced(chosen(services, number), number))]);
-}
-
-function changePeer({ contestant, services, size }: Loaded<Peer>, kind: Kind, number: number): number {
-  if (kind === "add a service") return contestant.add(newService(size, number));
-  return contestant.replaceEndpoints(withFirstReplaced(chosen(services, number), number));
+function changeOne({ node, services, size }: Loaded, kind: Kind, number: number): Taken {
+  if (kind === "add a service") return node.change(changesOf([newService(size, number)]));
+  return node.change([sliceChange(withFirstReplaced(chosen(services, number), number))]);
 }
 
 /** Returns a Service after those that are loaded, and after the one for first packets. */
