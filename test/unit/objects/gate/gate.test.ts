@@ -360,11 +360,7 @@ describe("objects/gate", () => {
       manifest("Pod", {}, { labels: { app: true } }),
       /metadata\.labels\["app"\]: true; expected a string/,
     ],
-    [
-      "a label of 64 characters",
-      manifest("Pod", {}, { labels: { app: "x".repeat(64) } }),
-      /metadata\.labels\["app"\]: .*expected at most 63/,
-    ],
+    ["a label of 64 characters", manifest("Pod", {}, { labels: { app: "x".repeat(64) } }), /at most 63/],
     ["a label with a hostile key", manifest("Pod", {}, { labels: { "a b": "x" } }), /label key/],
     [
       "an invalid phase",
