@@ -8,6 +8,13 @@ import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 import type { FrontendTargets } from "./former_frontends.ts";
 
+/** Endpoints of frontends, as `socketText` prints them. */
+export type Targets = Map<FrontendId, ReadonlySet<string>>;
+
+export function addTargets(all: Targets, id: FrontendId, targets: Iterable<string>): void {
+  all.set(id, new Set([...(all.get(id) ?? []), ...targets]));
+}
+
 /** Returns the endpoints of a frontend (`socketText`) at present; undefined where no Service has it. */
 export type TargetsOf = (id: FrontendId) => ReadonlySet<string> | undefined;
 

@@ -11,7 +11,7 @@ import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 import { formerFrontends } from "./former_frontends.ts";
-import { type ServedServices, servedFrontends, type TargetsOf } from "./served_frontends.ts";
+import { addTargets, type ServedServices, servedFrontends, type Targets, type TargetsOf } from "./served_frontends.ts";
 
 export interface StaleFlowsParts {
   readonly services: ServedServices;
@@ -38,9 +38,6 @@ const QUESTIONS = FAMILIES.map((family) => ({ family, protocol: "udp" }) as cons
 /** Of a former state, all frontends that the Service claimed count: others may have had some since. */
 const WITHOUT_RIVALS: Pick<ServedService["holders"], "rival"> = { rival: () => undefined };
 
-/** The endpoints (`socketText`) of frontends. */
-type Gone = Map<FrontendId, ReadonlySet<string>>;
-
 /**
  * Deletes UDP flows that were decided by rules that no longer exist (SVC-27): the kernel only decides a flow by its
  * first packet, and a client that keeps its socket never begins a new one. Answered connections of TCP and SCTP end by
@@ -59,7 +56,7 @@ export class StaleFlows {
   /** Whether flows are to be checked. */
   #isDue = false;
   /** Frontends that are gone, with the endpoints that they had; those of `#ripe` are still to be added. */
-  #gone: Gone = new Map();
+  #gone: Targets = new Map();
   #last = Number.NEGATIVE_INFINITY;
   readonly #loop: ControlLoop;
   #status: StaleFlowsStatus = { deleted: 0, rounds: 0, lastError: undefined };
@@ -86,7 +83,7 @@ export class StaleFlows {
   rulesInForce(commit: Commit | undefined): void {
     if (commit?.isWhole === true) {
       this.#isDue = true;
-      for (const [id, { targets }] of formerFrontends(commit.differences)) add(this.#gone, id, targets);
+      for (const [id, { targets }] of formerFrontends(commit.differences)) addTargets(this.#gone, id, targets);
     }
     for (const state of this.#unripe) this.#ripe.add(state);
     this.#unripe.clear();
@@ -124,7 +121,7 @@ export class StaleFlows {
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#isDue = true;
-      for (const [id, targets] of gone) add(this.#gone, id, targets);
+      for (const [id, targets] of gone) addTargets(this.#gone, id, targets);
       this.#status = { ...this.#status, lastError: error.message };
       logger.error("stale UDP flows are not forgotten; it is tried again", { error: error.message });
     }
@@ -137,15 +134,11 @@ export class StaleFlows {
     this.#ripe = new Set();
     for (const state of states) {
       for (const [id, frontend] of yield* servedFrontends(state, "UDP", WITHOUT_RIVALS)) {
-        if (targetsOf(id) === undefined) add(this.#gone, id, frontend.targets);
+        if (targetsOf(id) === undefined) addTargets(this.#gone, id, frontend.targets);
         yield;
       }
     }
   }
-}
-
-function add(gone: Gone, id: FrontendId, targets: Iterable<string>): void {
-  gone.set(id, new Set([...(gone.get(id) ?? []), ...targets]));
 }
 
 /** The facts by which flows are checked. */
