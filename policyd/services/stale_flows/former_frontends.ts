@@ -1,18 +1,13 @@
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { SetDifference } from "../../ruleset/difference.ts";
-import { type FrontendId, frontendId } from "../elements/arbitration.ts";
+import type { FrontendId } from "../elements/arbitration.ts";
 import { endpointMap, restMap } from "../rules/endpoint_maps.ts";
-import { FRONTEND_KINDS, type FrontendKind, type RuleFamily, SCOPES } from "../rules/frontend_kind.ts";
-import type { Frontend } from "../../../objects/socket_refusal.ts";
+import { FRONTEND_KINDS, type FrontendKind, SCOPES } from "../rules/frontend_kind.ts";
 import { drawnModuli, EXACT_MODULI } from "../rules/endpoint_draw.ts";
 import { socketOf, socketText } from "../elements/socket_address.ts";
 
-/** A frontend of one protocol, and endpoints that it has or had, as `socketText` prints them. */
-export interface FrontendTargets {
-  readonly family: RuleFamily;
-  readonly frontend: Frontend;
-  readonly targets: ReadonlySet<string>;
-}
+/** Endpoints of frontends of one protocol, as `socketText` prints them. */
+export type Targets = ReadonlyMap<FrontendId, ReadonlySet<string>>;
 
 /** The maps from frontends to endpoints. */
 const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
@@ -24,66 +19,49 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
   ),
 );
 
-/**
- * Returns the UDP frontends that lost endpoints by a commit, with those endpoints. Endpoints that the first batch of a
- * daemon deletes ended while no daemon was running.
- */
-export function formerFrontends(differences: readonly SetDifference[]): ReadonlyMap<FrontendId, FrontendTargets> {
-  return frontendsIn(differences, "deleted", "UDP");
-}
-
 /** The TCP frontends that a commit changed. */
 export interface ChangedFrontends {
   /** Frontends that lost endpoints, each with these. An endpoint that only moved within the maps is not lost. */
-  readonly lost: ReadonlyMap<FrontendId, FrontendTargets>;
+  readonly lost: Targets;
   /** Frontends that got endpoints and lost none: most had none before. */
-  readonly begun: ReadonlyMap<FrontendId, FrontendTargets>;
+  readonly begun: Targets;
 }
 
 /** Returns the TCP frontends that lost endpoints by a commit, and those that only got some. */
 export function changedFrontends(differences: readonly SetDifference[]): ChangedFrontends {
-  const lost = frontendsIn(differences, "deleted", "TCP");
-  const begun = frontendsIn(differences, "added", "TCP");
-  for (const [id, { targets }] of begun) {
-    const entry = lost.get(id);
-    if (entry === undefined) continue;
+  const lost = targetsIn(differences, "deleted", "TCP");
+  const begun = targetsIn(differences, "added", "TCP");
+  for (const [id, targets] of begun) {
+    const left = lost.get(id);
+    if (left === undefined) continue;
     begun.delete(id);
-    for (const target of targets) entry.targets.delete(target);
-    if (entry.targets.size === 0) lost.delete(id);
+    for (const target of targets) left.delete(target);
+    if (left.size === 0) lost.delete(id);
   }
   return { lost, begun };
 }
 
-type Found = Omit<FrontendTargets, "targets"> & { readonly targets: Set<string> };
-
-function frontendsIn(
+/** Returns the frontends of a protocol to which a commit added, or from which it deleted, endpoints, with these. */
+export function targetsIn(
   differences: readonly SetDifference[],
   side: "added" | "deleted",
   protocol: "TCP" | "UDP",
-): Map<FrontendId, Found> {
-  const found = new Map<FrontendId, Found>();
+): Map<FrontendId, Set<string>> {
+  const found = new Map<FrontendId, Set<string>>();
   for (const { set, [side]: elements } of differences) {
     const kind = MAPS.get(set.name);
     if (kind === undefined) continue;
     for (const element of elements) {
-      const [frontend, target] = [frontendOf(element, kind, protocol), targetOf(element)];
-      if (frontend === undefined || target === undefined) continue;
-      const id = frontendId(frontend, protocol, kind.family);
-      const entry = found.get(id) ?? { family: kind.family, frontend, targets: new Set<string>() };
-      entry.targets.add(target);
-      found.set(id, entry);
+      // The fields of a frontend's id, which end with protocol and port; the number of an endpoint may follow.
+      const key = element.key.map((field) => (typeof field === "object" ? "" : field));
+      const fields = key.slice(0, kind.space === "service" ? 3 : 2);
+      const target = targetOf(element);
+      if (fields.at(-2) !== protocol.toLowerCase() || target === undefined) continue;
+      const id = [kind.family, ...fields].join(" ");
+      found.set(id, (found.get(id) ?? new Set()).add(target));
     }
   }
   return found;
-}
-
-function frontendOf({ key }: Element, { space }: FrontendKind, wanted: "TCP" | "UDP"): Frontend | undefined {
-  const fields = key.map((field) => (typeof field === "object" ? undefined : field));
-  const [protocol, port] = space === "service" ? fields.slice(1) : fields;
-  if (protocol !== wanted.toLowerCase() || typeof port !== "number") return undefined;
-  if (space === "port") return { type: "node port", port };
-  const socket = socketOf(fields[0], port);
-  return socket === undefined ? undefined : { type: "cluster", ...socket };
 }
 
 function targetOf({ data }: Element): string | undefined {

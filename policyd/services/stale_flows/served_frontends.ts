@@ -6,14 +6,6 @@ import { familiesOf, frontendsOf } from "../elements/frontends.ts";
 import { servedWith } from "../elements/service_size.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
-import type { FrontendTargets } from "./former_frontends.ts";
-
-/** Endpoints of frontends, as `socketText` prints them. */
-export type Targets = Map<FrontendId, ReadonlySet<string>>;
-
-export function addTargets(all: Targets, id: FrontendId, targets: Iterable<string>): void {
-  all.set(id, new Set([...(all.get(id) ?? []), ...targets]));
-}
 
 /** Returns the endpoints of a frontend (`socketText`) at present; undefined where no Service has it. */
 export type TargetsOf = (id: FrontendId) => ReadonlySet<string> | undefined;
@@ -37,15 +29,15 @@ export class ServedServices {
     const frontendsIn = remembered((served: ServedService) => atOnce(servedFrontends(served, protocol)));
     return (id) => {
       const served = this.#services.get(this.#holders?.holder(id) ?? "");
-      return served && frontendsIn(served).get(id)?.targets;
+      return served && frontendsIn(served).get(id)?.();
     };
   }
 }
 
 /**
- * Returns the frontends of a Service with this protocol, with all endpoints that serve. These include terminating ones
- * (TERM-04) and those that policies and hints send no new clients to, since a flow to one of them is valid. They are
- * looked up when they are asked for.
+ * Returns the frontends of a Service with this protocol, and a function for all endpoints of each that serve
+ * (`socketText`). These include terminating ones (TERM-04) and those that policies and hints send no new clients to, since
+ * a flow to one of them is valid.
  *
  * @param holders by default the Service has only the frontends that no other one has
  */
@@ -53,8 +45,8 @@ export function* servedFrontends(
   { service: whole, slices, context, holders: present }: ServedService,
   wanted: "TCP" | "UDP",
   holders: Pick<ServedService["holders"], "rival"> = present,
-): Slices<ReadonlyMap<FrontendId, FrontendTargets>> {
-  const found = new Map<FrontendId, FrontendTargets>();
+): Slices<ReadonlyMap<FrontendId, () => ReadonlySet<string>>> {
+  const found = new Map<FrontendId, () => ReadonlySet<string>>();
   const isWanted = ({ protocol }: ServicePort): boolean => protocol === wanted;
   if (!whole.ports.some(isWanted)) return found;
   const { service, ports } = servedWith(whole, slices, context);
@@ -66,13 +58,7 @@ export function* servedFrontends(
       for (const frontend of frontendsOf(service, port, family, context)) {
         const id = frontendId(frontend, wanted, family);
         if (found.has(id) || holders.rival(service.key, frontend, wanted, family) !== undefined) continue;
-        found.set(id, {
-          family,
-          frontend,
-          get targets() {
-            return targets();
-          },
-        });
+        found.set(id, targets);
       }
       yield;
     }

@@ -10,8 +10,8 @@ import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
-import { formerFrontends } from "./former_frontends.ts";
-import { addTargets, type ServedServices, servedFrontends, type Targets, type TargetsOf } from "./served_frontends.ts";
+import { type Targets, targetsIn } from "./former_frontends.ts";
+import { type ServedServices, servedFrontends, type TargetsOf } from "./served_frontends.ts";
 
 export interface StaleFlowsParts {
   readonly services: ServedServices;
@@ -56,7 +56,7 @@ export class StaleFlows {
   /** Whether flows are to be checked. */
   #isDue = false;
   /** Frontends that are gone, with the endpoints that they had; those of `#ripe` are still to be added. */
-  #gone: Targets = new Map();
+  #gone = new Map<FrontendId, ReadonlySet<string>>();
   #last = Number.NEGATIVE_INFINITY;
   readonly #loop: ControlLoop;
   #status: StaleFlowsStatus = { deleted: 0, rounds: 0, lastError: undefined };
@@ -83,7 +83,8 @@ export class StaleFlows {
   rulesInForce(commit: Commit | undefined): void {
     if (commit?.isWhole === true) {
       this.#isDue = true;
-      for (const [id, { targets }] of formerFrontends(commit.differences)) addTargets(this.#gone, id, targets);
+      // Endpoints that the first batch of a daemon deletes ended while no daemon was running.
+      this.#addGone(targetsIn(commit.differences, "deleted", "UDP"));
     }
     for (const state of this.#unripe) this.#ripe.add(state);
     this.#unripe.clear();
@@ -108,7 +109,7 @@ export class StaleFlows {
     const { services, flows, clock, logger, servesNodePorts } = this.#parts;
     const targetsOf = services.targetsOf("UDP");
     this.#isDue = false;
-    await inTurns(this.#addGone(targetsOf));
+    await inTurns(this.#lookForGone(targetsOf));
     const gone = this.#gone;
     this.#gone = new Map();
     try {
@@ -121,7 +122,7 @@ export class StaleFlows {
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#isDue = true;
-      for (const [id, targets] of gone) addTargets(this.#gone, id, targets);
+      this.#addGone(gone);
       this.#status = { ...this.#status, lastError: error.message };
       logger.error("stale UDP flows are not forgotten; it is tried again", { error: error.message });
     }
@@ -129,21 +130,25 @@ export class StaleFlows {
     return this.#isDue ? LEAST_MILLISECONDS : undefined;
   }
 
-  *#addGone(targetsOf: TargetsOf): Slices<void> {
+  *#lookForGone(targetsOf: TargetsOf): Slices<void> {
     const states = this.#ripe;
     this.#ripe = new Set();
     for (const state of states) {
-      for (const [id, frontend] of yield* servedFrontends(state, "UDP", WITHOUT_RIVALS)) {
-        if (targetsOf(id) === undefined) addTargets(this.#gone, id, frontend.targets);
+      for (const [id, targets] of yield* servedFrontends(state, "UDP", WITHOUT_RIVALS)) {
+        if (targetsOf(id) === undefined) this.#addGone([[id, targets()]]);
         yield;
       }
     }
+  }
+
+  #addGone(gone: Iterable<readonly [FrontendId, ReadonlySet<string>]>): void {
+    for (const [id, targets] of gone) this.#gone.set(id, new Set([...(this.#gone.get(id) ?? []), ...targets]));
   }
 }
 
 /** The facts by which flows are checked. */
 interface Judgement {
-  readonly gone: ReadonlyMap<FrontendId, ReadonlySet<string>>;
+  readonly gone: Targets;
   readonly targetsOf: TargetsOf;
   /** Whether an address serves NodePorts: it is the node's own, and one of `nodePortAddresses`. */
   readonly servesNodePorts: (address: Address) => boolean;

@@ -8,9 +8,9 @@ import type { Commit } from "../../ruleset/difference.ts";
 import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
-import { changedFrontends, type FrontendTargets } from "./former_frontends.ts";
+import { changedFrontends, type Targets } from "./former_frontends.ts";
 import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
-import { addTargets, remembered, type Targets, type TargetsOf } from "./served_frontends.ts";
+import { remembered, type TargetsOf } from "./served_frontends.ts";
 
 export interface UnansweredConnectionsParts {
   readonly flows: Flows;
@@ -37,7 +37,7 @@ const QUESTIONS = FAMILIES.map((family) => {
 /** The endpoints that frontends have lost at a time; "any" where further ones may have been lost a moment before. */
 interface Loss {
   readonly at: number;
-  readonly endpoints: ReadonlyMap<FrontendId, FrontendTargets> | "any";
+  readonly endpoints: Targets | "any";
 }
 
 /**
@@ -125,12 +125,10 @@ export class UnansweredConnections {
     const { flows, servesNodePorts } = this.#parts;
     const own = flows.nodeAddresses();
     const targetsOf = remembered(this.#parts.targetsOf());
-    const lost: Targets = new Map();
-    for (const { endpoints } of due) {
-      if (endpoints !== "any") for (const [id, { targets }] of endpoints) addTargets(lost, id, targets);
-    }
+    const all = due.flatMap(({ endpoints }) => (endpoints === "any" ? [] : [...endpoints]));
+    const lost = Map.groupBy(all, ([id]) => id);
     const mayAnswer = (id: FrontendId, target: string): boolean =>
-      this.#losses.some(({ endpoints }) => endpoints === "any" || endpoints.get(id)?.targets.has(target) === true);
+      this.#losses.some(({ endpoints }) => endpoints === "any" || endpoints.get(id)?.has(target) === true);
     return ({ family, original, reply }) => {
       const { destination: address, destinationPort: port } = original;
       if (port === undefined || reply.sourcePort === undefined) return false;
@@ -138,7 +136,7 @@ export class UnansweredConnections {
       const byPort = frontendId({ type: "node port", port }, "TCP", family);
       const target = socketText({ address: reply.source, port: reply.sourcePort });
       // The frontend may be gone, too.
-      if ([byAddress, byPort].some((id) => lost.get(id)?.has(target))) return true;
+      if ([byAddress, byPort].some((id) => lost.get(id)?.some(([, targets]) => targets.has(target)))) return true;
       const isNodePort = targetsOf(byAddress) === undefined;
       if (isNodePort && !(own.has(address) && servesNodePorts(address))) return false;
       const id = isNodePort ? byPort : byAddress;

@@ -80,8 +80,8 @@ describe("services/compile: a Service's port and those of its slices", () => {
       (of, own) => assert.equal(compileAlone(of, own, context).served.length, 50),
       (of, own) => {
         const frontends = atOnce(servedFrontends({ service: of, slices: own, context, holders }, "UDP"));
-        const [{ targets } = assert.fail()] = frontends.values();
-        assert.equal(targets.size, 2);
+        const [targets = assert.fail()] = frontends.values();
+        assert.equal(targets().size, 2);
       },
       (of, own) => assert.equal(healthCheckOf(of, own, context)?.localEndpoints.get(4), 2),
     ];
