@@ -67,7 +67,7 @@ function setUp(entries: readonly ConntrackEntry[]) {
     clock,
     logger: recordingLogger(),
     targetsOf: () => (id) => ([VIP_ID, PORT_ID].includes(id) ? new Set([`${OTHER} 8080`]) : undefined),
-    servesNodePorts: (address) => address === parseAddress(NODE),
+    servesNodePorts: (address) => address !== parseAddress(OTHER_NODE),
   });
   const pass = async (seconds: number): Promise<void> => {
     for (let left = seconds * 2; left > 0; left--) {
@@ -179,14 +179,25 @@ describe("services/stale_flows: connections that were never answered", () => {
   });
 
   it("SVC-30: a deletion that the kernel refuses is reported and repeated until it succeeds", async () => {
-    const { unanswered, state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080])]);
+    const ofGone = connection(["10.96.0.12", 80], [GONE, 8080]);
+    const { unanswered, state, pass, commit } = setUp([connection([VIP, 80], [GONE, 8080]), ofGone]);
     state.refuses = true;
-    commit(difference("service4_2", [byAddress(GONE, 0)]));
+    commit(
+      difference("service4_2", [byAddress(GONE, 0)]),
+      difference("service4_1", [element([Number(parseAddress("10.96.0.12")), "tcp", 80], GONE)]),
+    );
     await pass(7);
     assert.deepEqual(unanswered.problems(), ["unanswered connections: no answer; it is tried again"]);
     state.refuses = false;
     await pass(7);
     assert.deepEqual([state.entries.length, unanswered.problems()], [0, []]);
+    state.entries = [direct(VIP, 80)];
+    state.refuses = true;
+    commit(difference("service4_1", [], [element([Number(parseAddress(VIP)), "tcp", 80], OTHER)]));
+    await pass(4);
+    state.refuses = false;
+    await pass(4);
+    assert.equal(state.entries.length, 0);
     unanswered.stop();
     commit(difference("service4_2", [byAddress(GONE, 0)]));
     const { walks } = state;

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import {
+  type EndpointSpec,
+  manifest,
+  NODE,
+  OTHER_NODE,
+  setUp,
+  VIP,
+  withEndpoints,
+} from "../../../../support/services/stale_flow_machine.ts";
+import { udpEntry } from "../../../../support/services/udp_entry.ts";
+
+for (const [family, { vip, first, second, other }] of [
+  [4, { vip: VIP, first: "10.244.1.2", second: "10.244.2.3", other: "10.244.3.4" }],
+  [6, { vip: "fd00:96::10", first: "fd00:244:1::2", second: "fd00:244:2::3", other: "fd00:244:3::4" }],
+] as const) {
+  describe(`services/stale_flows: staleness of flows, IPv${family}`, () => {
+    const untranslated = udpEntry([vip, 53], [vip, 53]);
+    const toFirst = udpEntry([vip, 53], [first, 5353]);
+    const toSecond = udpEntry([vip, 53], [second, 5353]);
+
+    it("SVC-27: a flow to a former endpoint is stale, and one to a present endpoint is not", async () => {
+      const { tell, areDeleted } = setUp();
+      tell(manifest("a", vip, [{ address: first }, { address: second }]));
+      tell(manifest("a", vip, [{ address: second }]));
+      assert.deepEqual(await areDeleted(toFirst, toSecond), [true, false]);
+      tell(manifest("a", vip, [{ address: second }]));
+      const otherPort = udpEntry([vip, 53], [second, 5354]);
+      const sameDigits = udpEntry([vip, 53], [second, 535]);
+      assert.deepEqual(await areDeleted(otherPort, sameDigits), [true, true]);
+      tell(manifest("a", vip, [{ address: second }]));
+      const noFrontends = [udpEntry([vip, 54], [first, 5353]), udpEntry([other, 53], [first, 5353])];
+      assert.deepEqual(await areDeleted(...noFrontends), [false, false]);
+    });
+
+    it("SVC-27: without endpoints all flows to former ones are stale, and an untranslated one, which is refused, is not", async () => {
+      const { tell, areDeleted } = setUp();
+      tell(manifest("a", vip, [{ address: first }]));
+      tell(manifest("a", vip, []));
+      assert.deepEqual(await areDeleted(toFirst, untranslated), [true, false]);
+    });
+
+    it("SVC-27: a flow that was not translated is stale as soon as there is an endpoint", async () => {
+      const { tell, areDeleted } = setUp();
+      tell(manifest("a", vip, []));
+      assert.deepEqual(await areDeleted(untranslated), [false]);
+      tell(manifest("a", vip, [{ address: first }]));
+      assert.deepEqual(await areDeleted(untranslated, toFirst), [true, false]);
+    });
+
+    it("SVC-27: flows to the endpoints of a Service that is gone are stale, and flows of other translations are not", async () => {
+      const { tell, remove, areDeleted } = setUp();
+      tell(manifest("a", vip, [{ address: first }]));
+      remove("a");
+      const foreign = udpEntry([vip, 53], [other, 5353]);
+      assert.deepEqual(await areDeleted(toFirst, foreign, untranslated), [true, false, false]);
+      tell(manifest("b", family === 4 ? "10.96.0.11" : "fd00:96::11", []));
+      assert.deepEqual(await areDeleted(toFirst), [false], "somebody else translates there by now");
+    });
+
+    it("SVC-27: flows to the endpoints of a port that a Service has no more are stale", async () => {
+      const { tell, settle, areDeleted } = setUp();
+      tell(manifest("a", vip, [{ address: first }]));
+      await settle();
+      tell(manifest("a", vip, [{ address: first }], { ports: [{ name: "tcp", port: 53, protocol: "TCP" }] }));
+      assert.deepEqual(await areDeleted(toFirst, untranslated), [true, false]);
+    });
+
+    it("TERM-04: an endpoint that terminates and serves keeps its flows, and one that no longer serves loses them", async () => {
+      const { tell, areDeleted } = setUp();
+      const ending = (serving: boolean): EndpointSpec => ({
+        address: first,
+        conditions: { ready: false, serving, terminating: true },
+      });
+      tell(manifest("a", vip, [{ address: first }]));
+      tell(manifest("a", vip, [ending(true), { address: second }]));
+      assert.deepEqual(await areDeleted(toFirst), [false]);
+      tell(manifest("a", vip, [ending(false), { address: second }]));
+      assert.deepEqual(await areDeleted(toFirst), [true]);
+    });
+
+    it("SVC-27 ETP-02: policies and hints send new clients elsewhere and make no flow stale", async () => {
+      const { tell, areDeleted } = setUp();
+      tell(manifest("a", vip, [{ address: first }, { address: other }]));
+      const local = { externalTrafficPolicy: "Local", internalTrafficPolicy: "Local" };
+      tell(manifest("a", vip, [{ address: first }], local));
+      assert.deepEqual(await areDeleted(udpEntry([vip, 53], [other, 5353]), toFirst), [true, false]);
+    });
+
+    it("SVC-27: a flow to an endpoint that is its own frontend is not stale, and one to a former endpoint there is", async () => {
+      const { tell, remove, areDeleted } = setUp();
+      const own = { externalIPs: [first], ports: [{ name: "dns", port: 5353, protocol: "UDP" }] };
+      const flow = udpEntry([first, 5353], [first, 5353]);
+      tell(manifest("a", vip, [{ address: first }], own));
+      assert.deepEqual(await areDeleted(flow), [false]);
+      tell(manifest("a", vip, [{ address: second }], own));
+      assert.deepEqual(await areDeleted(flow), [true]);
+      tell(manifest("a", vip, [{ address: first }], own));
+      remove("a");
+      assert.deepEqual(await areDeleted(flow), [false]);
+    });
+
+    it("SVC-27: a frontend that moves from one Service to another at once is checked by the new one", async () => {
+      for (const order of ["ab", "ba"]) {
+        const { tell, remove, settle, areDeleted } = setUp();
+        tell(manifest("a", vip, [{ address: first }]));
+        await settle();
+        for (const step of order) {
+          if (step === "a") remove("a");
+          else tell(manifest("b", vip, [{ address: second }]));
+        }
+        // The daemon compiles a Service again when it gets a frontend.
+        tell(manifest("b", vip, [{ address: second }]));
+        assert.deepEqual(await areDeleted(toFirst, toSecond), [true, false], order);
+      }
+    });
+  });
+}
+
+describe("services/stale_flows: node ports", () => {
+  it("SVC-27 SVC-18: a node port counts only on the node's own addresses, and after frontends by address", async () => {
+    const { tell, areDeleted } = setUp();
+    const flow = udpEntry([NODE, 30_053], ["10.244.1.2", 5353]);
+    tell(withEndpoints("10.244.1.2", "10.244.2.3"));
+    tell(withEndpoints("10.244.2.3"));
+    const notServing = udpEntry([OTHER_NODE, 30_053], ["10.244.1.2", 5353]);
+    const notOwn = udpEntry(["192.0.2.3", 30_053], ["10.244.1.2", 5353]);
+    const present = udpEntry([NODE, 30_053], ["10.244.2.3", 5353]);
+    assert.deepEqual(await areDeleted(flow, notServing, notOwn, present), [true, false, false, false]);
+    const taken = { type: "ClusterIP", externalIPs: [NODE], ports: [{ name: "dns", port: 30_053, protocol: "UDP" }] };
+    tell(manifest("b", "10.96.0.11", [{ address: "10.244.1.2" }], taken));
+    tell(withEndpoints());
+    assert.deepEqual(await areDeleted(flow), [false], "another Service has the port at this address");
+  });
+
+  it("SVC-27 CLAIM-05: a node port comes before an external IP at a node's address", async () => {
+    const { tell, areDeleted } = setUp();
+    const taking = { type: "ClusterIP", externalIPs: [NODE], ports: [{ name: "dns", port: 30_053, protocol: "UDP" }] };
+    const both = withEndpoints("10.244.1.2") + manifest("b", "10.96.0.11", [{ address: "10.244.2.3" }], taking);
+    tell(both, (address) => address === parseAddress(NODE));
+    const flows = ["10.244.1.2", "10.244.2.3"].map((target) => udpEntry([NODE, 30_053], [target, 5353]));
+    assert.deepEqual(await areDeleted(...flows), [false, true]);
+  });
+});
