@@ -233,9 +233,14 @@ describe("policyd/metrics: merged rules", () => {
     return { ...parts, lines, meet, reported, several };
   }
 
+  const PEERS = [
+    { podSelector: { matchLabels: { pod: "a" } } },
+    { podSelector: { matchLabels: { pod: "b" } } },
+    { podSelector: { matchLabels: { pod: "c" } }, namespaceSelector: { matchLabels: { ns: "x" } } },
+  ];
   const rules = (key: "from" | "to") =>
     Array.from({ length: COUNT }, (_, i) => ({
-      [key]: [{ podSelector: { matchLabels: { pod: ["a", "b", "c"][i % 3] ?? "" } } }],
+      [key]: [PEERS[i % 3]],
       ports: [{ port: i < COUNT - 3 ? 80 + 2 * Math.floor(i / 3) : "serve-81-tcp" }],
     }));
 

@@ -35,13 +35,16 @@ function local(namespace: string, number: number): readonly LiveEvent[] {
   ];
 }
 
-/** A policy with a number of rules, each with a separate selector of all peers and a separate port. */
-function policy(namespace: string, rules: number): NetworkPolicy {
+/**
+ * A policy with a number of rules, each with a separate selector of all peers and a separate port. Policies with equal
+ * keys use the same sets.
+ */
+function policy(namespace: string, rules: number, keys = namespace): NetworkPolicy {
   const ingress = Array.from({ length: rules }, (_, number) => ({
     from: [
       {
         namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } },
-        podSelector: { matchExpressions: [{ key: `${namespace}${number}`, operator: "DoesNotExist" }] },
+        podSelector: { matchExpressions: [{ key: `${keys}${number}`, operator: "DoesNotExist" }] },
       },
     ],
     ports: [{ protocol: "TCP", port: number + 1 }],
@@ -93,6 +96,20 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     node.change(gone(policy("a", PEERS)));
     node.change(set(peer(12)));
     assert.deepEqual(filled(), [24, 24, 24, 24, 24, each + 280]);
+  });
+
+  it("POL-93: a set that policies of two namespaces use counts for one of them, and for the other once that one lets go", () => {
+    const node = nodeOf(["a", "b"], 10, { set: 100_000, elements: { share: 1200, pool: 0 }, selections: PLENTY });
+    const change = (object: NetworkPolicy): readonly number[] => {
+      node.change(set(object));
+      return sizes(node).toSorted((a, b) => a - b);
+    };
+    change(policy("a", 40, "both"));
+    assert.deepEqual(change(policy("b", 40, "both")), [800]);
+    node.change(gone(policy("a", 40, "both")));
+    assert.deepEqual(change(policy("a", 60)), [800, 1200], "what a had of both does not count for it any more");
+    for (const rules of [80, 75]) assert.deepEqual(change(policy("b", rules)), [0, 1200]);
+    assert.deepEqual(change(policy("b", 60)), [1200, 1200]);
   });
 
   it("POL-93 SHARE-08: selectors that select more than they may, or are checked too often, are not followed at all", () => {
