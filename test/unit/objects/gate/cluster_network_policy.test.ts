@@ -122,16 +122,17 @@ describe("objects/gate of ClusterNetworkPolicy", () => {
       const rules = ["Accept", "Deny", "Pass"].map((action) => ({ action, ...rule }));
       const { object, problems } = accepted(policy({ egress: rules }));
       const read = object["egress"] as readonly {
+        readonly index: number;
         readonly action: string;
         readonly peers: unknown;
         readonly unreadable: unknown;
       }[];
       assert.deepEqual(
-        read.map(({ action, peers }) => [action, peers]),
+        read.map(({ index, action, peers }) => [index, action, peers]),
         [
-          ["Accept", []],
-          ["Deny", undefined],
-          ["Deny", undefined],
+          [0, "Accept", []],
+          [1, "Deny", undefined],
+          [2, "Deny", undefined],
         ],
       );
       assert.ok(read.every((one) => typeof one.unreadable === "string"));

@@ -97,6 +97,20 @@ describe("objects/semantics/policies: pods that come, go and share their node's 
     assert.deepEqual(kinds, ["allowed", "denied"]);
   });
 
+  it("no flow begins or ends at a pod that has finished", () => {
+    const done = pod("done", { status: { phase: "Succeeded", podIPs: [{ ip: "10.244.0.6" }] } });
+    const index = indexOf([pod("web", at("10.244.0.5")), done]);
+    for (const [pair, end] of [
+      [["default/done", "default/web"], "source"],
+      [["default/web", "default/done"], "destination"],
+    ] as const) {
+      assert.deepEqual(ask(index, pair), {
+        kind: "impossible",
+        reason: { type: "pod has finished", end, pod: "default/done" },
+      });
+    }
+  });
+
   it("an unknown pod or node is an error that names it", () => {
     const index = indexOf([pod("web")]);
     assert.throws(() => ask(index, ["default/wbe", "default/web"]), {
