@@ -1,6 +1,5 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
-import type { BridgeConfiguration } from "./configuration/configuration.ts";
 import { type Configured, configuredVersion, decodeConfiguration } from "./configuration/decoding.ts";
 import {
   type DetachConfiguration,
@@ -10,7 +9,7 @@ import {
 import { type DetachInput, detachShape, type NetworkInput } from "./configuration/network_input.ts";
 import { detachEnded } from "./del/marked_sandboxes.ts";
 import type { AddressTaker } from "./delegation/address_taker.ts";
-import { delegatedDirectory, isForeignIpam, networkShapeFor, type PluginInput } from "./delegation/ipam_choice.ts";
+import { delegatedDirectory, foreignIpam, networkShapeFor, type PluginInput } from "./delegation/ipam_choice.ts";
 import { type Attachment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { PluginMachine } from "./host.ts";
@@ -118,7 +117,11 @@ function runAdd(
     return print(resultObject(allocateForOthers(node, configuration, attachment), version));
   }
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.TRY_AGAIN_LATER);
-  const configuration = face === "drawbridge" ? attachConfiguration(node, call, attachment, input) : undefined;
+  const foreign = face === "drawbridge" ? foreignIpam(call, input) : undefined;
+  const configuration =
+    face === "drawbridge"
+      ? node.adding().bridgeConfiguration(input, attachment.arguments, foreign !== undefined)
+      : undefined;
   const previous = prevResult === undefined ? undefined : node.rare().previousResult(prevResult, call.stdin);
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
@@ -126,8 +129,7 @@ function runAdd(
     if (configuration !== undefined) {
       waitForOtherCalls(node, namespace);
       detachEnded(node, configuration, detachOf(node, call, input, home));
-      const isForeign = isForeignIpam(input, call.self);
-      const giver = isForeign ? node.rare().addressGiver(node, call, input, configuration, attachment) : undefined;
+      const giver = foreign && node.rare().addressGiver(node, foreign, input, configuration, attachment);
       const attach = (): AddResult => node.adding().add(node, configuration, attachment, { home, namespace }, giver);
       const result = noteOutcome(node, configuration, attach, giver !== undefined);
       return print(
@@ -150,16 +152,6 @@ function onlyDetaches(code: CniErrorCode): CniError {
   );
 }
 
-/** @throws CniError, DrawbridgeError as {@link bridgeConfiguration} */
-function attachConfiguration(
-  node: PluginMachine,
-  call: PluginInput,
-  attachment: Attachment,
-  input: NetworkInput,
-): BridgeConfiguration {
-  return node.adding().bridgeConfiguration(input, attachment.arguments, isForeignIpam(input, call.self));
-}
-
 function runCheck(
   node: PluginMachine,
   face: Face,
@@ -168,11 +160,15 @@ function runCheck(
   input: NetworkInput,
 ): void {
   if (face === "drawbridge-ipam") return node.adding().checkForOthers(node, releaseConfiguration(input), attachment);
-  const configuration = face === "drawbridge" ? attachConfiguration(node, call, attachment, input) : undefined;
+  const foreign = face === "drawbridge" ? foreignIpam(call, input) : undefined;
+  const configuration =
+    face === "drawbridge"
+      ? node.adding().bridgeConfiguration(input, attachment.arguments, foreign !== undefined)
+      : undefined;
   return withNamespaces(node, call.environment, attachment, (home, namespace) => {
     if (namespace === undefined) throw missingNamespace(attachment);
     if (configuration === undefined) return node.loopback().checkLoopback(node, home, namespace);
-    node.rare().checkGiver(node, call, input);
+    if (foreign !== undefined) node.rare().runIpam(node, foreign, "CHECK");
     return node.rare().check(node, configuration, attachment, input.prevResult, { home, namespace });
   });
 }

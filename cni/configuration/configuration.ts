@@ -5,6 +5,7 @@ import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip
 import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import { checkInterfaceName, type CniArguments } from "../environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
+import { OWN_IPAM } from "../executables.ts";
 import type { Dns, ResultRoute } from "../result.ts";
 import type { CniVersion } from "../version.ts";
 import { type Limits, limitsOf } from "./bandwidth.ts";
@@ -52,8 +53,6 @@ export interface IpamConfiguration {
 }
 
 export const SMALLEST_IPV6_MTU = 1280;
-/** The IPAM types served in-process, with their own semantics and on the same store. */
-const ipamTypes = ["host-local", "drawbridge-ipam"];
 
 /**
  * Validates the configuration of the plugin that answers as `drawbridge`.
@@ -158,12 +157,12 @@ function foreignNetwork(input: NetworkInput): NetworkConfiguration {
 function ipamConfiguration(input: NetworkInput, args: CniArguments): IpamConfiguration {
   const ipam = input.ipam;
   if (ipam === undefined)
-    throw invalidField("ipam", undefined, `an object with type ${ipamTypes.join(" or ")} and ranges`);
+    throw invalidField("ipam", undefined, `an object with type ${OWN_IPAM.join(" or ")} and ranges`);
   checkType("ipam.type", ipam.type);
-  if (!ipamTypes.includes(ipam.type ?? "")) {
+  if (!OWN_IPAM.includes(ipam.type ?? "")) {
     throw new CniError(
       CniErrorCode.UNSUPPORTED_FIELD,
-      `ipam.type: ${showValue(ipam.type)}; expected one of ${ipamTypes.join(", ")}`,
+      `ipam.type: ${showValue(ipam.type)}; expected one of ${OWN_IPAM.join(", ")}`,
     );
   }
   const ranges = rangeSets(input.runtimeConfig?.ipRanges ?? [], ipam);

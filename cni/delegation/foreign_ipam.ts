@@ -11,7 +11,7 @@ import { type PendingAdd, pendingPath, writePending } from "./delegation_file.ts
 import type { GivenAddresses } from "./ipam_answer.ts";
 import { delegatedDirectory, type PluginInput, usableType } from "./ipam_choice.ts";
 import type { IpamCall } from "./ipam_program.ts";
-import { findPlugin, foreignIpamType } from "./plugin_search.ts";
+import { findPlugin } from "./plugin_search.ts";
 
 /** An external IPAM plugin that gives an ADD the pod's addresses. */
 export interface AddressGiver {
@@ -35,24 +35,16 @@ export interface GivenConfiguration {
   readonly allocations: readonly Allocation[];
 }
 
-/**
- * Returns the external IPAM plugin that a configuration names for ADD.
- *
- * @returns undefined if this process serves the addresses
- * @throws CniError as {@link foreignIpamType}
- */
+/** Returns the external IPAM plugin for an ADD. */
 export function addressGiver(
   node: PluginMachine,
-  call: PluginInput,
+  ipam: IpamCall,
   input: NetworkInput,
   configuration: BridgeConfiguration,
   attachment: Attachment,
-): AddressGiver | undefined {
-  const type = foreignIpamType(input.ipam?.type, call.self);
-  if (type === undefined) return undefined;
+): AddressGiver {
   const { NotExecutedError, readIpamAnswer, runIpam } = node.rare();
-  const { environment, stdin } = call;
-  const ipam: IpamCall = { type, environment, stdin };
+  const { type, environment, stdin } = ipam;
   const path = pendingPath(configuration.runDir, configuration.name, attachment);
   let lock: PendingAdd | undefined;
   const takeBack = (): void => {
@@ -105,20 +97,6 @@ function withAddresses(
   const configuration = onNetwork(input, attachment.arguments, { ...draft, ipam, dns });
   const allocations = given.addresses.map(({ address, gateway }, set) => ({ address, gateway, set }));
   return { configuration, allocations };
-}
-
-/**
- * Passes CHECK on to an external IPAM plugin, which says whether the pod still has the addresses.
- *
- * @throws CniError the plugin's answer
- */
-export function checkGiver(
-  node: PluginMachine,
-  { self, environment, stdin }: PluginInput,
-  { ipam }: NetworkInput,
-): void {
-  const type = foreignIpamType(ipam?.type, self);
-  if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "CHECK");
 }
 
 /**

@@ -233,7 +233,7 @@ describe("GC", function () {
     assert.deepEqual(nodeState(wired.node).podLinks, [], "their links are gone all the same");
   });
 
-  it(`I11: GC of ${ATTACHMENTS} attachments, of which ${ATTACHMENTS - STALE} are in the list, takes some tenths of a second`, () => {
+  it(`I11: GC of ${ATTACHMENTS} attachments, of which ${ATTACHMENTS - STALE} are in the list, removes the others`, () => {
     const { pod } = attach("first");
     const ids = writeAttachments({ records: records(), store: store() }, ATTACHMENTS);
     assert.equal(del(wired, pod).exitCode, 0);
@@ -242,11 +242,8 @@ describe("GC", function () {
       .map((containerID) => ({ containerID, ifname: "eth0" }));
     const outcome = collectGarbage(wired, list);
     assertDone(outcome, "many");
-    console.log(`      ${outcome.milliseconds.toFixed(0)} ms`);
     assert.equal(readdirSync(records()).length, ATTACHMENTS - STALE);
     assert.equal(readdirSync(store()).filter((name) => /^(10|fd)/.test(name)).length, 2 * (ATTACHMENTS - STALE));
     assert.ok(!existsSync(`${store()}/10.245.0.0`));
-    // The bound is for a machine that is busy with other things; docs/performance.md has the figure of a quiet one.
-    assert.ok(outcome.milliseconds < 3000, `${outcome.milliseconds} ms`);
   });
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import fc from "fast-check";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseDnsAnswer } from "../../../../../policyd/policies/names/dns_answer.ts";
@@ -151,16 +152,17 @@ describe("addresses in DNS answers", () => {
     }
   });
 
-  it("NAME-05: 64 KB of records whose names are all as long as can be are read within 200 ms", () => {
+  it("NAME-05: 64 KB of records whose names are all as long as can be take less than 200 ms of a processor", () => {
     const long = Array.from({ length: 120 }, () => "a").join(".");
     const record = (i: number): ResponseRecord => [i === 0 ? long : `x.${long}`, V4];
     const bytes = dnsResponse(
       "example.com",
       Array.from({ length: 4000 }, (_, i) => record(i)),
     );
-    const began = performance.now();
+    const began = process.cpuUsage();
     assert.equal(parseDnsAnswer(bytes.subarray(0, 65_535))?.records.length, 128);
-    assert.ok(performance.now() - began < 200);
+    const { user, system } = process.cpuUsage(began);
+    assert.ok(user + system < 200_000, `${user + system} µs`);
   });
 
   it("NAME-05: mutated answers crash nothing, and give only addresses of the name that their question has", () => {
