@@ -1,8 +1,7 @@
-import { type Cidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, hostCidr, parseCidr, doOverlap } from "../../kernel/ip/cidr.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type RowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";
-import { doOverlap } from "../../objects/nodes/node_claims.ts";
 
 /** Chooses flows: a row has to match every field that is given. */
 export interface FlowFilter {

@@ -104,3 +104,13 @@ export function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
       }),
   );
 }
+
+/** Whether two networks have an address in common. */
+export function doOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, networkAddress(b)) || cidrContains(b, networkAddress(a));
+}
+
+/** Whether two networks are written the same, host bits included. */
+export function isSameCidr(a: Cidr, b: Cidr): boolean {
+  return a.address === b.address && a.prefixLength === b.prefixLength;
+}

@@ -2,8 +2,9 @@ import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.t
 import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Node } from "../model.ts";
-import { internalAddresses, isLost, isReserved, usableOf } from "./node_claims.ts";
-import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
+import { internalAddresses, usableOf } from "./node_addresses.ts";
+import { type ByNode, isLost, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
+import { isReserved } from "./reserved_addresses.ts";
 import { PrefixIndex } from "./prefix_index.ts";
 
 /**

@@ -1,9 +1,17 @@
 import { type Address, compareAddresses, formatAddress } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import {
+  type Cidr,
+  cidrContains,
+  formatCidr,
+  lastAddress,
+  networkAddress,
+  doOverlap,
+  isSameCidr,
+} from "../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 import type { Node } from "../model.ts";
-import { doOverlap, isLost, isSameCidr, unfitForPods } from "./node_claims.ts";
-import { type ByNode, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
+import { unfitForPods } from "./reserved_addresses.ts";
+import { type ByNode, isLost, type JudgeOptions, type Problems, tell } from "./node_verdict.ts";
 
 /** The rank of a claim: it is not refused because of a claim with a lower rank. */
 const RANK = { lost: -1, new: 0, earlier: 1, own: 2 } as const;

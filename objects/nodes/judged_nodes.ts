@@ -3,8 +3,7 @@ import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import { believedAddresses } from "./believed_addresses.ts";
 import { believedCidrs } from "./believed_cidrs.ts";
 import type { Node } from "../model.ts";
-import { bridgeAddress } from "./node_addresses.ts";
-import { usableOf } from "./node_claims.ts";
+import { bridgeAddress, usableOf } from "./node_addresses.ts";
 import type { JudgedNodes, JudgeOptions } from "./node_verdict.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { Node } from "../model.ts";
-import { usableOf } from "./node_claims.ts";
+import { usableOf } from "./node_addresses.ts";
 
 /** A Node as it is used while its object names less than before. */
 export interface KeptNode {

@@ -2,6 +2,7 @@ import { type Address, addressPlus, bitsOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { bothFamilies, BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
 import type { Node } from "../model.ts";
+import { isReserved } from "./reserved_addresses.ts";
 
 /**
  * Returns the addresses at which a node itself takes packets, as its Node object implies them: its own addresses and,
@@ -31,3 +32,13 @@ export function bridgeAddress(cidr: Cidr): Address | undefined {
  * the pod's own node and nowhere else. No object states that, and the node depends on the sender.
  */
 export const LINK_DESTINATIONS: readonly Cidr[] = Object.freeze([...bothFamilies(MULTICAST), BROADCAST, LINK_LOCAL[6]]);
+
+/** Returns a node's InternalIPs, each once. */
+export function internalAddresses({ addresses }: Pick<Node, "addresses">): readonly Address[] {
+  return [...new Set(addresses.flatMap(({ type, address }) => (type === "InternalIP" ? [address] : [])))];
+}
+
+/** Returns a node's InternalIPs, without those that no node can have. */
+export function usableOf(node: Node | undefined): readonly Address[] {
+  return node === undefined ? [] : internalAddresses(node).filter((address) => !isReserved(address));
+}

@@ -1,5 +1,6 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
+import type { Node } from "../model.ts";
 
 /** The part of a Node object that is believed. */
 export interface JudgedNode {
@@ -45,4 +46,12 @@ export function tell(problems: Problems, node: string, problem: string): void {
   const reported = problems.get(node);
   if (reported === undefined) problems.set(node, [problem]);
   else reported.push(problem);
+}
+
+/** Milliseconds after which a Node that is not Ready loses its claims to a Ready one. */
+const MOST_NOT_READY = 300_000;
+
+/** Whether a Node has not been Ready for so long that it may have been renamed or installed again. */
+export function isLost({ notReadySince }: Pick<Node, "notReadySince">, now = 0): boolean {
+  return notReadySince !== undefined && now - notReadySince >= MOST_NOT_READY;
 }

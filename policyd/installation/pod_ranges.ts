@@ -1,8 +1,8 @@
 import { canonicalRangeSets } from "../../ipam/range.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
-import { doOverlap, unfitForPods } from "../../objects/nodes/node_claims.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, doOverlap } from "../../kernel/ip/cidr.ts";
+import { unfitForPods } from "../../objects/nodes/reserved_addresses.ts";
 import type { Node } from "../../objects/model.ts";
 
 /** The prefixes from which this node's pods get their addresses. */

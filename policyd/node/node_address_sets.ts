@@ -7,7 +7,7 @@ import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.t
 import type { Configuration } from "../configuration/configuration.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import { isReserved } from "../../objects/nodes/node_claims.ts";
+import { isReserved } from "../../objects/nodes/reserved_addresses.ts";
 import { otherNodePorts } from "../services/node_port_addresses.ts";
 import { otherNodePortElements } from "../services/elements/node_elements.ts";
 import type { NodePortAddresses } from "../services/rules/context.ts";

@@ -2,7 +2,7 @@ import { Signal } from "../lib/signal.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { EndpointSlice, Node, ObjectChange, Protocol, Service } from "../../objects/model.ts";
-import { isReserved } from "../../objects/nodes/node_claims.ts";
+import { isReserved } from "../../objects/nodes/reserved_addresses.ts";
 import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { PrefixIndex } from "../../objects/nodes/prefix_index.ts";
 import {

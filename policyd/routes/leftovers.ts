@@ -1,6 +1,5 @@
 import { bridgeAddress } from "../../objects/nodes/node_addresses.ts";
-import { type Cidr, formatCidr, networkAddress } from "../../kernel/ip/cidr.ts";
-import { doOverlap } from "../../objects/nodes/node_claims.ts";
+import { type Cidr, formatCidr, networkAddress, doOverlap } from "../../kernel/ip/cidr.ts";
 import type { KernelState, Step } from "./route_kernel/kernel_state.ts";
 import type { ClusterNodes, RouteOptions } from "./surroundings.ts";
 

@@ -1,8 +1,7 @@
 import { type Address, bitsOf, compareAddresses } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Cidr, formatCidr, lastAddress, networkAddress, doOverlap } from "../../kernel/ip/cidr.ts";
 import { type FoundRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import { ByAddress } from "../../objects/nodes/by_address.ts";
-import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import { shortList } from "../../objects/printable.ts";
 import { problemLine } from "../problems/problem.ts";
 import { TUNNEL } from "./tunnel.ts";

@@ -1,9 +1,8 @@
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress, doOverlap } from "../../kernel/ip/cidr.ts";
 import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
-import { doOverlap } from "../../objects/nodes/node_claims.ts";
 import type { JudgedNode } from "../../objects/nodes/node_verdict.ts";
 import type { OwnRoute } from "./route_kernel/kernel_state.ts";
 import { obstacleProblems, peerObstacles } from "./obstacles.ts";

@@ -3,7 +3,6 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { FAMILIES, tryParseAddress } from "../../kernel/ip/address.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { DropReason } from "../../policyd/node/tables/guard.ts";
 import { TUNNEL } from "../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { currentOwner, ownedName } from "../lab/owner.ts";
@@ -16,6 +15,7 @@ import { carries, newToken } from "../support/guard/token.ts";
 import { EVERYTHING, flowCheck, measureFlows } from "./flows.ts";
 import type { Check } from "./result.ts";
 import { BRIDGE, type DemoPod, nodeOf, NODES, podOf, PORT, type World } from "./world.ts";
+import { DropReason } from "../../policyd/node/tables/drop_reasons.ts";
 
 /** Returns statements about the daemons: that each has exactly the pods of its node, and all objects. */
 export function daemonChecks({ cluster }: World): readonly Check[] {

@@ -5,7 +5,7 @@ import { dropping, equals, inPrefix, inSet, not } from "../../../kernel/nftables
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
-import { DropReason } from "./guard.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** The set of the addresses of the bridge's pods; the digit of the family follows. */
 const ATTACHED = "attached";

@@ -1,8 +1,8 @@
 import { anyFlag, dropping, equals, goTo, not, rule, startsWith } from "../../../kernel/nftables/model/statement.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
 import type { NodeConfiguration } from "./configuration.ts";
-import { DropReason } from "./guard.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /**
  * Returns the part of the inet table that drops packets between node and pods that do not take the way through the

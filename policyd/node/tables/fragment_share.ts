@@ -14,8 +14,8 @@ import {
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
-import { DropReason } from "./guard.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** How long the kernel should keep the fragments of an incomplete datagram. */
 export const REASSEMBLY_SECONDS = 2;

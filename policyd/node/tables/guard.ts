@@ -15,6 +15,7 @@ import {
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
 import type { NodeConfiguration } from "./configuration.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** The guard's sets, which bind a source to a port. Attachments fill them. */
 export const GUARD_SETS = {
@@ -22,24 +23,6 @@ export const GUARD_SETS = {
   ipv6: { name: "pod6", key: ["ifname", "ether_addr", "ipv6_addr"] },
   mac: { name: "podmac", key: ["ifname", "ether_addr"] },
 } as const;
-
-/** The comments of the rules that drop, which tell their counters apart for people and metrics. */
-export const DropReason = {
-  PROTOCOL: "tagged or neither IP nor ARP",
-  SOURCE: "source not of the pod",
-  LINK: "from pod to pod on the link",
-  PORT: "IP outside of the bridge",
-  ELSEWHERE: "address of a pod from outside of its bridge",
-  OWN: "address of the node from elsewhere",
-  FRAGMENT: "fragments beyond the share of a pod",
-  ASKED: "connections to the daemon beyond the share of a source",
-  NEIGHBOUR: "neighbours beyond the share of a pod",
-  REDIRECT: "redirect to a pod",
-  TUNNEL: "tunnel packet not from node to node",
-  OTHER_TUNNEL: "tunnel packet of a pod",
-  LOOP: "from Service to Service in a circle",
-  QUERY: "multicast query of a pod",
-} as const satisfies Readonly<Record<string, string>>;
 
 /**
  * Returns the part of the bridge table that keeps pods to their own addresses and away from each other's links.

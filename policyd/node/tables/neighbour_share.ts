@@ -12,8 +12,8 @@ import {
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
-import { DropReason } from "./guard.ts";
 import { TUNNEL_NODES } from "./tunnel_guard.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /**
  * Limit on the neighbours that a pod begins to use. The kernel looks for one that does not answer for 3 seconds, so a

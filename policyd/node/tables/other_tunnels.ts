@@ -14,8 +14,8 @@ import { TUNNEL } from "../../routes/tunnel.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
-import { DropReason } from "./guard.ts";
 import { TUNNEL_NODES } from "./tunnel_guard.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** The ports of tunnels over UDP: VXLAN, Geneve (RFC 8926), and Linux's own of VXLAN, which flannel and k3s use. */
 const TUNNEL_PORTS = [TUNNEL.port, 6081, 8472];

@@ -7,8 +7,8 @@ import {
   type RateLimit,
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
-import { DropReason } from "./guard.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** Limit on new connections from one source: above any load balancer's probe rate, and low enough to cost nothing. */
 const RATE: RateLimit = { kind: "limit", rate: 10, unit: "second", burst: 50, isOver: true };

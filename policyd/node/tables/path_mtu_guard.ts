@@ -16,12 +16,10 @@ import {
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** Prefix of the sets of node addresses that are reached without a router, each as a pair with itself. */
 const ON_LINK = "on_link_pair";
-
-/** The comment of the rules that drop. */
-export const KNOWN_PATH_REASON = "packet too big about a path without routers";
 
 /** The destination address of the quoted packet, by the conntrack direction of the error that quotes it. */
 const QUOTED_DESTINATION = {
@@ -64,7 +62,7 @@ export function knownPathRules(bridge: string, ends: string): readonly Rule[] {
       const isToPod = inSet(concatenation(destination, destination), `${ends}${family}`);
       return [
         rule(...isTooBig, not(equals("iifname", bridge)), isToPod, isOnLink(source), returnToCaller),
-        dropping(KNOWN_PATH_REASON, ...isTooBig, isOnLink(quoted)),
+        dropping(DropReason.KNOWN_PATH, ...isTooBig, isOnLink(quoted)),
       ];
     }),
   );

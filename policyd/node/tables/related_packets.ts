@@ -18,16 +18,10 @@ import {
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { knownPathRules, knownPathSets, TOO_BIG } from "./path_mtu_guard.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** Sets of pairs of a pod's own addresses; the digit of the family follows the first name. */
 const SETS = { ends: "ends", advertised: "advertised6" } as const;
-
-/** The comments of the rules that drop, which tell their counters apart for people and metrics. */
-export const EndsDropReason = {
-  ERROR: "error about a connection of others",
-  TOO_BIG: "packet too big about a translated connection",
-  ADVERTISED: "advertisement of an address not of the pod",
-} as const satisfies Readonly<Record<string, string>>;
 
 /** The addresses of a connection's ends after all translation: the one that opened it, then the one that replies. */
 const ENDS_OF_CONNECTION = {
@@ -91,12 +85,12 @@ function ofPods(bridge: string): Chain {
           ...ENDS_OF_CONNECTION[family].map((end) =>
             rule(isRelated, inSet(concatenation(source, end), ends), goTo("own_errors")),
           ),
-          dropping(EndsDropReason.ERROR, isRelated, isOfPod),
-          dropping(EndsDropReason.ERROR, ERRORS[family], isOfPod),
+          dropping(DropReason.ERROR, isRelated, isOfPod),
+          dropping(DropReason.ERROR, ERRORS[family], isOfPod),
         ];
       }),
       dropping(
-        EndsDropReason.ADVERTISED,
+        DropReason.ADVERTISED,
         equals("icmpv6 type", "nd-neighbor-advert"),
         inSet(concatenation("ip6 saddr", "ip6 saddr"), `${SETS.ends}6`),
         not(inSet(concatenation("ip6 saddr", "@th,64,128"), SETS.advertised)),
@@ -111,8 +105,8 @@ function ownErrors(): Chain {
   return {
     name: "own_errors",
     rules: [
-      dropping(EndsDropReason.TOO_BIG, isTranslated, ...TOO_BIG[4]),
-      dropping(EndsDropReason.TOO_BIG, isTranslated, ...TOO_BIG[6]),
+      dropping(DropReason.TOO_BIG, isTranslated, ...TOO_BIG[4]),
+      dropping(DropReason.TOO_BIG, isTranslated, ...TOO_BIG[6]),
     ],
   };
 }

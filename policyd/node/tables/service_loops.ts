@@ -13,8 +13,8 @@ import type { TablePart } from "../../ruleset/table_part.ts";
 import { byAddress, frontendKey, type FrontendKind, nameOf, words } from "../../services/rules/frontend_kind.ts";
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import { ofFamily } from "../../services/rules/nat_part.ts";
-import { DropReason } from "./guard.ts";
 import { TUNNEL_NODES, toPod } from "./tunnel_guard.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as const;
 

@@ -17,8 +17,8 @@ import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { TUNNEL } from "../../routes/tunnel.ts";
 import { ADDRESS_SETS } from "../../services/rules/frontend_sets.ts";
 import type { NodeConfiguration } from "./configuration.ts";
-import { DropReason } from "./guard.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
+import { DropReason } from "./drop_reasons.ts";
 
 /** The set names, without the digit of the family. */
 const SETS = {

@@ -11,7 +11,7 @@ import type { Logger } from "../../log/logger.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import type { ClusterView } from "./cluster_view.ts";
-import { dropFields, reasonIn } from "./drop_line.ts";
+import { dropFields, reasonIn } from "./policy_drop_line.ts";
 import { type LoggedFlow, loggedFlow } from "./logged_flow.ts";
 import { DROP_LOG_LIMITS, FlowLimiter, type Paced } from "./flow_limiter.ts";
 

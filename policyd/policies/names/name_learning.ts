@@ -28,7 +28,7 @@ import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts
 import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
 import { KnownAddresses, type KnownAddress, untilOf } from "./known_addresses.ts";
-import { learn } from "./learn.ts";
+import { learn } from "./addresses_in_answer.ts";
 
 export interface NameLearningParts {
   /** The nflog group of the rules' copies. */

@@ -5,7 +5,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { fragmentSettings } from "../../../policyd/node/conntrack_settings.ts";
 import { REASSEMBLY_SECONDS } from "../../../policyd/node/tables/fragment_share.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, IpProtocol } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
@@ -14,6 +13,7 @@ import type { GuardedNode, GuardedPod } from "../../support/guard/guarded_node.t
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 import { encodeFragment, encodeFragmentAfterOptions } from "../../support/policy/attacks/fragments.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 7001;
 /**

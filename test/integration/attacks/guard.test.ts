@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeFrame, encodeIp, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { ADDRESSLESS, NEEDLESS_FRAMES } from "../../support/guard/addressless.ts";
@@ -12,6 +11,7 @@ import { carries, newToken } from "../../support/guard/token.ts";
 import { loadVirtualAddresses, PORT } from "../../support/guard/virtual_addresses.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 for (const way of OPPOSITE_WAYS) {
   const { title: state, bridgeNetfilter, bypassBridge } = way;

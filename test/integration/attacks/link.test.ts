@@ -10,8 +10,6 @@ import {
   addressPlus,
 } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import {
   encodeArp,
   encodeFrame,
@@ -31,6 +29,7 @@ import { type MacAddress, macFromBytes } from "../../../kernel/ip/mac.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { internetChecksum } from "../../lab/probe/raw_packet.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const IGMP = 2;
 const IPPROTO_IP = 0;
@@ -202,7 +201,7 @@ for (const way of OPPOSITE_WAYS) {
         assert.ok(await on.arrives(exposed, attacker), "without the rules it arrives");
         on.load();
         askFor(NOBODY[6], [attack]);
-        assert.ok(await eventually(() => on.dropped(EndsDropReason.ADVERTISED) === 1), "it is dropped");
+        assert.ok(await eventually(() => on.dropped(DropReason.ADVERTISED) === 1), "it is dropped");
         assert.equal(knownMac(NOBODY[6]), undefined);
       });
     }

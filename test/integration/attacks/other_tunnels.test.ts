@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { type Address, type Family, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
@@ -11,6 +10,7 @@ import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 9110;
 /** The tunnel of another add-on, as flannel makes it. */

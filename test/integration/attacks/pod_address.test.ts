@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { type Address, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
@@ -17,6 +16,7 @@ import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 9109;
 /** The link of a container of another program, such as one on Docker's bridge. */

@@ -29,7 +29,7 @@ import { serviceManifest } from "../../support/services/manifest.ts";
 import { encodeError, ERRORS } from "../../support/ends/icmp_error.ts";
 import { Query } from "../../support/ends/query.ts";
 import type { WiredNode } from "../../lab/topology.ts";
-import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 /** The sources from which the guard's own attacks are known, by the attacks' titles. */
 const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
@@ -241,7 +241,7 @@ for (const way of OPPOSITE_WAYS) {
               };
               const refused = (): number => {
                 const text = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge", "related"]);
-                const counters = text.matchAll(new RegExp(`packets (\\d+) .*"${EndsDropReason.ERROR}"`, "g"));
+                const counters = text.matchAll(new RegExp(`packets (\\d+) .*"${DropReason.ERROR}"`, "g"));
                 return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
               };
               await query.send();
@@ -257,7 +257,7 @@ for (const way of OPPOSITE_WAYS) {
               };
               assert.ok(await eventually(ends), "without the rules the query ends, whatever policies say");
               assert.ok(
-                await eventually(() => refused() === 0 && lists(wired, EndsDropReason.ERROR)),
+                await eventually(() => refused() === 0 && lists(wired, DropReason.ERROR)),
                 "the rules are back",
               );
             }

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import { type Address, type Family, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, type Frame, type IpPacket } from "../../lab/probe/frame.ts";
 import { ip } from "../../support/guard/attack.ts";
@@ -11,6 +10,7 @@ import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
 import { encodeError, type ErrorKind, ERRORS, TOO_BIG } from "../../support/ends/icmp_error.ts";
 import { forgetMtus, learnedMtu, Query, type QueryEnds } from "../../support/ends/query.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 5353;
 const ECONNREFUSED = 111;
@@ -86,7 +86,7 @@ for (const way of OPPOSITE_WAYS) {
           on.load();
           await query.send();
           for (const kind of kinds) attack(kind);
-          const isDropped = await eventually(() => on.dropped(EndsDropReason.ERROR) === kinds.length);
+          const isDropped = await eventually(() => on.dropped(DropReason.ERROR) === kinds.length);
           assert.equal(query.failure(), undefined, title);
           assert.ok(isDropped, `${title}: each error is dropped`);
         }
@@ -106,7 +106,7 @@ for (const way of OPPOSITE_WAYS) {
           await query.send();
           await new Promise((resolve) => setTimeout(resolve, 1500));
           send(encodeError(on.attacker.addresses[family], ends.from.address, first, query.packet));
-          assert.ok(await eventually(() => on.dropped(EndsDropReason.ERROR) === 1));
+          assert.ok(await eventually(() => on.dropped(DropReason.ERROR) === 1));
           assert.equal(query.failure(), undefined);
         } finally {
           node.writeSysctl(timeout, before);
@@ -142,7 +142,7 @@ for (const way of OPPOSITE_WAYS) {
             on.load();
             await query.send();
             attack();
-            assert.ok(await eventually(() => on.dropped(EndsDropReason.ERROR) === 1), `${title}: dropped`);
+            assert.ok(await eventually(() => on.dropped(DropReason.ERROR) === 1), `${title}: dropped`);
             assert.equal(query.failure(), undefined, title);
           }
         }
@@ -163,7 +163,7 @@ for (const way of OPPOSITE_WAYS) {
           on.load();
           await query.send();
           attack();
-          assert.ok(await eventually(() => on.dropped(EndsDropReason.ERROR) === 1), `${title}: dropped`);
+          assert.ok(await eventually(() => on.dropped(DropReason.ERROR) === 1), `${title}: dropped`);
           assert.equal(learned(), undefined, title);
         }
       });
@@ -214,7 +214,7 @@ for (const way of OPPOSITE_WAYS) {
         send(encodeError(attacker.addresses[family], victim.addresses[family], TOO_BIG[family], own.packet));
         const path = (): number | undefined => learnedMtu(victim.namespace, attacker.addresses[family]);
         assert.ok(await eventually(() => path() === TOO_BIG[family].mtu), "its own path");
-        assert.equal(on.dropped(EndsDropReason.ERROR), 0);
+        assert.equal(on.dropped(DropReason.ERROR), 0);
       });
 
       it(`ENDS-03 ENDS-02: a pod with a translated address of IPv${family} does not lower the MTU of the path to that address`, async () => {
@@ -262,13 +262,13 @@ for (const way of OPPOSITE_WAYS) {
           on.load();
           await query.send();
           attack();
-          assert.ok(await eventually(() => on.dropped(EndsDropReason.TOO_BIG) === 1), `${title}: dropped`);
+          assert.ok(await eventually(() => on.dropped(DropReason.TOO_BIG) === 1), `${title}: dropped`);
           assert.equal(learned(), undefined, title);
           query.sendToNobody();
           let failure: number | undefined;
           assert.ok(await eventually(() => (failure ??= query.failure()) !== undefined), `${title}: port unreachable`);
           assert.equal(failure, ECONNREFUSED, title);
-          assert.equal(on.dropped(EndsDropReason.ERROR), 0, title);
+          assert.equal(on.dropped(DropReason.ERROR), 0, title);
         }
         wired.node.exec("nft", ["delete", "table", "inet", "administrator"]);
       });

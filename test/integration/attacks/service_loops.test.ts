@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
@@ -11,6 +10,7 @@ import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const POD_PORT = 8080;
 /** Node ports: of a Service that leads to another one's at the next node, and of one with policy Local. */

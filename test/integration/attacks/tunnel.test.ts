@@ -8,8 +8,6 @@ import {
   parseAddress,
   FAMILIES,
 } from "../../../kernel/ip/address.ts";
-import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import { tunnelMac } from "../../../policyd/routes/tunnel_mac.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -20,12 +18,12 @@ import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { ProbeSocket, type Received, SocketType } from "../../lab/probe/socket.ts";
 import { encodeError, TOO_BIG } from "../../support/ends/icmp_error.ts";
 import { forgetMtus, learnedMtu, Query } from "../../support/ends/query.ts";
-import { KNOWN_PATH_REASON } from "../../../policyd/node/tables/path_mtu_guard.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 9107;
 /** The router's addresses on the link of node1 and node2. */
@@ -209,7 +207,7 @@ for (const outer of FAMILIES) {
       const { node } = near.wired;
       const kind = TOO_BIG[outer];
       const learned = (): number | undefined => learnedMtu(node, far.addresses[outer]);
-      const refused = (): number => counted(near, EndsDropReason.ERROR);
+      const refused = (): number => counted(near, DropReason.ERROR);
       /** Sends the error with a right guess of the node's port: there are 28,232, one second's packets. */
       const attackNode = async (): Promise<void> => {
         const quoted = await tunnelPacket(near, far);
@@ -248,9 +246,9 @@ for (const outer of FAMILIES) {
       };
       const learned = (to: RoutedNode): number | undefined => learnedMtu(node, to.addresses[outer]);
       for (const way of ["asks", "is asked"] as const) {
-        const before = counted(near, KNOWN_PATH_REASON);
+        const before = counted(near, DropReason.KNOWN_PATH);
         await forge(neighbour, way);
-        assert.ok(await eventually(() => counted(near, KNOWN_PATH_REASON) === before + 1), `node1 ${way}: dropped`);
+        assert.ok(await eventually(() => counted(near, DropReason.KNOWN_PATH) === before + 1), `node1 ${way}: dropped`);
         assert.equal(learned(neighbour), undefined);
         await forge(far, way);
         assert.ok(

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { type Address, type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { eventually, type GuardedNode, soon } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { OPPOSITE_WAYS } from "../../support/guard/ways.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 10_256;
 const FLOOD = 400;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { parseMac } from "../../../kernel/ip/mac.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { eventually, type GuardedNode } from "../../support/guard/guarded_node.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { WAYS } from "../../support/guard/ways.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const PORT = 7003;
 const SOURCES = 500;

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { redirectCounters } from "../../lab/probe/counters.ts";
@@ -21,6 +20,7 @@ import { loadVirtualAddresses, PORT, VIRTUAL } from "../../support/guard/virtual
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
 import { WAYS } from "../../support/guard/ways.ts";
 import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 /** br_netfilter changes nothing for packets that go around the bridge; frames through it are in the other ways. */
 const DIFFERENT_WAYS = WAYS.filter(({ bridgeNetfilter, bypassBridge }) => bridgeNetfilter || !bypassBridge);

@@ -1,10 +1,10 @@
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, EtherType, type Frame, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { ALL_NODES, type Attack, ip, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT } from "./virtual_addresses.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const { SOURCE, PROTOCOL } = DropReason;
 const Icmpv6 = { NEIGHBOUR_SOLICITATION: 135, MULTICAST_REPORT_V2: 143 };

@@ -1,8 +1,7 @@
 import { addressToBytes, parseAddress } from "../../../kernel/ip/address.ts";
-import { EndsDropReason } from "../../../policyd/node/tables/related_packets.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { BROADCAST_MAC, encodeIcmpv6, encodeUdp, multicastMac } from "../../lab/probe/frame.ts";
 import { ALL_NODES, arp, type Attack, ip, linkLayer, nonce, solicitedNode, UNSPECIFIED } from "./attack.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const { SOURCE, LINK } = DropReason;
 const Icmpv6 = { ROUTER_ADVERTISEMENT: 134, NEIGHBOUR_SOLICITATION: 135, NEIGHBOUR_ADVERTISEMENT: 136, REDIRECT: 137 };
@@ -45,7 +44,7 @@ export const NEIGHBOUR_ATTACKS: readonly Attack[] = [
     title: 'neighbour advertisement "the gateway is me"',
     seenBy: "third",
     reason: LINK,
-    earlierReason: EndsDropReason.ADVERTISED,
+    earlierReason: DropReason.ADVERTISED,
     frames: ({ attacker, bridge }, token) => {
       const body = [
         0x20,

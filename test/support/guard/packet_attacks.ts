@@ -1,10 +1,10 @@
 import { type Address, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { BROADCAST_MAC, encodeUdp, EtherType, type Frame, type IpPacket, multicastMac } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { ALL_NODES, type Attack, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT, VIRTUAL } from "./virtual_addresses.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const { SOURCE, PROTOCOL, LINK } = DropReason;
 const BROADCAST = parseAddress("255.255.255.255");

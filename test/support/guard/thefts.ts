@@ -1,11 +1,11 @@
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { type MacAddress, macFromBytes } from "../../../kernel/ip/mac.ts";
-import { DropReason } from "../../../policyd/node/tables/guard.ts";
 import { encodeUdp, EtherType, type Frame } from "../../lab/probe/frame.ts";
 import type { Token } from "../../lab/probe/protocol.ts";
 import { arp, GATEWAYS, ip } from "./attack.ts";
 import type { GuardedNode } from "./guarded_node.ts";
 import { PORT } from "./virtual_addresses.ts";
+import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
 const { SOURCE, PROTOCOL } = DropReason;
 

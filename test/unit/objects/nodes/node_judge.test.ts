@@ -4,7 +4,7 @@ import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../objects/gate/gate.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
-import { internalAddresses } from "../../../../objects/nodes/node_claims.ts";
+import { internalAddresses } from "../../../../objects/nodes/node_addresses.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../../../../objects/model.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { JudgedNodes } from "../../../../objects/nodes/node_verdict.ts";

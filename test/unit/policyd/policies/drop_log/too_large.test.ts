@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { dropFields } from "../../../../../policyd/policies/drop_log/drop_line.ts";
+import { dropFields } from "../../../../../policyd/policies/drop_log/policy_drop_line.ts";
 import { reducedCluster } from "../../../../../policyd/policies/drop_log/cluster_view.ts";
 import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";

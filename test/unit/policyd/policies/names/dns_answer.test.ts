@@ -3,7 +3,7 @@ import process from "node:process";
 import fc from "fast-check";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseDnsAnswer } from "../../../../../policyd/policies/names/dns_answer.ts";
-import { learn } from "../../../../../policyd/policies/names/learn.ts";
+import { learn } from "../../../../../policyd/policies/names/addresses_in_answer.ts";
 import { roundsFor } from "../../../../support/long_form.ts";
 import { dnsResponse, type ResponseForm, type ResponseRecord } from "../../../../support/policy/dns_response.ts";
 

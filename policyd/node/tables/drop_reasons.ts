@@ -1,0 +1,21 @@
+/** The comments of the node's rules that drop, which tell their counters apart for people and metrics. */
+export const DropReason = {
+  PROTOCOL: "tagged or neither IP nor ARP",
+  SOURCE: "source not of the pod",
+  LINK: "from pod to pod on the link",
+  PORT: "IP outside of the bridge",
+  ELSEWHERE: "address of a pod from outside of its bridge",
+  OWN: "address of the node from elsewhere",
+  FRAGMENT: "fragments beyond the share of a pod",
+  ASKED: "connections to the daemon beyond the share of a source",
+  NEIGHBOUR: "neighbours beyond the share of a pod",
+  REDIRECT: "redirect to a pod",
+  TUNNEL: "tunnel packet not from node to node",
+  OTHER_TUNNEL: "tunnel packet of a pod",
+  LOOP: "from Service to Service in a circle",
+  QUERY: "multicast query of a pod",
+  ERROR: "error about a connection of others",
+  TOO_BIG: "packet too big about a translated connection",
+  KNOWN_PATH: "packet too big about a path without routers",
+  ADVERTISED: "advertisement of an address not of the pod",
+} as const satisfies Readonly<Record<string, string>>;
