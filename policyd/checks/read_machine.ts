@@ -12,6 +12,7 @@ import { parseVxlan } from "../../kernel/route/vxlan.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
+import { boundPorts } from "../node/masquerade/taken_ports.ts";
 import { type CheckedLink, type MachineFacts, type Seen, seen } from "../problems/check.ts";
 import { kubeProxyPlaces } from "./kube_proxy.ts";
 import { isOurName } from "./our_tables.ts";
@@ -48,7 +49,7 @@ export function readMachine(
       }),
     ),
     links,
-    udpPorts: readUdpPorts(),
+    udpPorts: readPorts("udp"),
     bridge,
     forwardDrops: attempt(() => withTables(syscalls, (socket) => forwardDrops(socket, { bridge, uplinks }, isOurName))),
     kubeProxy: attempt(() => (servesServices ? withTables(syscalls, kubeProxyPlaces) : [])),
@@ -104,24 +105,10 @@ export function readLinks(syscalls: Syscalls): readonly CheckedLink[] {
 /** The namespace of this thread; /proc/net would be that of the process's first thread. */
 export const NET = "/proc/thread-self/net";
 
-/** Returns the local ports of UDP sockets, including those of kernel tunnels. */
-export function readUdpPorts(): ReadonlySet<number> {
-  return portsIn(["udp", "udp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) /);
-}
-
-/** Returns the ports that TCP sockets listen on (state 0A, TCP_LISTEN). */
-export function readTcpPorts(): ReadonlySet<number> {
-  return portsIn(["tcp", "tcp6"], /^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /);
-}
-
-function portsIn(files: readonly string[], pattern: RegExp): ReadonlySet<number> {
-  const lines = files.flatMap((file) => readOptional(`${NET}/${file}`).split("\n").slice(1));
-  return new Set(
-    lines.flatMap((line) => {
-      const [, port] = pattern.exec(line) ?? [];
-      return port === undefined ? [] : [Number.parseInt(port, 16)];
-    }),
-  );
+/** Returns the ports at which sockets receive: all of UDP, also of kernel tunnels, and those of TCP that listen. */
+export function readPorts(protocol: "tcp" | "udp"): ReadonlySet<number> {
+  const texts = [protocol, `${protocol}6`].map((file) => readOptional(`${NET}/${file}`));
+  return new Set(texts.flatMap((text) => boundPorts(text, protocol)).map(({ first }) => first));
 }
 
 export function readOptional(path: string): string {

@@ -11,7 +11,7 @@ import { uplinksOf } from "../../../policyd/routes/surroundings.ts";
 import type { Expected } from "../doctor/expectation.ts";
 import type { NetworkFile, NodeFacts } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
-import { attempt, readLinkKinds, readLinks, readMachine, readTcpPorts } from "../../../policyd/checks/read_machine.ts";
+import { attempt, readLinkKinds, readLinks, readMachine, readPorts } from "../../../policyd/checks/read_machine.ts";
 import { probeDirectRoutes } from "./probe_routes.ts";
 import {
   doesFirstLeadToOurs,
@@ -75,7 +75,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
     discarding: attempt(() => readDiscardingRoutes(syscalls)),
     ruleset: attempt(() => readRuleset(syscalls)),
     legacyTables: readLegacyTables(),
-    tcpPorts: readTcpPorts(),
+    tcpPorts: readPorts("tcp"),
     daemon: askDaemon(syscalls, place),
     configurations: attempt(() => readConfigurationNames(place)),
     firstLeadsToOurs: attempt(() => doesFirstLeadToOurs(place)),
