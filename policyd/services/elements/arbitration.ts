@@ -1,7 +1,7 @@
+import type { Family } from "../../../kernel/ip/address.ts";
 import type { Protocol, Service } from "../../../objects/model.ts";
 import { keyOf } from "./frontend_element.ts";
 import type { CompileContext } from "../rules/context.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
 import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
 import { servedPart } from "./service_size.ts";
@@ -30,7 +30,7 @@ interface FrontendClaim {
   readonly behind?: FrontendId;
 }
 
-export function frontendId(frontend: Frontend, protocol: Protocol, family: RuleFamily): FrontendId {
+export function frontendId(frontend: Frontend, protocol: Protocol, family: Family): FrontendId {
   return [family, ...keyOf(frontend, protocol)].join(" ");
 }
 
@@ -71,7 +71,7 @@ export class FrontendHolders {
   }
 
   /** Returns the key of the other Service that has a frontend which this one claims; undefined if this one has it. */
-  rival(key: string, frontend: Frontend, protocol: Protocol, family: RuleFamily): string | undefined {
+  rival(key: string, frontend: Frontend, protocol: Protocol, family: Family): string | undefined {
     // Nearly always no frontend is contested, and no id is needed.
     if (this.#contested.size + this.#leaving.size === 0) return undefined;
     const id = frontendId(frontend, protocol, family);

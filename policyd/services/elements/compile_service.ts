@@ -1,4 +1,4 @@
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, type Family } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
 import { ProblemList } from "../../../objects/problem_list.ts";
@@ -13,7 +13,7 @@ import type { CompileContext } from "../rules/context.ts";
 import { isSpecial, type PortEndpoint, portEndpoints, select, type Selection } from "./endpoints.ts";
 import { familiesOf, fieldProblems, frontendsOf, type RefusedFrontend, refusedFrontends } from "./frontends.ts";
 import { ADDRESS_SETS, type FrontendSet, RESTRICTED_PORTS } from "../rules/frontend_sets.ts";
-import { nameOf, type RuleFamily, type Scope } from "../rules/frontend_kind.ts";
+import { nameOf, type Scope } from "../rules/frontend_kind.ts";
 import { mostEndpoints } from "../rules/endpoint_draw.ts";
 import { numberMap, plainMap } from "../rules/number_maps.ts";
 import { place } from "./placement.ts";
@@ -93,7 +93,7 @@ export function* compileFrontends(
     ...shortened(service, timeout),
   ];
   const taken = new Set<string>();
-  const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: RuleFamily): string | undefined => {
+  const othersOwn = (frontend: Frontend, { protocol }: ServicePort, family: Family): string | undefined => {
     const rival = holders.rival(service.key, frontend, protocol, family);
     if (rival !== undefined) return `Service ${rival}'s`;
     // A single port does not have a frontend twice.
@@ -199,7 +199,7 @@ function frontendClaims(
   service: Service,
   port: IdentifiedPort,
   frontend: Frontend,
-  family: RuleFamily,
+  family: Family,
   destinations: Destinations,
 ): readonly DesiredElement[] {
   const { all, local, isAnyUsable } = destinations;
@@ -239,7 +239,7 @@ function sourceClaims(
   service: Service,
   port: ServicePort,
   frontend: Frontend,
-  family: RuleFamily,
+  family: Family,
   context: CompileContext,
 ): readonly DesiredElement[] {
   const allowed = allowedSources(service, frontend, family, context);

@@ -1,9 +1,8 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, type Family } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import { BROADCAST, LINK_LOCAL, LOOPBACK, MULTICAST, UNSPECIFIED } from "../../../kernel/ip/special.ts";
 import type { Endpoint, EndpointSlice, Protocol, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
 import { type SocketAddress, type SocketKey, socketKey } from "./socket_address.ts";
 
 /** An endpoint of a Service's port, merged from all its slices: each address and port once. */
@@ -34,7 +33,7 @@ export interface PortEndpoints {
 }
 
 /** Addresses that no host on a network has. */
-const SPECIAL_OF: Readonly<Record<RuleFamily, readonly Cidr[]>> = {
+const SPECIAL_OF: Readonly<Record<Family, readonly Cidr[]>> = {
   4: [LOOPBACK[4], LINK_LOCAL[4], MULTICAST[4], UNSPECIFIED[4], BROADCAST],
   6: [LOOPBACK[6], LINK_LOCAL[6], MULTICAST[6], UNSPECIFIED[6]],
 };
@@ -80,7 +79,7 @@ function isSliceOf(slice: EndpointSlice, service: ServiceName): boolean {
 export function portEndpoints(
   ports: SlicePorts,
   port: Pick<ServicePort, "name" | "protocol">,
-  family: RuleFamily,
+  family: Family,
   { nodeName }: CompileContext,
 ): PortEndpoints {
   const found = new Map<SocketKey, PortEndpoint>();

@@ -1,3 +1,4 @@
+import type { Family } from "../../../kernel/ip/address.ts";
 import { TRANSPORT_OF } from "../../../objects/protocol.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { KeyField } from "../../../kernel/nftables/model/expression.ts";
@@ -6,7 +7,7 @@ import type { Protocol } from "../../../objects/model.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
 import type { Frontend } from "../../../objects/socket_refusal.ts";
-import type { FrontendKind, RuleFamily } from "../rules/frontend_kind.ts";
+import type { FrontendKind } from "../rules/frontend_kind.ts";
 
 export function claim(
   set: string,
@@ -23,7 +24,7 @@ function elementOf(key: Element["key"], data: readonly Scalar[] | undefined, com
 }
 
 /** Returns the kind of a frontend, which decides the sets that hold its elements. */
-export function kindOf(frontend: Frontend, family: RuleFamily): FrontendKind {
+export function kindOf(frontend: Frontend, family: Family): FrontendKind {
   return { family, space: frontend.type === "node port" ? "port" : "service" };
 }
 

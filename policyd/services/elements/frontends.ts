@@ -1,20 +1,19 @@
 import type { Frontend, Refusal } from "../../../objects/socket_refusal.ts";
-import { type Address, FAMILIES, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, FAMILIES, familyOf, formatAddress, type Family } from "../../../kernel/ip/address.ts";
 import type { Protocol, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { isSpecial } from "./endpoints.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
 
-const ONLY_IPV4: readonly RuleFamily[] = [4];
-const ONLY_IPV6: readonly RuleFamily[] = [6];
-const NONE: readonly RuleFamily[] = [];
+const ONLY_IPV4: readonly Family[] = [4];
+const ONLY_IPV6: readonly Family[] = [6];
+const NONE: readonly Family[] = [];
 
 /**
  * Returns the families of a Service's own addresses (DS-02, DS-06); all else of the Service counts only in these.
  *
  * None for one that is not proxied: headless (HL-01), ExternalName (EN-01), another proxy's, or without an address yet.
  */
-export function familiesOf(service: Service): readonly RuleFamily[] {
+export function familiesOf(service: Service): readonly Family[] {
   if (service.type === "ExternalName" || service.isHeadless) return [];
   if (service.proxyName !== undefined || service.hasHeadlessLabel) return [];
   let [has4, has6] = [false, false];
@@ -41,7 +40,7 @@ export interface RefusedFrontend {
 export function frontendsOf(
   service: Service,
   port: ServicePort,
-  family: RuleFamily,
+  family: Family,
   context: CompileContext,
 ): readonly Frontend[] {
   const { protection } = context;
@@ -69,7 +68,7 @@ export function refusedFrontends(service: Service, context: CompileContext): rea
 export function* everyClaim(
   service: Service,
   context: CompileContext,
-): Generator<{ readonly frontend: Frontend; readonly protocol: Protocol; readonly family: RuleFamily }> {
+): Generator<{ readonly frontend: Frontend; readonly protocol: Protocol; readonly family: Family }> {
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
       const { protocol } = port;
@@ -84,7 +83,7 @@ const NOTHING: readonly RefusedFrontend[] = [];
 function claimedFrontends(
   service: Service,
   { port, nodePort }: ServicePort,
-  family: RuleFamily,
+  family: Family,
   { refuseExternalIps }: CompileContext,
 ): readonly Frontend[] {
   const { clusterIps, loadBalancerIngress, externalIps } = service;

@@ -1,8 +1,7 @@
-import { familyOf } from "../../../kernel/ip/address.ts";
+import { familyOf, type Family } from "../../../kernel/ip/address.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { type SlicePorts, slicePorts } from "./endpoints.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
 import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
 import { isRestricted } from "./source_ranges.ts";
@@ -127,7 +126,7 @@ function destinationCount(service: Service, ports: SlicePorts, context: CompileC
 }
 
 /** Counts the endpoints of a port in a family. All endpoints of a slice are of one family. */
-function endpointCount(ports: SlicePorts, { name, protocol }: ServicePort, family: RuleFamily): number {
+function endpointCount(ports: SlicePorts, { name, protocol }: ServicePort, family: Family): number {
   return (ports.get(name) ?? NONE).reduce((sum, one) => {
     const [first] = one.endpoints;
     const isOurs = one.protocol === protocol && first !== undefined && familyOf(first.address) === family;

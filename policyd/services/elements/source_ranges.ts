@@ -1,8 +1,7 @@
-import { type Address, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, type Family } from "../../../kernel/ip/address.ts";
 import { cidrContains, hostCidr } from "../../../kernel/ip/cidr.ts";
 import { ENFORCE_SOURCE_RANGES, type Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
 import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { virtualAddresses } from "./frontends.ts";
 import { type AddressRange, joinedRanges } from "../../../kernel/ip/ranges.ts";
@@ -24,7 +23,7 @@ export function isRestricted({ loadBalancerSourceRanges, annotations }: Service,
 export function allowedSources(
   service: Service,
   frontend: Frontend,
-  family: RuleFamily,
+  family: Family,
   { primaryAddresses }: CompileContext,
 ): readonly AddressRange[] | undefined {
   const { loadBalancerSourceRanges: ranges } = service;

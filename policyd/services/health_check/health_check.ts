@@ -1,7 +1,7 @@
+import type { Family } from "../../../kernel/ip/address.ts";
 import type { EndpointSlice, Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { portEndpoints, slicePorts } from "../elements/endpoints.ts";
-import type { RuleFamily } from "../rules/frontend_kind.ts";
 import { familiesOf } from "../elements/frontends.ts";
 import type { RulesetStatus } from "../../ruleset/ruleset.ts";
 
@@ -13,7 +13,7 @@ export interface HealthCheck {
   readonly name: string;
   readonly port: number;
   /** The number of ready pods of this node, in each family the Service has. */
-  readonly localEndpoints: ReadonlyMap<RuleFamily, number>;
+  readonly localEndpoints: ReadonlyMap<Family, number>;
 }
 
 /**
@@ -34,7 +34,7 @@ export function healthCheckOf(
   const families = familiesOf(service);
   if (families.length === 0) return undefined;
   const ports = slicePorts(slices, service);
-  const readyIn = (family: RuleFamily): number => {
+  const readyIn = (family: Family): number => {
     const usable = service.ports.flatMap((servicePort) => portEndpoints(ports, servicePort, family, context).usable);
     const ready = usable.filter(({ isLocal, state }) => isLocal && state === "ready");
     return new Set(ready.map(({ address }) => address)).size;

@@ -1,5 +1,5 @@
 import { TRANSPORTS } from "../../../kernel/ip/protocol.ts";
-import { type Address, addressToBytes, FAMILIES, familyOf } from "../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, FAMILIES, familyOf, type Family } from "../../../kernel/ip/address.ts";
 import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import {
   type Concatenation,
@@ -27,7 +27,6 @@ import {
   type FrontendKind,
   frontendParts,
   nameOf,
-  type RuleFamily,
   type Scope,
   SCOPES,
   translation,
@@ -74,7 +73,7 @@ export function keptMap(kind: FrontendKind): string {
  * Returns the name of the map from a client and the number of a Service's port to a hash of its endpoint, which rules
  * write.
  */
-export function clientMap(family: RuleFamily): string {
+export function clientMap(family: Family): string {
   return `client${family}`;
 }
 
@@ -245,11 +244,11 @@ function clientChains(kind: FrontendKind, scope: Scope): readonly Chain[] {
   ];
 }
 
-function loadClient(family: RuleFamily): Statement {
+function loadClient(family: Family): Statement {
   return { kind: "set priority from", from: lookup(clientKey(family), clientMap(family)) };
 }
 
-function clientKey(family: RuleFamily): Concatenation {
+function clientKey(family: Family): Concatenation {
   return family === 4 ? concatenation("ip saddr", "meta priority") : concatenation(...CLIENT_HASHES, "meta priority");
 }
 

@@ -1,4 +1,4 @@
-import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import { LOOPBACK } from "../../../kernel/ip/special.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
@@ -20,7 +20,7 @@ import {
 import type { TablePart } from "../../ruleset/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { ADDRESS_SETS, RESTRICTED_PORTS } from "./frontend_sets.ts";
-import { FRONTEND_KINDS, frontendKey, type FrontendKind, nameOf, type RuleFamily, words } from "./frontend_kind.ts";
+import { FRONTEND_KINDS, frontendKey, type FrontendKind, nameOf, words } from "./frontend_kind.ts";
 import { atNoAddress, fromLocalPod, ofFamily, ofFrontend, ofOtherNode } from "./nat_part.ts";
 
 /** The comments of the rules that drop, by which administrators and metrics tell their counters apart. */
@@ -158,7 +158,7 @@ function answerChain(kind: FrontendKind): Chain {
  * Ports that a Service's own address does not have are refused too, since no machine has the address; never by a TCP
  * reset, which would reveal that a Service exists.
  */
-function unservedChain(family: RuleFamily, hook: "input" | "forward" | "output"): Chain {
+function unservedChain(family: Family, hook: "input" | "forward" | "output"): Chain {
   const kinds = FRONTEND_KINDS.filter(
     (kind) => kind.family === family && (hook !== "forward" || kind.space !== "port"),
   );

@@ -1,10 +1,10 @@
-import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import { anyFlag, hasBits, jumpTo, returnToCaller, rule } from "../../../kernel/nftables/model/statement.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
 import { admit } from "./affinity_part.ts";
-import { type RuleFamily, words } from "./frontend_kind.ts";
+import { words } from "./frontend_kind.ts";
 import { DURATION_BITS, OURS } from "./priority_number.ts";
 
 /** The most endpoints of ports that are counted at once, per family; connections to further ones are not counted. */
@@ -17,7 +17,7 @@ const COLLECTION_MILLISECONDS = 3_600_000;
  * Returns the name of the set of endpoints that got connections, each with the number it is counted under; rules write
  * it.
  */
-export function connectionSet(family: RuleFamily): string {
+export function connectionSet(family: Family): string {
   return `connections${family}`;
 }
 

@@ -1,5 +1,5 @@
 import type { Transport } from "../../../kernel/ip/protocol.ts";
-import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import {
   type Concatenation,
   concatenation,
@@ -12,8 +12,6 @@ import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { FieldType, KeyPart } from "../../../kernel/nftables/model/object.ts";
 import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 
-export type RuleFamily = (typeof FAMILIES)[number];
-
 /** How a frontend is found: by address, protocol and port, or on the node's own addresses only by protocol and port. */
 export const SPACES = ["service", "port"] as const;
 export type Space = (typeof SPACES)[number];
@@ -24,7 +22,7 @@ export type Scope = (typeof SCOPES)[number];
 
 /** The kind of a frontend's key: its family and space. */
 export interface FrontendKind {
-  readonly family: RuleFamily;
+  readonly family: Family;
   readonly space: Space;
 }
 
@@ -33,7 +31,7 @@ export const FRONTEND_KINDS: readonly FrontendKind[] = FAMILIES.flatMap((family)
 );
 
 /** Returns the kind of frontends that are found by their address, as most are. */
-export function byAddress(family: RuleFamily): FrontendKind {
+export function byAddress(family: Family): FrontendKind {
   return { family, space: "service" };
 }
 
@@ -68,6 +66,6 @@ export function frontendParts(kind: FrontendKind, ...further: readonly KeyPart[]
 }
 
 /** Sends a packet to the address and port that a map has for it; a packet without an entry continues. */
-export function translation(family: RuleFamily, from: MapLookup): Statement {
+export function translation(family: Family, from: MapLookup): Statement {
   return { kind: "dnat", target: { lookup: from, family: words[family].nat, hasPort: true } };
 }

@@ -1,4 +1,4 @@
-import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import { hiding } from "../../../cni/node_rules/masquerade.ts";
 import { concatenation } from "../../../kernel/nftables/model/expression.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
@@ -20,16 +20,7 @@ import type { TablePart } from "../../ruleset/table_part.ts";
 import type { ServiceRules } from "./context.ts";
 import { drawRules, endpointChain } from "./endpoint_maps.ts";
 import { ADDRESS_SETS, type FrontendSet, PROTECTED_SOCKETS } from "./frontend_sets.ts";
-import {
-  byAddress,
-  FRONTEND_KINDS,
-  frontendKey,
-  type FrontendKind,
-  nameOf,
-  type RuleFamily,
-  SPACES,
-  words,
-} from "./frontend_kind.ts";
+import { byAddress, FRONTEND_KINDS, frontendKey, type FrontendKind, nameOf, SPACES, words } from "./frontend_kind.ts";
 import { loadNumber, plainMap } from "./number_maps.ts";
 
 /** The chain that replaces the source address of clients of Services. */
@@ -77,7 +68,7 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
 }
 
 /** Matches packets of a family; checked once before chains whose lookups are all of one family. */
-export function ofFamily(family: RuleFamily): Match {
+export function ofFamily(family: Family): Match {
   return equals("meta nfproto", words[family].protocol);
 }
 
@@ -98,7 +89,7 @@ export function atNoAddress({ family, space }: FrontendKind): readonly Statement
 }
 
 /** Matches packets to an address of the node that serves NodePorts, except to sockets that the node depends on. */
-export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
+export function toNodePortAddress(family: Family): readonly Statement[] {
   return [
     inSet(words[family].destination, `${ADDRESS_SETS.nodePorts}${family}`),
     equals("fib daddr type", "local"),
@@ -107,7 +98,7 @@ export function toNodePortAddress(family: RuleFamily): readonly Statement[] {
 }
 
 /** Matches packets of this node's pods to node ports of a set at other nodes' addresses. */
-export function ofOtherNode(subject: FrontendSet, family: RuleFamily): readonly Statement[] {
+export function ofOtherNode(subject: FrontendSet, family: Family): readonly Statement[] {
   const port: FrontendKind = { family, space: "port" };
   return [
     inSet(words[family].destination, `${ADDRESS_SETS.otherNodePorts}${family}`),
@@ -118,17 +109,17 @@ export function ofOtherNode(subject: FrontendSet, family: RuleFamily): readonly 
   ];
 }
 
-function toUnprotected(family: RuleFamily): Match {
+function toUnprotected(family: Family): Match {
   return not(inSet(frontendKey(byAddress(family)), `${PROTECTED_SOCKETS}${family}`));
 }
 
 /** Matches packets from a pod of this node. */
-export function fromLocalPod(family: RuleFamily): ReturnType<typeof inSet> {
+export function fromLocalPod(family: Family): ReturnType<typeof inSet> {
   return inSet(words[family].source, `${ADDRESS_SETS.localPods}${family}`);
 }
 
 /** Returns the chain that finds the frontend of a packet of a family; the most common kind comes first. */
-function servicesChain(family: RuleFamily): Chain {
+function servicesChain(family: Family): Chain {
   const plain = byAddress(family);
   const port: FrontendKind = { family, space: "port" };
   return {
@@ -146,12 +137,12 @@ function servicesChain(family: RuleFamily): Chain {
 }
 
 /** Returns the shorter chain for packets to a Service's own address without affinity. */
-function plainChain(family: RuleFamily, masqueradeBit: number): Chain {
+function plainChain(family: Family, masqueradeBit: number): Chain {
   const kind = byAddress(family);
   return { name: nameOf("plain", kind), rules: [hideOutsiders(family, masqueradeBit), ...drawRules(kind, "all")] };
 }
 
-function hideOutsiders(family: RuleFamily, masqueradeBit: number): Rule {
+function hideOutsiders(family: Family, masqueradeBit: number): Rule {
   return rule(
     not(inSet(words[family].source, `${ADDRESS_SETS.pods}${family}`)),
     not(fromLocalPod(family)),

@@ -1,21 +1,14 @@
+import type { Family } from "../../../kernel/ip/address.ts";
 import type { Statement } from "../../../kernel/nftables/model/statement.ts";
 import { lookup } from "../../../kernel/nftables/model/expression.ts";
 import type { TablePart } from "../../ruleset/table_part.ts";
-import {
-  byAddress,
-  FRONTEND_KINDS,
-  frontendKey,
-  type FrontendKind,
-  frontendParts,
-  nameOf,
-  type RuleFamily,
-} from "./frontend_kind.ts";
+import { byAddress, FRONTEND_KINDS, frontendKey, type FrontendKind, frontendParts, nameOf } from "./frontend_kind.ts";
 
 /**
  * Returns the name of the map from a Service's own address without affinity to its port's number. Most packets need no
  * other map.
  */
-export function plainMap(family: RuleFamily): string {
+export function plainMap(family: Family): string {
   return nameOf("plain", byAddress(family));
 }
 
