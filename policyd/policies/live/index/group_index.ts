@@ -311,28 +311,45 @@ function part(scope: Scope, entry: NamespaceEntry): void {
   entry.scopes.delete(scope);
 }
 
-/** Enters identities into new groups. @returns how many; undefined when that would be more than `most` */
+/**
+ * Enters identities into new groups, after their number is known: the sets of too many would be garbage at once.
+ *
+ * @returns how many; undefined when that would be more than `most`
+ */
 function enterAll(added: ReadonlyMap<Scope, LabelIndex<ActivePodGroup>>, most: number): number | undefined {
+  const entering: { readonly identity: OwnIdentity; readonly into: readonly ActivePodGroup[] }[] = [];
   let entered = 0;
   // A check that finds nothing costs time, but no memory.
   let checks = 4 * most;
   for (const [scope, own] of added) {
     for (const identity of [...scope.namespaces].flatMap(({ identities }) => [...identities.values()])) {
+      const into: ActivePodGroup[] = [];
       for (const active of own.candidates(identity.labels)) {
-        if (enter(active, identity)) entered++;
-        if (entered > most || --checks < 0) return undefined;
+        if (selects(active, identity)) into.push(active);
+        if (entered + into.length > most || --checks < 0) return undefined;
       }
+      entered += into.length;
+      if (into.length > 0) entering.push({ identity, into });
     }
   }
+  for (const { identity, into } of entering) for (const active of into) put(active, identity);
   return entered;
 }
 
+function selects({ group }: ActivePodGroup, { labels }: OwnIdentity): boolean {
+  return group.podSelector === undefined || isSelected(group.podSelector, labels);
+}
+
 /** @returns whether the identity is in the group now */
-function enter({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
-  if (group.podSelector !== undefined && !isSelected(group.podSelector, identity.labels)) return false;
+function enter(active: ActivePodGroup, identity: OwnIdentity): boolean {
+  const isIn = selects(active, identity);
+  if (isIn) put(active, identity);
+  return isIn;
+}
+
+function put({ group, identities }: ActivePodGroup, identity: OwnIdentity): void {
   identities.add(identity);
   identity.groups.add(group.key);
-  return true;
 }
 
 /** @returns whether the identity was in the group before */
