@@ -1,8 +1,6 @@
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { CountedElement } from "../../kernel/nftables/decode/counters.ts";
-import type { Scalar } from "../../kernel/nftables/model/data_type.ts";
-import type { Element } from "../../kernel/nftables/model/object.ts";
-import type { FrontendClaims } from "../services/elements/compile_service.ts";
+import type { ServedFrontend } from "../services/elements/compile_service.ts";
 import { identityOf } from "../services/rules/priority_number.ts";
 import { type SocketAddress, socketOf } from "../services/elements/socket_address.ts";
 import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
@@ -10,20 +8,19 @@ import type { CountedEndpoint, CountedPort } from "./endpoint_connections.ts";
 /**
  * Returns the counted ports of a Service, each over all of its frontends.
  *
- * Among a frontend's claims, an element with one datum has a number that its packets carry, of the port or of an
- * endpoint with affinity; an element with two data has an endpoint.
+ * Among a frontend's data, one datum is a number that its packets carry, of the port or of an endpoint with affinity;
+ * two are an endpoint.
  */
 export function countedPorts(
   service: CountedPort["service"],
-  served: readonly FrontendClaims[],
+  served: readonly ServedFrontend[],
 ): readonly CountedPort[] {
   const ports = Map.groupBy(served, ({ port: { name, protocol } }) => `${protocol} ${name}`);
   return [...ports.values()].flatMap((frontends): readonly CountedPort[] => {
     const [first] = frontends;
     const identities = new Set<number>();
     const endpoints = new Set<string>();
-    for (const { element } of frontends.flatMap(({ claims }) => claims)) {
-      const [datum, port] = dataOf(element);
+    for (const [datum, port] of frontends.flatMap(({ data }) => data)) {
       const socket = socketOf(datum, port);
       if (socket !== undefined) endpoints.add(endpointText(socket));
       else if (typeof datum === "number") identities.add(identityOf(datum));
@@ -39,10 +36,6 @@ export function countedEndpoint({ element: { key }, packets }: CountedElement): 
   if (typeof number !== "number" || typeof address === "object" || typeof port === "object") return undefined;
   const socket = socketOf(address, port);
   return socket === undefined ? undefined : { number, endpoint: endpointText(socket), packets };
-}
-
-function dataOf({ data }: Element): readonly Scalar[] {
-  return data === undefined || "kind" in data ? [] : data;
 }
 
 /** Formats an endpoint as `10.0.0.1:80` or `[fd00::1]:80`. */

@@ -42,6 +42,13 @@ export interface ServiceProxyParts extends ServiceTurnsParts {
   readonly bounds?: BudgetBounds;
 }
 
+/** A Service whose elements are claimed. */
+interface Claimed {
+  readonly compiled: CompiledService;
+  /** The number of its elements. */
+  readonly size: number;
+}
+
 /**
  * Programs Services on this node. Each one's elements are claimed under its name, so the cost of a change depends only
  * on the size of the Services it affects. A large one is claimed frontend by frontend ({@link ServiceTurns}).
@@ -180,10 +187,10 @@ export class ServiceProxy implements ObjectConsumer {
     const slices = this.#index.slicesOf(key);
     const context = this.#context();
     const before = this.#sizes.get(key);
-    const compiled = yield* this.#claimService(service, slices, context);
+    const { compiled, size } = yield* this.#claimService(service, slices, context);
     if (compiled.lacksRoom) this.#short.add(key);
     else this.#short.delete(key);
-    this.#resize(key, before, compiled.claims.length);
+    this.#resize(key, before, size);
     for (const observer of this.#parts.observers ?? []) observer.compiled(service, compiled);
     this.#protection.compiled(service, compiled.refused);
     this.#setProblems(key, compiled);
@@ -192,7 +199,7 @@ export class ServiceProxy implements ObjectConsumer {
     for (const follower of this.#followers) follower.replace?.(key, served);
   }
 
-  *#claimService(service: Service, slices: readonly EndpointSlice[], context: CompileContext): Slices<CompiledService> {
+  *#claimService(service: Service, slices: readonly EndpointSlice[], context: CompileContext): Slices<Claimed> {
     const { key } = service;
     const isNew = !this.#sizes.has(key);
     const rough = roughSize(service, slices);
@@ -207,20 +214,26 @@ export class ServiceProxy implements ObjectConsumer {
     const compiling = compileFrontends(service, slices, { ...context, room }, this.#holders, timeoutOf);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
     if (isLarge && hasRanges) this.#setRestricted(key, true);
+    const ofFrontends: (readonly DesiredElement[])[] = [];
+    let size = 0;
+    let isRestricted = false;
     let step = compiling.next();
     for (; step.done !== true; step = compiling.next()) {
+      const { claims } = step.value;
+      size += claims.length;
+      isRestricted ||= hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS);
       if (isLarge) this.#claimFrontend(key, step.value);
+      else ofFrontends.push(claims);
       yield;
     }
     const { claims: ownAddresses, served } = step.value;
-    const claims = ownAddresses.concat(served.flatMap((one) => one.claims));
     // The slice of a new Service often comes in the next message; both are then one batch (SYNC-09).
     const haste = isNew && slices.length === 0 ? "with its companion" : "usual";
-    this.#claim(ownerOf(key), isLarge ? ownAddresses : claims, haste);
+    this.#claim(ownerOf(key), ownAddresses.concat(ofFrontends.flat()), haste);
     const ids = new Set(isLarge ? served.map(({ id }) => id) : []);
     yield* this.#drop(key, (id) => ids.has(id));
-    this.#setRestricted(key, hasRanges && claims.some(({ set }) => set === RESTRICTED_PORTS));
-    return { ...step.value, claims };
+    this.#setRestricted(key, isRestricted);
+    return { compiled: step.value, size: ownAddresses.length + size };
   }
 
   #remove(key: string): void {

@@ -1,5 +1,6 @@
 import { type Address, familyOf, formatAddress, type Family } from "../../../kernel/ip/address.ts";
 import { commentText } from "../../../kernel/nftables/model/identifier.ts";
+import type { Scalar } from "../../../kernel/nftables/model/data_type.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../../objects/model.ts";
 import { ProblemList } from "../../../objects/problem_list.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
@@ -30,18 +31,24 @@ export interface CompiledService {
   readonly problems: readonly string[];
   /** Frontends that it claims and does not get, since they belong to the node or the cluster. */
   readonly refused: readonly RefusedFrontend[];
-  /** The claims by which each frontend is served, with its port. */
-  readonly served: readonly FrontendClaims[];
+  readonly served: readonly ServedFrontend[];
   /** Whether more of it is served as soon as its namespace has more room. */
   readonly lacksRoom: boolean;
   /** The traffic policies that require an endpoint on this node while only other nodes have some. */
   readonly withoutLocal: ReadonlySet<TrafficPolicy>;
 }
 
-/** A frontend that this Service has. */
-export interface FrontendClaims {
+/** A frontend that this Service has. The claims of all of them together would take tens of megabytes. */
+export interface ServedFrontend {
   readonly id: FrontendId;
   readonly port: ServicePort;
+  /** What the elements of its claims map to: numbers, and endpoints. */
+  readonly data: readonly (readonly Scalar[])[];
+}
+
+/** The claims by which a frontend is served. */
+export interface FrontendClaims {
+  readonly id: FrontendId;
   readonly claims: readonly DesiredElement[];
 }
 
@@ -100,7 +107,7 @@ export function* compileFrontends(
     if (service.ports.length === 1) return undefined;
     return taken.size < taken.add(frontendId(frontend, protocol, family)).size ? undefined : "another port's of it";
   };
-  const served: FrontendClaims[] = [];
+  const served: ServedFrontend[] = [];
   const withoutLocal = new Set<TrafficPolicy>();
   for (const family of familiesOf(service)) {
     for (const address of service.clusterIps) {
@@ -130,15 +137,19 @@ export function* compileFrontends(
         const frontendsOwn = frontendClaims(service, identified, frontend, family, destinations).concat(
           sourceClaims(service, port, frontend, family, context),
         );
-        const one = { id: frontendId(frontend, port.protocol, family), port, claims: frontendsOwn };
-        served.push(one);
-        yield one;
+        const id = frontendId(frontend, port.protocol, family);
+        served.push({ id, port, data: dataOf(frontendsOwn) });
+        yield { id, claims: frontendsOwn };
       }
     }
   }
   const ignoredEndpoints = eachOnce(ignored);
   const bounded = boundedProblems(service, problems);
   return { claims, ignoredEndpoints, problems: bounded, refused, served, withoutLocal, lacksRoom };
+}
+
+function dataOf(claims: readonly DesiredElement[]): ServedFrontend["data"] {
+  return claims.flatMap(({ element: { data } }) => (data === undefined || "kind" in data ? [] : [data]));
 }
 
 /** Returns whether a cluster IP has a socket that nodes depend on: no port of such an address is this Service's. */

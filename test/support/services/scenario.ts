@@ -8,7 +8,6 @@ import type { DesiredElement } from "../../../policyd/ruleset/desired/desired_el
 import { tunnelNodes } from "../../../policyd/node/tables/tunnel_guard.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { NO_AFFINITY } from "../../../policyd/services/affinity/timeout_numbers.ts";
-import { atOnce } from "../../../policyd/lib/sliced_work.ts";
 import { type CompiledService, compileFrontends } from "../../../policyd/services/elements/compile_service.ts";
 import type { CompileContext, ServiceRules } from "../../../policyd/services/rules/context.ts";
 import { ServiceIndex } from "../../../policyd/services/elements/service_index.ts";
@@ -38,8 +37,11 @@ export function indexed(
 
 /** Compiles a Service at once, with the claims of all its frontends. */
 export function compileService(...parts: Parameters<typeof compileFrontends>): CompiledService {
-  const compiled = atOnce(compileFrontends(...parts));
-  return { ...compiled, claims: [...compiled.claims, ...compiled.served.flatMap(({ claims }) => claims)] };
+  const compiling = compileFrontends(...parts);
+  const ofFrontends: (readonly DesiredElement[])[] = [];
+  let step = compiling.next();
+  for (; step.done !== true; step = compiling.next()) ofFrontends.push(step.value.claims);
+  return { ...step.value, claims: step.value.claims.concat(ofFrontends.flat()) };
 }
 
 /** Compiles a Service beside which no other one has session affinity, nor, without holders, any of its frontends. */
