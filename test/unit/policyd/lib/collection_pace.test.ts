@@ -22,7 +22,11 @@ describe("policyd: the pace of garbage collections", () => {
     const node = new LiveNode({
       kernel: new FakeNftables(),
       clock,
-      collectionPace: v8CollectionPace((text) => flags.push(text), ["--heap-growing-percent=10", "--no-maglev"]),
+      collectionPace: v8CollectionPace(
+        (text) => flags.push(text),
+        ["--heap-growing-percent=10", "--no-maglev"],
+        () => 40e6,
+      ),
     });
     node.change(NAMESPACE, ...pods(2));
     assert.deepEqual(flags, [], "one slice");
@@ -44,6 +48,25 @@ describe("policyd: the pace of garbage collections", () => {
     pace.rest();
     assert.deepEqual(flags.slice(1), ["--incremental-marking-hard-trigger=0 --heap-growing-percent=0"]);
   });
+
+  for (const [megabytes, begin, growth] of [
+    [40, 25, 80],
+    [50, 33, 60],
+    [80, 50, 40],
+    [90, 50, 20],
+    [1000, 50, 20],
+  ] as const) {
+    it(`DP-18: a heap of ${megabytes} MB hurries with a growth of up to ${growth} %, so that little of it is garbage`, () => {
+      const flags: string[] = [];
+      const heap = megabytes * 1e6;
+      v8CollectionPace(
+        (text) => flags.push(text),
+        [],
+        () => heap,
+      ).hurry();
+      assert.deepEqual(flags, [`--incremental-marking-hard-trigger=${begin} --heap-growing-percent=${growth}`]);
+    });
+  }
 
   it("DP-18: the engine knows the flags", () => {
     const flags: string[] = [];
