@@ -7,6 +7,7 @@ import type { ManifestFileSystem } from "./input/manifest_files.ts";
 import type { Programs } from "./input/programs/programs.ts";
 import type { Io, Output } from "./io.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
+import { type TerminalText, terminalText } from "./output/markup.ts";
 
 const CHUNK = 1024 * 1024;
 const STANDARD_INPUT = 0;
@@ -133,17 +134,18 @@ function inputError(place: string, error: unknown): unknown {
 
 function outputTo(stream: NodeJS.WriteStream, descriptor: 1 | 2): Output {
   const isTerminal = stream.isTTY;
+  const hasColour = isTerminal && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb";
   return {
     isTerminal,
     columns: isTerminal && stream.columns > 0 ? stream.columns : UNLIMITED_COLUMNS,
-    hasColour: isTerminal && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb",
-    write: (text) => writeAll(descriptor, Buffer.from(text)),
+    hasColour,
+    write: (text) => writeAll(descriptor, terminalText(text, hasColour)),
   };
 }
 
-/** Writes all bytes before it returns. A reader that stops early (`| head`) does not cause an error. */
-function writeAll(descriptor: number, bytes: Buffer): void {
-  let rest = bytes;
+/** Writes all of a text before it returns. A reader that stops early (`| head`) does not cause an error. */
+function writeAll(descriptor: number, text: TerminalText): void {
+  let rest = Buffer.from(text);
   while (rest.length > 0) {
     try {
       const written = untilReady(() => writeSync(descriptor, rest));

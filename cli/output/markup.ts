@@ -13,6 +13,8 @@ export type Markdown = Markup<"Markdown">;
 export type Mermaid = Markup<"Mermaid">;
 /** A message of SARIF, in which `[text](target)` is a link (2.1.0 section 3.11.6). */
 export type SarifMessage = Markup<"SARIF">;
+/** The text for a terminal, which obeys nothing in it but line ends, tabs and colours. */
+export type TerminalText = Markup<"terminal">;
 
 type Tag<M> = (literals: TemplateStringsArray, ...parts: readonly (M | "" | number | readonly M[])[]) => M;
 
@@ -89,4 +91,21 @@ export function sarifMessage(text: string): SarifMessage {
 /** Returns a block of Markdown with a picture of Mermaid. */
 export function mermaidBlock(lines: readonly Mermaid[]): Markdown {
   return ["\n```mermaid", ...lines, "```\n"].join("\n") as Markdown;
+}
+
+/** A colour, or a character that is rare in what we print. */
+const COLOUR_OR_RARE = /(?![\n\t])\p{Cc}\[\d+(?:;\d+)*m|[^\n\t -~]/gu;
+const OBEYED = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+
+/**
+ * Writes out, as JSON does, each character that could move a terminal's cursor or reorder a line. Everything that the
+ * program prints passes here: what a format leaves as it is, as JSON does with bidirectional marks, and what a printer
+ * forgot.
+ */
+export function terminalText(text: string, hasColour: boolean): TerminalText {
+  const unit = (one: string): string => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return text.replaceAll(COLOUR_OR_RARE, (sign) => {
+    const isOurs = sign.length > 2 ? hasColour && sign.startsWith("\u001b") : !OBEYED.test(sign);
+    return isOurs ? sign : sign.replaceAll(/[^ -~]/g, unit);
+  }) as TerminalText;
 }

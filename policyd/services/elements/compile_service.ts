@@ -42,7 +42,7 @@ export interface CompiledService {
 export interface ServedFrontend {
   readonly id: FrontendId;
   readonly port: ServicePort;
-  /** What the elements of its claims map to: numbers, and endpoints. */
+  /** The numbers and endpoints that the elements of its claims map to. */
   readonly data: readonly (readonly Scalar[])[];
 }
 

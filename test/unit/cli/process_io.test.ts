@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
+import { terminalText } from "../../../cli/output/markup.ts";
 import { processIo } from "../../../cli/process_io.ts";
 import { runCli } from "../../support/cli/cli.ts";
 
@@ -56,6 +57,34 @@ describe("cli/process_io", () => {
       rmSync(link);
     }
   });
+
+  it("CLI-42: signs that a terminal obeys are written out, whatever prints them, and readers of JSON get them back", () => {
+    const name = "a\u001b]0;x\u0007\r\u009b2J\u202e\u2028\u{e0041}.yaml";
+    const file = path.join(directory, name);
+    const policy =
+      "kind: NetworkPolicy\nmetadata: { name: p }\nspec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { a: b } } }] }] }";
+    writeFileSync(file, `${POD}---\napiVersion: networking.k8s.io/v1\n${policy}\n`);
+    const printed = [
+      [name],
+      ["policy", "lint", "-f", `${file}.yaml`],
+      ["policy", "lint", "-o", "json", "-f", file],
+    ].map((args) => {
+      const { stdout, stderr } = spawnSync(process.execPath, ["cli/main.ts", ...args], { encoding: "utf8" });
+      const all = stdout + stderr;
+      assert.doesNotMatch(all, /(?!\n)[\p{Cc}\p{Cf}\p{Zl}]/u, args.join(" "));
+      assert.match(all, /a\\u\{?(00)?1b/, args.join(" "));
+      return stdout;
+    });
+    assert.ok(JSON.stringify(JSON.parse(printed.at(-1) ?? "")).includes(JSON.stringify(name).slice(1, -1)));
+  });
+
+  for (const [what, text, hasColour, expected] of [
+    ["a colour on a terminal stays", "\n[1m\u001b[31mé😀\u001b[0m", true, "\n[1m\u001b[31mé😀\u001b[0m"],
+    ["a colour is written out where there is none", "\u001b[31mr", false, "\\u001b[31mr"],
+    ["what looks like a colour is not one", "\u001b[2J\u0007[2m", true, "\\u001b[2J\\u0007[2m"],
+  ] as const) {
+    it(`CLI-42: ${what}`, () => assert.equal(terminalText(text, hasColour), expected));
+  }
 
   it("CLI-09: an error of the system is reported in one line, without a stack trace", () => {
     const long = lintApart("a".repeat(300));
