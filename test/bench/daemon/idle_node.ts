@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as wait } from "node:timers/promises";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { add, LAB_BRIDGE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { nodeObject } from "../../support/routes/route_lab.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 import { found, measured, type Row } from "../row.ts";
 import { imageStart } from "./image_start.ts";
 import { nanoseconds } from "../process_usage.ts";
@@ -42,7 +41,7 @@ export async function idleNode(
   const { node1: wired } = twoNodes(lab);
   const policyd = new PolicydNode(lab, wired);
   const { node } = wired;
-  policyd.put("node.json", JSON.stringify(nodeObject(node.name, wired.addresses, wired.podCidrs.map(formatCidr))));
+  policyd.put("node.json", JSON.stringify(nodeOf(wired)));
   const { nodeOptions, environment } = imageStart();
   Object.assign(process.env, environment);
   const daemon = await policyd.start(["--log-level=error"], nodeOptions);

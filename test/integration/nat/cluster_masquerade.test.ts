@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add, type Configuration } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -11,6 +11,7 @@ import { leavesUnchanged } from "../../lab/unchanged.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 
 const PORT = 8080;
@@ -19,18 +20,6 @@ const TRANSPORTS = ["tcp", "udp"] as const;
 interface Party {
   readonly namespace: LabNamespace;
   readonly addresses: readonly Address[];
-}
-
-/** Returns a Node object with the node's pod CIDRs of the given families. */
-function nodeObject({ node, podCidrs, addresses }: WiredNode, families: readonly number[] = [4, 6]): string {
-  const cidrs = podCidrs.filter(({ address }) => families.includes(familyOf(address)));
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: node.name },
-    spec: { podCIDRs: cidrs.map(formatCidr) },
-    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) })) },
-  });
 }
 
 describe("pods that send to addresses in and outside the cluster", function () {
@@ -50,7 +39,8 @@ describe("pods that send to addresses in and outside the cluster", function () {
     lab = createLab("masquerade");
     nodes = twoNodes(lab);
     policyd = new PolicydNode(lab, nodes.node1);
-    for (const wired of [nodes.node1, nodes.node2]) policyd.put(`${wired.node.name}.json`, nodeObject(wired));
+    for (const wired of [nodes.node1, nodes.node2])
+      policyd.put(`${wired.node.name}.json`, JSON.stringify(nodeOf(wired)));
     prober = new Prober(lab.calls);
     outside = { namespace: nodes.router, addresses: nodes.node1.routerAddresses };
     daemon = await startWith("");
@@ -129,14 +119,16 @@ describe("pods that send to addresses in and outside the cluster", function () {
     await rulesHave("10.244.2", false);
     assert.deepEqual(await seenAs(remote), ["IPv4 node", "IPv6 node"]);
     assert.deepEqual(await seenAs(other()), ["IPv4 node", "IPv6 node"]);
-    policyd.put("node2.json", nodeObject(nodes.node2));
+    policyd.put("node2.json", JSON.stringify(nodeOf(nodes.node2)));
     await rulesHave("10.244.1.0-10.244.2.255");
     assert.deepEqual(await seenAs(remote), ["IPv4 pod", "IPv6 pod"]);
-    for (const wired of [nodes.node1, nodes.node2]) policyd.put(`${wired.node.name}.json`, nodeObject(wired, [4]));
+    for (const wired of [nodes.node1, nodes.node2])
+      policyd.put(`${wired.node.name}.json`, JSON.stringify(nodeOf(wired, [4])));
     await rulesHave("fd00:244:1::/64", false);
     assert.deepEqual(await seenAs(outside), ["IPv4 node", "IPv6 pod"]);
     assert.deepEqual(await seenAs(remote), ["IPv4 pod", "IPv6 pod"]);
-    for (const wired of [nodes.node1, nodes.node2]) policyd.put(`${wired.node.name}.json`, nodeObject(wired));
+    for (const wired of [nodes.node1, nodes.node2])
+      policyd.put(`${wired.node.name}.json`, JSON.stringify(nodeOf(wired)));
     await rulesHave("fd00:244:1::/64");
   });
 

@@ -5,7 +5,6 @@ import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
 import { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -17,6 +16,7 @@ import { Flood, type FloodTurn, HANDSHAKE } from "../../support/daemon/flood.ts"
 import { addressesOf } from "../../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { roundsFor } from "../../support/long_form.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
 
@@ -53,7 +53,7 @@ class LeavingNode {
   async start(): Promise<void> {
     const path = `${this.lab.scratch}/policyd.json`;
     writeFileSync(path, JSON.stringify({ ...CONFIGURATION, masquerade: true, connectionLimit: 0 }));
-    this.policyd.put("node.json", nodeObject(this.wired));
+    this.policyd.put("node.json", JSON.stringify(nodeOf(this.wired)));
     await this.policyd.start([`--config=${path}`]);
     // A busy machine needs long for all rounds.
     this.wired.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "120");
@@ -147,16 +147,6 @@ class LeavingNode {
     await this.policyd.kill();
     this.lab.destroy();
   }
-}
-
-function nodeObject({ node, podCidrs, addresses }: WiredNode): string {
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: node.name },
-    spec: { podCIDRs: podCidrs.map(formatCidr) },
-    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) })) },
-  });
 }
 
 function* turns(destinationPort: number, count: number): Generator<FloodTurn> {

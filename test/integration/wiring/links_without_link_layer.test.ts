@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseAddress, FAMILIES, type Address, addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, enableForwarding, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -7,7 +7,7 @@ import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { nodeObject } from "../../support/routes/route_lab.ts";
+import { nodeObject, nodeOf } from "../../support/routes/route_lab.ts";
 import { littleEndian } from "../../../kernel/byte_order.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
@@ -136,9 +136,7 @@ describe("nodes on a link without a link layer, which checks the addresses in pa
     assert.ok(first !== undefined && second !== undefined);
     pair = new TunPair(LINK, first, second);
     prober = new Prober(lab.calls);
-    const items = sides.map(({ wired }) =>
-      nodeObject(wired.node.name, wired.addresses, wired.podCidrs.map(formatCidr)),
-    );
+    const items = sides.map(({ wired }) => nodeOf(wired));
     for (const { policyd } of sides)
       policyd.put("nodes.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   });

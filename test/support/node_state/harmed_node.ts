@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
-import { nodeObject } from "../routes/route_lab.ts";
+import { nodeOf } from "../routes/route_lab.ts";
 import { type HarmedFiles, OTHER_BRIDGE } from "./harms.ts";
 import { fileState, nodeState } from "./snapshot.ts";
 import { until } from "../until.ts";
@@ -77,9 +76,7 @@ export class HarmedNode {
       this.wired.node.exec("ip", args);
     }
     this.#installSource();
-    const nodes = [this.wired, this.#second].map(({ node, addresses, podCidrs }) =>
-      nodeObject(node.name, addresses, podCidrs.map(formatCidr)),
-    );
+    const nodes = [this.wired, this.#second].map((wired) => nodeOf(wired));
     const objects = JSON.stringify({ apiVersion: "v1", kind: "List", items: nodes });
     for (const daemon of [this.policyd, this.#secondDaemon]) daemon.put("nodes.json", objects);
     await this.#secondDaemon.start(["--encapsulation=always"]);

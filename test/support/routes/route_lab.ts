@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  familyOf,
+  formatAddress,
+  parseAddress,
+  FAMILIES,
+} from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
@@ -231,6 +238,12 @@ export function nodeObject(
 ): unknown {
   const status = { addresses: addresses.map((one) => ({ type: "InternalIP", address: formatAddress(one) })) };
   return { apiVersion: "v1", kind: "Node", metadata: { name }, spec: { podCIDRs }, status, ...changes };
+}
+
+/** Returns the Node of a node of a lab, with its pod CIDRs of these families. */
+export function nodeOf({ node, addresses, podCidrs }: WiredNode, families: readonly Family[] = FAMILIES): unknown {
+  const cidrs = podCidrs.filter(({ address }) => families.includes(familyOf(address)));
+  return nodeObject(node.name, addresses, cidrs.map(formatCidr));
 }
 
 /** Returns all of our state on a node, as iproute2 prints it. */

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { formatAddress } from "../../../kernel/ip/address.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { SOURCE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -12,6 +10,7 @@ import { nodeState, nothingHeld } from "../cni/kernel_state.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { recorderScript } from "./recorder.ts";
+import { nodeOf } from "../routes/route_lab.ts";
 
 const TIMEOUT_MILLISECONDS = 60_000;
 
@@ -74,7 +73,7 @@ export class RuntimeNode {
       mkdirSync(`${root}/${place}`, { recursive: true });
     }
     const policyd = new PolicydNode(lab, wired);
-    policyd.put("node.json", JSON.stringify(nodeObject(wired)));
+    policyd.put("node.json", JSON.stringify(nodeOf(wired)));
     const fields = {
       apiVersion: "drawbridge.dev/v1alpha1",
       kind: "PolicydConfiguration",
@@ -186,15 +185,4 @@ export class RuntimeNode {
     await this.#policyd.kill();
     this.#holder.kill("SIGKILL");
   }
-}
-
-function nodeObject(wired: WiredNode): object {
-  const addresses = wired.addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) }));
-  return {
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: wired.node.name },
-    spec: { podCIDRs: wired.podCidrs.map(formatCidr) },
-    status: { addresses },
-  };
 }
