@@ -9,6 +9,7 @@ import type { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
 import { serviceLatency } from "./service_latency.ts";
 import { SteadyChanges } from "./steady_changes.ts";
+import { tenants } from "./tenants.ts";
 
 const P50_GOAL = 5;
 const P95_GOAL = 25;
@@ -18,7 +19,7 @@ const PEAK_GOAL = 220;
 
 /**
  * Returns the subjects: a cluster with steady changes, the same with changes of Services only, a node with idle pods,
- * and the ledger of flows.
+ * the ledger of flows, and one tenant's costliest objects beside another tenant.
  */
 export function daemonSubjects(plan: Plan): Subjects {
   return {
@@ -26,6 +27,7 @@ export function daemonSubjects(plan: Plan): Subjects {
     services: (lab, progress) => serviceLatency(lab, plan, progress),
     idle: (lab, progress) => idleNode(lab, plan.idle, progress),
     flows: (_lab, progress) => flowCost(plan.flows, progress),
+    tenants: (lab, progress) => tenants(lab, progress),
   };
 }
 
