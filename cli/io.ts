@@ -19,7 +19,10 @@ export interface Io {
 }
 
 export interface Output {
+  /** Writes a text, without what a terminal would obey. */
   write(text: string): void;
+  /** Writes a file such as an archive, as it is. */
+  writeFile(bytes: Uint8Array): void;
   /** Whether the output is a terminal, so that a person reads it as it appears. */
   readonly isTerminal: boolean;
   /** The characters in a line; for a file or a pipe, more than any output needs. */

@@ -140,12 +140,13 @@ function outputTo(stream: NodeJS.WriteStream, descriptor: 1 | 2): Output {
     columns: isTerminal && stream.columns > 0 ? stream.columns : UNLIMITED_COLUMNS,
     hasColour,
     write: (text) => writeAll(descriptor, terminalText(text, hasColour)),
+    writeFile: (bytes) => writeAll(descriptor, bytes),
   };
 }
 
-/** Writes all of a text before it returns. A reader that stops early (`| head`) does not cause an error. */
-function writeAll(descriptor: number, text: TerminalText): void {
-  let rest = Buffer.from(text);
+/** Writes everything before it returns. A reader that stops early (`| head`) does not cause an error. */
+function writeAll(descriptor: number, output: TerminalText | Uint8Array): void {
+  let rest = typeof output === "string" ? Buffer.from(output) : output;
   while (rest.length > 0) {
     try {
       const written = untilReady(() => writeSync(descriptor, rest));

@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import * as v from "valibot";
 import { printable } from "../../objects/printable.ts";
@@ -5,7 +6,6 @@ import { ExitCode } from "../exit_code.ts";
 import { daemonPods, forEachNode, kubectl, type KubectlAccess } from "../input/programs/daemons.ts";
 import { BOUNDS, type ProgramResult, printedBy } from "../input/programs/programs.ts";
 import type { Io } from "../io.ts";
-import { writeAll } from "../output/write_all.ts";
 import { type Item, itemsOfCluster, itemsOfNode } from "./collected.ts";
 import { hiddenNames } from "./hidden_names.ts";
 import { type ArchivedText, tarOf } from "./tar.ts";
@@ -40,7 +40,7 @@ export async function runBundle(io: Io, options: unknown): Promise<ExitCode> {
   const missing = all.flatMap(({ problem }) => problem ?? []);
   const list = { directory: ROOT, name: "missing.txt", text: missing.map((text) => `${text}\n`).join("") };
   const files = [...all, ...(missing.length === 0 ? [] : [list])].map((file) => ({ ...file, text: hide(file.text) }));
-  writeAll(io.out, tarOf(files, Math.floor(Date.now() / 1000)));
+  for (const part of tarOf(files, Math.floor(Date.now() / 1000))) io.out.writeFile(Buffer.from(part));
   for (const text of missing) io.err.write(`not collected: ${printable(text)}\n`);
   return missing.length === 0 ? ExitCode.YES : ExitCode.NO;
 }

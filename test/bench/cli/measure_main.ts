@@ -38,7 +38,7 @@ async function measure([step = "", ...args]: readonly string[]): Promise<Measure
       });
     }
     case "run": {
-      const nowhere = { write: () => {}, isTerminal: false, columns: 10_000, hasColour: false };
+      const nowhere = { write: () => {}, writeFile: () => {}, isTerminal: false, columns: 10_000, hasColour: false };
       const io: Io = { ...processIo(), files, clusters, out: nowhere, err: nowhere };
       return timed(() => runCommandLine("drawbridge", io, args));
     }

@@ -108,6 +108,7 @@ export async function runCliWhole(
   const written = { out: "", err: "" };
   const outputTo = (stream: "out" | "err"): Output => ({
     write: (text) => void (written[stream] += text),
+    writeFile: (bytes) => void (written[stream] += Buffer.from(bytes).toString()),
     isTerminal: terminal !== undefined,
     columns: terminal?.columns ?? 10_000,
     hasColour: terminal?.hasColour ?? false,
