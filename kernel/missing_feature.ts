@@ -1,9 +1,13 @@
+import { Errno } from "./syscall/errno.ts";
+
 /** A part of the kernel that may be missing: the option that it is built with, and the module that brings it. */
 interface Feature {
   readonly words: string;
   readonly option: string;
   /** Undefined where the option is never a module. */
   readonly module?: string;
+  /** The error that means its absence. */
+  readonly errno?: number;
 }
 
 function instruction(name: string, option: string): Feature {
@@ -13,6 +17,9 @@ function instruction(name: string, option: string): Feature {
 function link(kind: string, option: string): Feature {
   return { words: `links of kind ${kind}`, option: `CONFIG_${option}`, module: kind };
 }
+
+/** The answer of nfnetlink without a subsystem (nfnetlink_rcv_msg). Our requests to those that exist are correct. */
+const NO_SUBSYSTEM = Errno.EINVAL;
 
 /** net/netfilter/Kconfig, net/bridge/Kconfig, drivers/net/Kconfig; the names are those of our requests. */
 const FEATURES = {
@@ -38,8 +45,14 @@ const FEATURES = {
     words: "connection tracking by netlink",
     option: "CONFIG_NF_CT_NETLINK",
     module: "nf_conntrack_netlink",
+    errno: NO_SUBSYSTEM,
   },
-  nflog: { words: "packet logging by netlink", option: "CONFIG_NETFILTER_NETLINK_LOG", module: "nfnetlink_log" },
+  nflog: {
+    words: "packet logging by netlink",
+    option: "CONFIG_NETFILTER_NETLINK_LOG",
+    module: "nfnetlink_log",
+    errno: NO_SUBSYSTEM,
+  },
 } as const satisfies Readonly<Record<string, Feature>>;
 
 export type FeatureName = keyof typeof FEATURES;
@@ -47,6 +60,12 @@ export type FeatureName = keyof typeof FEATURES;
 /** Returns whether a name is that of a feature that some kernels lack. */
 export function isFeature(name: string): name is FeatureName {
   return Object.hasOwn(FEATURES, name);
+}
+
+/** Returns whether an error of a request that needs a feature means that the kernel lacks it. */
+export function meansMissing(name: FeatureName, errno: number): boolean {
+  const { errno: absence = Errno.EOPNOTSUPP }: Feature = FEATURES[name];
+  return errno === absence;
 }
 
 /** Returns what a kernel without a feature lacks, and the way out: the words of plugin, daemon and doctor. */

@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
-import { missingFeature } from "../missing_feature.ts";
-import { Errno, errnoName, errnoText } from "../syscall/errno.ts";
+import { meansMissing, missingFeature } from "../missing_feature.ts";
+import { errnoName, errnoText } from "../syscall/errno.ts";
 import { type AttributeTable, decodeAttributes, string, u32 } from "./attribute.ts";
 import { type Request, requestAttributeAt } from "./message.ts";
 import { littleEndian } from "../byte_order.ts";
@@ -49,9 +49,7 @@ export function outcomeOf(message: Request, flags: number, body: Uint8Array): Ne
   const errno = -view.getInt32(0, littleEndian);
   if (errno === 0) return undefined;
   const { needs } = message;
-  // nfnetlink answers EINVAL where it has no such subsystem (nfnetlink_rcv_msg), and our requests to these are correct.
-  const absence = needs === "conntrack" || needs === "nflog" ? Errno.EINVAL : Errno.EOPNOTSUPP;
-  if (needs !== undefined && errno === absence) {
+  if (needs !== undefined && meansMissing(needs, errno)) {
     const { what, way } = missingFeature(needs);
     return new NetlinkError(message.operation, errno, `${what}: ${way}`);
   }
