@@ -1,4 +1,4 @@
-import { type Cidr, hostCidr, parseCidr, doOverlap } from "../../kernel/ip/cidr.ts";
+import { type Cidr, doOverlap, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type RowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";

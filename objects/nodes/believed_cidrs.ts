@@ -2,11 +2,11 @@ import { type Address, compareAddresses, formatAddress } from "../../kernel/ip/a
 import {
   type Cidr,
   cidrContains,
+  doOverlap,
   formatCidr,
+  isSameCidr,
   lastAddress,
   networkAddress,
-  doOverlap,
-  isSameCidr,
 } from "../../kernel/ip/cidr.ts";
 import { ByAddress } from "./by_address.ts";
 import type { Node } from "../model.ts";

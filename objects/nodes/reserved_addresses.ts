@@ -1,5 +1,5 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, cidrFamily, formatCidr, IPV4_MAPPED, doOverlap } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, cidrFamily, doOverlap, formatCidr, IPV4_MAPPED } from "../../kernel/ip/cidr.ts";
 import { bothFamilies, LINK_LOCAL, LOOPBACK, MULTICAST, RESERVED_IPV4, UNSPECIFIED } from "../../kernel/ip/special.ts";
 
 /** Prefixes that no node and no pod can have, since the node itself needs their addresses. */

@@ -1,7 +1,7 @@
 import { canonicalRangeSets } from "../../ipam/range.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, cidrFamily, formatCidr, doOverlap } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, cidrFamily, doOverlap, formatCidr } from "../../kernel/ip/cidr.ts";
 import { unfitForPods } from "../../objects/nodes/reserved_addresses.ts";
 import type { Node } from "../../objects/model.ts";
 

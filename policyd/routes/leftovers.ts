@@ -1,5 +1,5 @@
 import { bridgeAddress } from "../../objects/nodes/node_addresses.ts";
-import { type Cidr, formatCidr, networkAddress, doOverlap } from "../../kernel/ip/cidr.ts";
+import { type Cidr, doOverlap, formatCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { KernelState, Step } from "./route_kernel/kernel_state.ts";
 import type { ClusterNodes, RouteOptions } from "./surroundings.ts";
 

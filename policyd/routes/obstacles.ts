@@ -1,5 +1,5 @@
 import { type Address, bitsOf, compareAddresses } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr, lastAddress, networkAddress, doOverlap } from "../../kernel/ip/cidr.ts";
+import { type Cidr, doOverlap, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { type FoundRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 import { ByAddress } from "../../objects/nodes/by_address.ts";
 import { shortList } from "../../objects/printable.ts";

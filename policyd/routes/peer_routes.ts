@@ -1,5 +1,5 @@
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrFamily, formatCidr, hostCidr, networkAddress, doOverlap } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, doOverlap, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
 import { MAIN_TABLE, type Route } from "../../kernel/route/route.ts";

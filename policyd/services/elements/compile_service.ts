@@ -38,7 +38,7 @@ export interface CompiledService {
   readonly withoutLocal: ReadonlySet<TrafficPolicy>;
 }
 
-/** A frontend that this Service has. The claims of all of them together would take tens of megabytes. */
+/** A frontend that this Service has, without its claims: those of a large Service take tens of megabytes. */
 export interface ServedFrontend {
   readonly id: FrontendId;
   readonly port: ServicePort;

@@ -35,7 +35,7 @@ export interface StaleFlowsStatus {
 const LEAST_MILLISECONDS = 1000;
 
 const QUESTIONS = FAMILIES.map((family) => ({ family, protocol: "udp" }) as const);
-/** Of a former state, all frontends that the Service claimed count: others may have had some since. */
+/** A former state counts with all frontends that the Service claimed: other Services may have taken some since. */
 const WITHOUT_RIVALS: Pick<ServedService["holders"], "rival"> = { rival: () => undefined };
 
 /**

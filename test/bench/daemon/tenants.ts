@@ -5,6 +5,8 @@ import process from "node:process";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
+import { podObject } from "../../support/policy/lab/place.ts";
+import { networkPolicy } from "../../support/policy/manifest.ts";
 import { ApiNode, SERVICE, slice } from "../../support/daemon/api_node.ts";
 import { residentOf } from "../process_usage.ts";
 import { found, type Row } from "../row.ts";
@@ -40,7 +42,7 @@ export async function tenants(lab: Lab, progress: (step: string) => void): Promi
     await node.untilSynced();
     await node.attachPods();
     for (let number = 0; number < 8; number++) {
-      await server.apply(podOf(`costly${number}`, { app: "costly" }, "node1"));
+      await server.apply(podObject(`other/costly${number}`, "node1", [], { labels: { app: "costly" } }));
       const { error } = add(node.wired, lab.pod(`costly${number}`), { ...node.overrides() }, { podNamespace: "other" });
       if (error !== undefined) throw new Error(JSON.stringify(error));
     }
@@ -106,13 +108,12 @@ export async function tenants(lab: Lab, progress: (step: string) => void): Promi
     }
     await phase("go");
     clearInterval(watch);
-    const { child } = node.daemon;
-    const ended = child.exitCode === null && child.signalCode === null ? 0 : 1;
+    const { exitCode, signalCode } = node.daemon.child;
+    if (exitCode !== null || signalCode !== null) throw new Error(`the daemon has ended: ${exitCode ?? signalCode}`);
     return [
       ...rows,
       found("the daemon's memory at its peak", "MB", residentOf(pid)?.peak ?? Number.NaN, MEMORY_GOAL),
       found("the kernel's peak above what the finished tables need", "MB", peak - finished, KERNEL_GOAL),
-      found("daemons that have ended", "%", ended * 100, 0),
     ];
   } finally {
     await events.stop();
@@ -124,22 +125,6 @@ function namespaceOf(name: string): RawObject {
   return { apiVersion: "v1", kind: "Namespace", metadata: { name, labels: { "kubernetes.io/metadata.name": name } } };
 }
 
-function podOf(
-  name: string,
-  labels: object,
-  nodeName: string,
-  more: { readonly ip?: string; readonly ports?: object } = {},
-): RawObject {
-  const { ip, ports = [] } = more;
-  return {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name, namespace: "other", uid: `uid-${name}`, labels },
-    spec: { nodeName, containers: [{ name: "c", ports }] },
-    status: { phase: "Running", ...(ip === undefined ? {} : { podIP: ip, podIPs: [{ ip }] }) },
-  };
-}
-
 function times<T>(count: number, make: (number: number) => T): readonly T[] {
   return Array.from({ length: count }, (_, number) => make(number));
 }
@@ -147,11 +132,7 @@ function times<T>(count: number, make: (number: number) => T): readonly T[] {
 function ownPolicy(port: number): RawObject {
   const ingress = [{ from: [{ podSelector: { matchLabels: { app: "client" } } }], ports: [{ protocol: "TCP", port }] }];
   const spec = { podSelector: { matchLabels: { app: "first" } }, policyTypes: ["Ingress"], ingress };
-  return policyOf("own", spec, "default");
-}
-
-function policyOf(name: string, spec: object, namespace = "other"): RawObject {
-  return { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace }, spec };
+  return networkPolicy("default", spec, "own");
 }
 
 function serviceOf(name: string, spec: object, ip?: string, annotations: object = {}): RawObject {
@@ -188,10 +169,8 @@ function balancer(number: number, annotations: object = {}): RawObject {
 
 function namedPod(number: number, version: number): RawObject {
   const ports = times(2000, (port) => ({ name: `n${port}`, containerPort: 1 + port, protocol: "TCP" }));
-  return podOf(`named${number}`, { app: "named", version: `${version}` }, "elsewhere", {
-    ip: `10.244.5.${number + 1}`,
-    ports,
-  });
+  const labels = { app: "named", version: `${version}` };
+  return podObject(`other/named${number}`, "elsewhere", [`10.244.5.${number + 1}`], { labels, ports });
 }
 
 function costlyPolicies(version: number): readonly RawObject[] {
@@ -204,9 +183,13 @@ function costlyPolicies(version: number): readonly RawObject[] {
   const to = [{ podSelector: { matchLabels: { app: "named" } } }];
   const from = [{ podSelector: { matchExpressions: absent } }];
   return [
-    policyOf("named", { podSelector, policyTypes: ["Egress"], egress: [{ to, ports: named }] }),
-    policyOf("expressions", { podSelector, policyTypes: ["Ingress"], ingress: [{ from }] }),
-    policyOf("peers", { podSelector, policyTypes: ["Ingress"], ingress: [{ from: peers, ports: [{ port: 80 }] }] }),
+    networkPolicy("other", { podSelector, policyTypes: ["Egress"], egress: [{ to, ports: named }] }, "named"),
+    networkPolicy("other", { podSelector, policyTypes: ["Ingress"], ingress: [{ from }] }, "expressions"),
+    networkPolicy(
+      "other",
+      { podSelector, policyTypes: ["Ingress"], ingress: [{ from: peers, ports: [{ port: 80 }] }] },
+      "peers",
+    ),
   ];
 }
 
@@ -226,7 +209,9 @@ function costlyObjects(): readonly RawObject[] {
     ...times(2700, (number) =>
       sliceOf(`balancer${number}`, 1, [{ name: "a", protocol: "TCP", port: 8080 }], ["10.244.1.4"]),
     ),
-    ...times(3000, (i) => podOf(`x${i}`, { app: "x", i: `${i}` }, "elsewhere", { ip: `10.245.${i >> 8}.${i & 255}` })),
+    ...times(3000, (i) =>
+      podObject(`other/x${i}`, "elsewhere", [`10.245.${i >> 8}.${i & 255}`], { labels: { app: "x", i: `${i}` } }),
+    ),
     ...times(30, (number) => namedPod(number, 0)),
     ...costlyPolicies(0),
   ];

@@ -161,7 +161,7 @@ describe("a DNS server at a cluster IP", function () {
       ).flatMap((found) => (isDeepStrictEqual(found, textsOf(WEB_IPS)) ? [] : [`${server}: ${found.join(" ")}`])),
     );
 
-  it("DNS-07: no query is lost of a client that asks for both families back to back from one port", () => {
+  it("DNS-07: a client that asks for both families back to back from one port loses no query", () => {
     for (const from of clients()) assert.deepEqual(unanswered(from, 25), [], from.name);
   });
 

@@ -1,5 +1,5 @@
 /** Returns a NetworkPolicy in a namespace, named "policy" by default. */
-export function networkPolicy(namespace: string, spec: object, name = "policy"): object {
+export function networkPolicy(namespace: string, spec: object, name = "policy"): Readonly<Record<string, unknown>> {
   return { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace }, spec };
 }
 

@@ -58,7 +58,7 @@ describe("cli/process_io", () => {
     }
   });
 
-  it("CLI-42: signs that a terminal obeys are written out, whatever prints them, and readers of JSON get them back", () => {
+  it("CLI-42: characters that a terminal obeys are written out, whatever prints them, and readers of JSON get them back", () => {
     const name = "a\u001b]0;x\u0007\r\u009b2J\u202e\u2028\u{e0041}.yaml";
     const file = path.join(directory, name);
     const policy =

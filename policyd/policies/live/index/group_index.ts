@@ -312,7 +312,7 @@ function part(scope: Scope, entry: NamespaceEntry): void {
 }
 
 /**
- * Enters identities into new groups, after their number is known: the sets of too many would be garbage at once.
+ * Enters identities into new groups after their number is known, so that too many are refused before sets are filled.
  *
  * @returns how many; undefined when that would be more than `most`
  */

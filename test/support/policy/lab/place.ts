@@ -43,7 +43,12 @@ export function podManifest(place: Place, node: string, fields: PodFields = {}, 
 }
 
 /** Returns a Pod object with these addresses; before the plugin has attached the pod there are none. */
-export function podObject(key: string, node: string, addresses: readonly string[], fields: PodFields = {}): object {
+export function podObject(
+  key: string,
+  node: string,
+  addresses: readonly string[],
+  fields: PodFields = {},
+): Readonly<Record<string, unknown>> {
   const [namespace = "", name = ""] = key.split("/");
   const { labels = {}, ports = [], initContainers, phase = "Running" } = fields;
   const { isTerminating = false, hostNetwork = false } = fields;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { type Address, formatAddress } from "../../../../kernel/ip/address.ts";
-import { cidrContains, formatCidr, parseCidr, doOverlap } from "../../../../kernel/ip/cidr.ts";
+import { cidrContains, doOverlap, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import type { Node } from "../../../../objects/model.ts";
 import { type JudgedNodes, type JudgeOptions, problemsIn } from "../../../../objects/nodes/node_verdict.ts";

@@ -98,7 +98,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     assert.deepEqual(filled(), [24, 24, 24, 24, 24, each + 280]);
   });
 
-  it("POL-93: a set that policies of two namespaces use counts for one of them, and for the other once that one lets go", () => {
+  it("POL-93: a set that policies of two namespaces use counts for one of them, and for the other once the first no longer uses it", () => {
     const node = nodeOf(["a", "b"], 10, { set: 100_000, elements: { share: 1200, pool: 0 }, selections: PLENTY });
     const change = (object: NetworkPolicy): readonly number[] => {
       node.change(set(object));

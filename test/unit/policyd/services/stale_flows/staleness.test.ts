@@ -59,7 +59,7 @@ for (const [family, { vip, first, second, other }] of [
       assert.deepEqual(await areDeleted(toFirst), [false], "somebody else translates there by now");
     });
 
-    it("SVC-27: flows to the endpoints of a port that a Service has no more are stale", async () => {
+    it("SVC-27: flows to the endpoints of a port that a Service no longer has are stale", async () => {
       const { tell, settle, areDeleted } = setUp();
       tell(manifest("a", vip, [{ address: first }]));
       await settle();
