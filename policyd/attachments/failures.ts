@@ -89,7 +89,7 @@ export interface AttachmentFailuresParts {
 /**
  * Reports that pods cannot be attached on this node: once as an Event and in the log when that begins, and in the
  * status and the metrics as long as it lasts (STATUS-05). The next daemon reports ADDs that failed while none ran
- * (STATUS-06).
+ * (STATUS-05).
  *
  * The plugin notes failures in files, since the daemon may be the one that does not answer.
  */

@@ -28,7 +28,7 @@ export interface OwnNetworksParts {
  * before it is known (POL-09).
  *
  * A Pod that runs here without an attachment of ours belongs to a former plugin. It never becomes known, so its
- * addresses are excluded: otherwise its own node could not reach it through a Service (FOREIGN-05).
+ * addresses are excluded: otherwise its own node could not reach it through a Service (FOREIGN-03).
  */
 export class OwnNetworks implements ObjectConsumer, PodGate {
   readonly #parts: OwnNetworksParts;

@@ -58,7 +58,7 @@ export function openSource(
 
 /**
  * Returns a function that gives the credentials for a request to the API server; call it for each request. Each call
- * finds the address again, so a replaced kubeconfig counts from the next request on (API-22).
+ * finds the address again, so a replaced kubeconfig counts from the next request on (API-21).
  *
  * @param found called with each address that is found
  * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is found

@@ -201,7 +201,7 @@ describe("kernel: packets around a bridge", () => {
     }
   }
 
-  it("BYPASS-02: a bridge sends to a MAC address by the port in its table, and otherwise by its own learning", async () => {
+  it("BYPASS-01: a bridge sends to a MAC address by the port in its table, and otherwise by its own learning", async () => {
     const [one, other] = [first, second].map(({ name }) => node.link(name).index);
     assert.ok(one !== undefined && other !== undefined);
     assert.deepEqual(await receivers(first.mac), [first.name]);

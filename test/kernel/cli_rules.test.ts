@@ -10,7 +10,7 @@ describe("rules in the kernel", () => {
     requireKernel(this);
   });
 
-  it("RULES-03: nft loads the printed text in an empty namespace, and lists the same", async () => {
+  it("RULES-01: nft loads the printed text in an empty namespace, and lists the same", async () => {
     const fixture = (name: string): string => readFileSync(`test/fixtures/cli/rules/${name}`, "utf8");
     const files = memoryFiles({ "all/1.yaml": fixture("cluster.yaml"), "all/2.yaml": fixture("policies.yaml") });
     const args = ["rules", "-f", "all/1.yaml", "-f", "all/2.yaml", "--node", "worker-1"];

@@ -134,7 +134,7 @@ describe("kernel/notifications", () => {
     assert.equal(links.reported.length, reported);
   });
 
-  it("DP-21: a subscription is not notified of a commit while it is deaf, and is notified of later ones", async () => {
+  it("DP-08: a subscription is not notified of a commit while it is deaf, and is notified of later ones", async () => {
     const rules = new EventRecorder();
     const subscription = await startIn(pair.near).subscribe({ kind: "nftables" }, rules);
     const add = (name: string): string => pair.near.exec("nft", ["add", "table", "inet", name]);
@@ -210,7 +210,7 @@ describe("kernel/notifications", () => {
     });
   });
 
-  it("DP-19: our own commits wake no listener, and those of others are reported", async () => {
+  it("DP-08: our own commits wake no listener, and those of others are reported", async () => {
     const portId = 2 ** 30 + 77;
     let reads = 0;
     const calls: typeof pair.near.calls = {

@@ -58,7 +58,7 @@ describe("a large set that is read in pieces", () => {
     lab?.destroy();
   });
 
-  it("DP-16: the kernel lists all elements whatever is committed to other sets meanwhile", async () => {
+  it("DP-08: the kernel lists all elements whatever is committed to other sets meanwhile", async () => {
     nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
     const reported = (): number => {
       const found = new Set<unknown>();
@@ -79,7 +79,7 @@ describe("a large set that is read in pieces", () => {
     assert.equal(reported(), MANY);
   });
 
-  it("DP-16: the next list works after one that was abandoned, or whose set was deleted", () => {
+  it("DP-08: the next list works after one that was abandoned, or whose set was deleted", () => {
     nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
     const list = nft.elementsInPieces(table, targets);
     assert.ok((list.next().value?.length ?? 0) > 0);
@@ -99,7 +99,7 @@ describe("a large set that is read in pieces", () => {
     assert.deepEqual([...nft.elementsInPieces(table, other)].flat(), [{ key: [sampleAddress(1)] }]);
   });
 
-  it("DP-16 DP-09: changes by strangers are repaired while ours go on, and ours do not count as theirs", async function () {
+  it("DP-08 DP-09: changes by strangers are repaired while ours go on, and ours do not count as theirs", async function () {
     this.timeout(2 * PATIENCE_MILLISECONDS);
     const options = { clock: realClock, logger: recordingLogger(), tables: [table] };
     const ruleset = new Ruleset({ ...options, kernel: nft, minSyncPeriod: 0, syncPeriod: 3_600_000 });

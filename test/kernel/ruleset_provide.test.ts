@@ -90,7 +90,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
     other.close();
   });
 
-  it("DP-11 DP-14: a set that is desired again during its removal has no old elements", () => {
+  it("DP-11 DP-06: a set that is desired again during its removal has no old elements", () => {
     const rulesetOf = (kernel: NftablesSocket, clock: FakeClock): Ruleset =>
       new Ruleset({
         kernel,
@@ -140,7 +140,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
     });
     after(() => writer.close());
 
-    it("DP-14: is adopted by the next daemon, and its listing loads again", () => {
+    it("DP-06: is adopted by the next daemon, and its listing loads again", () => {
       const heir = new Ruleset({
         kernel: writer,
         clock: realClock,

@@ -105,7 +105,7 @@ describe("policies' ranges while policyd is upgraded", function () {
     assert.match(listing, isOdd ? /goto denials/ : /vmap @pods/);
   }
 
-  it(`DP-07 DP-15: a flood that a range denies does not pass in ${UPGRADES} upgrades and downgrades`, async () => {
+  it(`DP-07 DP-12: a flood that a range denies does not pass in ${UPGRADES} upgrades and downgrades`, async () => {
     await streams.serve(namespace);
     await takeOver(false);
     namespace.exec("nft", ["-f", "-"], COUNTS);

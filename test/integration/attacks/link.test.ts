@@ -272,7 +272,7 @@ for (const way of OPPOSITE_WAYS) {
     }
 
     for (const family of FAMILIES) {
-      it(`ENDS-09: a pod that says by IPv${family} that it is a multicast router does not hear the node's groups`, async () => {
+      it(`ENDS-05: a pod that says by IPv${family} that it is a multicast router does not hear the node's groups`, async () => {
         const node = on.wired.node;
         node.exec("ip", ["link", "set", "cni0", "type", "bridge", "mcast_querier_interval", SHORT]);
         const { attacker, stranger } = on;

@@ -112,7 +112,7 @@ describe("attacks by segment routing and source routes, on nodes that take these
     }
   }
 
-  it("GUARD-14: a pod passes no policy by a source route to a pod of another node", async () => {
+  it("GUARD-13: a pod passes no policy by a source route to a pod of another node", async () => {
     const { node } = lab.wired("node1");
     const objects = [...namedPods(lab, PODS), NO_EGRESS];
     await lab.apply(objects);

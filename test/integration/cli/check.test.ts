@@ -90,13 +90,13 @@ describe("check and bundle with a kubectl that runs their programs", function ()
     assert.match(calls, /\ndelete namespace drawbridge-check-[0-9a-f]{8}\n$/);
   });
 
-  it("CHECK-02: a port on which nobody listens is reported with the kernel's reason, with exit code 1", async () => {
+  it("CHECK-01: a port on which nobody listens is reported with the kernel's reason, with exit code 1", async () => {
     const { code, out } = await run(["check", "--outside", "[::1]:9"]);
     assert.equal(code, 1);
     assert.match(out, /^outside +IPv6 +::1 9 +ECONNREFUSED$/m);
   });
 
-  it("CHECK-03: SIGINT and SIGTERM while a pod is asked end with exit code 3, after the namespace is deleted", async () => {
+  it("CHECK-01: SIGINT and SIGTERM while a pod is asked end with exit code 3, after the namespace is deleted", async () => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
       writeFileSync(path.join(directory, "wait"), "");
       const { code, out, calls } = await run(["check"], (pid) => {

@@ -91,7 +91,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
     for (const [name] of env) assert.ok(script.includes(name), name);
   });
 
-  it("CI-03: the action's lint writes SARIF and fails with the exit code of the findings", () => {
+  it("CI-04: the action's lint writes SARIF and fails with the exit code of the findings", () => {
     const own = { ACTION_REPOSITORY: "example/drawbridge", ACTION_REF: "v1", GITHUB_SERVER_URL: "https://git.example" };
     const fine = action({ INPUT_COMMAND: "lint", INPUT_ARGS: "--fail-on\nerror", ...own });
     assert.equal(fine.status, 0, fine.err);
@@ -105,7 +105,7 @@ describe("pre-commit hooks and the GitHub Action", function () {
     assert.match(bad.out, /selects-nothing/);
   });
 
-  it("CI-05: no text from files is a command to the runner, whichever command of the action prints it", () => {
+  it("CI-02: no text from files is a command to the runner, whichever command of the action prints it", () => {
     const name = "::set-output name=report::";
     mkdirSync(path.join(directory, name));
     writeFileSync(path.join(directory, name, "x.yaml"), pod("db") + policy("{ matchLabels: { app: dbb } }"));

@@ -53,7 +53,7 @@ describe("completion in real shells", function () {
       .map((lines) => lines.split("\n").filter((line) => line !== ""));
   }
 
-  it("CLI-07: bash completes subcommands, options, values and file names", function () {
+  it("CLI-06: bash completes subcommands, options, values and file names", function () {
     requireProgram(this, "bash");
     const script = CASES.map(([typed]) => {
       // bash splits words like this.
@@ -72,7 +72,7 @@ describe("completion in real shells", function () {
     }
   });
 
-  it("CLI-07: zsh completes subcommands, options, values and file names", function () {
+  it("CLI-06: zsh completes subcommands, options, values and file names", function () {
     requireProgram(this, "zsh");
     for (const [typed, offered] of CASES) {
       const [shown = ""] = run("zsh", ["-f", "-c"], typedInZsh(typed));
@@ -81,7 +81,7 @@ describe("completion in real shells", function () {
     }
   });
 
-  it("CLI-07: fish completes subcommands, options, values and file names", function () {
+  it("CLI-06: fish completes subcommands, options, values and file names", function () {
     requireProgram(this, "fish");
     const script = CASES.map(([typed]) => `complete -C ${quoted(typed)}; echo ==`);
     const offered = offers("fish", ["--no-config", "-c"], ["drawbridge completion fish | source", ...script]);
@@ -91,7 +91,7 @@ describe("completion in real shells", function () {
     );
   });
 
-  it("CLI-08: kubectl finds the plugin and its completions under their names", () => {
+  it("CLI-06: kubectl finds the plugin and its completions under their names", () => {
     const plugin = run("/bin/sh", ["-c"], `${path.join(CLI_DIRECTORY, "kubectl_complete-drawbridge")} policy matr`);
     assert.deepEqual(plugin, ["matrix\twho may send what to whom", ":4"]);
     const [usage = ""] = run("/bin/sh", ["-c"], `${path.join(CLI_DIRECTORY, "kubectl-drawbridge")} policy --help`);

@@ -153,7 +153,7 @@ describe("the ledger of flows, with packets", function () {
     await lab.apply(objects());
   });
 
-  it("FLOW-03: a connection's bytes count for the pod that began it, though another pod has its address when it ends", async () => {
+  it("FLOW-01: a connection's bytes count for the pod that began it, though another pod has its address when it ends", async () => {
     const far = lab.place("y/far");
     const first = await lab.wire({ key: "x/first", node: "node1" });
     await lab.apply([...objects(), podManifest(first, "node1")]);

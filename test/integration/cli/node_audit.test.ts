@@ -119,7 +119,7 @@ for (const hasDaemon of [false, true]) {
       rmSync(`${wired.node.dataDir}/drawbridge/10.244.1.78`);
     });
 
-    it("AUDIT-03: pods that come and go get all that they ask for while the node is audited and repaired again and again", async () => {
+    it("AUDIT-02: pods that come and go get all that they ask for while the node is audited and repaired again and again", async () => {
       const wish = { ...policyd?.overrides, ipMasq: true };
       const stays = lab.pod("stays");
       podResult(attach(stays, { ...published(mapping(7050)), ipMasq: true }));

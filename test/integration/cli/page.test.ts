@@ -93,7 +93,7 @@ describe("the page of -o html in Chromium", function () {
     assert.deepEqual(page.messages, []);
   });
 
-  it("PAGE-02: searching narrows rows and columns, and a click on a cell of the view by namespace shows the cell's pairs", async () => {
+  it("PAGE-01: searching narrows rows and columns, and a click on a cell of the view by namespace shows the cell's pairs", async () => {
     const page = await open(await run(["policy", "matrix", "-f", "shop"]));
     const sizes = (): Promise<unknown> =>
       page.ask(
@@ -115,7 +115,7 @@ describe("the page of -o html in Chromium", function () {
     assert.match(String(await textOf(page, "#why")), /shop → payments1 of 8 pairs: something is allowed/);
   });
 
-  it("PAGE-11: of 104 workloads the page shows namespaces first, and the answer, the corner and the heads stay in view at every size", async () => {
+  it("PAGE-10: of 104 workloads the page shows namespaces first, and the answer, the corner and the heads stay in view at every size", async () => {
     const workload = (namespace: string, name: string): string =>
       `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ${name}, namespace: ${namespace}}\nspec: {selector: {matchLabels: {app: ${name}}}, template: {metadata: {labels: {app: ${name}}}, spec: {containers: [{name: c}]}}}\n---\n`;
     const all = Array.from({ length: 104 }, (_, i) => workload(`team-${i % 13}`, `svc-${i}`)).join("");
@@ -144,7 +144,7 @@ describe("the page of -o html in Chromium", function () {
     }
   });
 
-  it("PAGE-12: the heat map is one stop of Tab, and arrow keys move between cells, past those that are empty", async () => {
+  it("PAGE-14: the heat map is one stop of Tab, and arrow keys move between cells, past those that are empty", async () => {
     const page = await open(await run(["policy", "matrix", "-f", "shop"]));
     const press = (key: string): Promise<unknown> =>
       page.ask(
@@ -160,7 +160,7 @@ describe("the page of -o html in Chromium", function () {
     assert.equal(await page.ask(`document.querySelectorAll("#heat button[tabindex='0']").length`), 1);
   });
 
-  it("PAGE-13: a search finds whole words before parts of words, a click on namespaces shows only these, and clearing brings the hint back", async () => {
+  it("PAGE-01: a search finds whole words before parts of words, a click on namespaces shows only these, and clearing brings the hint back", async () => {
     const of = (namespace: string, name: string): object => ({
       ...pod(name),
       metadata: { name, namespace, labels: { app: name } },
@@ -219,7 +219,7 @@ describe("the page of -o html in Chromium", function () {
     }
   });
 
-  it("PAGE-03: the page of a diff lists what opens and closes, and its cells show the reasons before and after", async () => {
+  it("DIFF-04: the page of a diff lists what opens and closes, and its cells show the reasons before and after", async () => {
     const files = fixtureFiles("tenants");
     const page = await open(await run(["policy", "diff", "tenants/before", "tenants/after"], files));
     assert.deepEqual(
@@ -242,7 +242,7 @@ describe("the page of -o html in Chromium", function () {
     assert.equal(await tried.ask(`document.querySelectorAll("#changes details.opens").length > 0`), true);
   });
 
-  it("PAGE-04: a page makes no request to the network, and writes nothing to the console", async () => {
+  it("PAGE-05: a page makes no request to the network, and writes nothing to the console", async () => {
     for (const args of [
       ["policy", "matrix", "-f", "shop"],
       ["policy", "matrix", "-f", "shop", "--by", "pod"],

@@ -52,7 +52,7 @@ describe("ADDs that fail on a node with policyd", function () {
     assert.equal(daemon.log().match(/pods cannot be attached to network/g)?.length, 1, daemon.log());
   });
 
-  it("STATUS-06: a daemon that starts reports ADDs that failed before because no daemon answered", async () => {
+  it("STATUS-05: a daemon that starts reports ADDs that failed before because no daemon answered", async () => {
     await policyd.start();
     await policyd.kill();
     const closed = policyd.overridesWith({ wait: "100ms" });

@@ -110,7 +110,7 @@ describe("the daemon and other plugins in its list", function () {
     await settled(daemon, "drawbridge");
   });
 
-  it("CHAIN-02: programs that wait for a list get one from a daemon that starts last, and a restart of the daemon changes nothing", async () => {
+  it("CHAIN-03: programs that wait for a list get one from a daemon that starts last, and a restart of the daemon changes nothing", async () => {
     for (const program of [istio, linkerd, multus]) program.start();
     let daemon = await start({ cniChain: [{ type: "tuning" }] });
     await settled(daemon, "drawbridge", "tuning", "istio-cni", "linkerd-cni");
@@ -126,7 +126,7 @@ describe("the daemon and other plugins in its list", function () {
     await settled(daemon, "drawbridge", "istio-cni", "linkerd-cni");
   });
 
-  it("CHAIN-02: an observer of the directory sees a whole list with our entry at each event while istio-cni and the daemon write at once", async () => {
+  it("CHAIN-03: an observer of the directory sees a whole list with our entry at each event while istio-cni and the daemon write at once", async () => {
     const daemon = await start();
     await settled(daemon, "drawbridge");
     let looks = 0;

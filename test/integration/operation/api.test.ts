@@ -36,7 +36,7 @@ describe("a node whose objects come from an API server", function () {
     node?.lab.destroy();
   });
 
-  it("API-03 SVC-26: a daemon waits for an API server that is away, reports it, and programs nothing until it has everything", async () => {
+  it("API-04 SVC-26: a daemon waits for an API server that is away, reports it, and programs nothing until it has everything", async () => {
     await node.server.apply(SERVICE, slice("10.244.1.3"));
     await node.server.tell({
       type: "plan",
@@ -152,7 +152,7 @@ describe("a node whose objects come from an API server", function () {
     await node.daemon.statusWhen(({ problemCount }) => problemCount === 0, "no problem");
   });
 
-  it("API-22 SVC-25: without rules of Services the daemon finds the API server by the kubelet's kubeconfig, reads its token from files, and follows the address in a file that replaces it", async () => {
+  it("API-21 SVC-25: without rules of Services the daemon finds the API server by the kubelet's kubeconfig, reads its token from files, and follows the address in a file that replaces it", async () => {
     const replace = (port: number): void => {
       const config = { clusters: [{ name: "k", cluster: { server: `https://${node.serverAddress}:${port}` } }] };
       writeFileSync(`${node.directory}/.new`, JSON.stringify({ apiVersion: "v1", kind: "Config", ...config }));
@@ -186,7 +186,7 @@ describe("a node whose objects come from an API server", function () {
     assert.deepEqual(reports, [of(PORT), of(PORT + 1)]);
   });
 
-  it("CNP-14 CNP-15 CNP-17: a ClusterNetworkPolicy denies within 5 s of its CRD, through changes of the version, until its CRD is gone", async () => {
+  it("CNP-13 CNP-17: a ClusterNetworkPolicy denies within 5 s of its CRD, through changes of the version, until its CRD is gone", async () => {
     const policy = (version: string): RawObject => ({
       apiVersion: `policy.networking.k8s.io/${version}`,
       kind: "ClusterNetworkPolicy",

@@ -65,7 +65,7 @@ describe("an API server over the network", function () {
     await until(() => isDeepStrictEqual(sink.objects, model), "equal", 60_000);
   }
 
-  it("API-10: the source uses a token that is replaced in its file, and reports that a token is refused without printing it", async () => {
+  it("API-11: the source uses a token that is replaced in its file, and reports that a token is refused without printing it", async () => {
     await server.apply(sample("Pod", 1));
     source.start(sink);
     await untilEqual();
@@ -92,7 +92,7 @@ describe("an API server over the network", function () {
     await until(() => sink.isSynced, "synced");
   });
 
-  it("API-12: the source needs only the verbs list and watch on its resources, and reports missing verbs", async () => {
+  it("DEPLOY-03: the source needs only the verbs list and watch on its resources, and reports missing verbs", async () => {
     const grants: Record<string, readonly string[]> = Object.fromEntries(
       RESOURCES.map(({ name }) => [name, ["list", "watch"]]),
     );
@@ -110,7 +110,7 @@ describe("an API server over the network", function () {
     assert.ok(sink.isSynced);
   });
 
-  it("API-09: after random faults on real connections the source holds exactly the objects of the server", async () => {
+  it("API-25: after random faults on real connections the source holds exactly the objects of the server", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const random = randomFrom(seed);
     const storm = new Storm(random);

@@ -72,7 +72,7 @@ describe("Events of a node whose objects come from an API server", function () {
 
   const BOTH = ["ExternalIPsServed Service web", "PolicyNotInForce NetworkPolicy large"];
 
-  it("EVENT-09: an Event for the administrator is written once, not again after a new list, and a restarted daemon finds it there", async () => {
+  it("EVENT-02: an Event for the administrator is written once, not again after a new list, and a restarted daemon finds it there", async () => {
     await node.server.apply(tooLarge(), EXTERNAL);
     node.start();
     await node.untilSynced();
@@ -123,7 +123,7 @@ describe("Events of a node whose objects come from an API server", function () {
     assert.deepEqual(await creates(), [201]);
   });
 
-  it("EVENT-09: without the right to write Events the daemon says so once, and everything else works", async () => {
+  it("EVENT-02: without the right to write Events the daemon says so once, and everything else works", async () => {
     await node.server.apply(tooLarge(), EXTERNAL);
     await node.server.tell({
       type: "features",
@@ -142,7 +142,7 @@ describe("Events of a node whose objects come from an API server", function () {
     assert.deepEqual(await events(), []);
   });
 
-  it("EVENT-09: Events are written in the end after errors, refusals and resets, and a hanging request does not delay SIGTERM", async () => {
+  it("EVENT-02: Events are written in the end after errors, refusals and resets, and a hanging request does not delay SIGTERM", async () => {
     const faults = [
       { type: "status", status: 500 },
       { type: "reset" },

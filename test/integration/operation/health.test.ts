@@ -132,7 +132,7 @@ describe("the health of a running daemon", function () {
     await daemon.statusWhen((status) => !isReported(status) && isOver(), "no problem any more");
   });
 
-  it("HEALTH-05: with services: false the health port is left to kube-proxy, and the node's health is served only on localhost", async () => {
+  it("HEALTH-02: with services: false the health port is left to kube-proxy, and the node's health is served only on localhost", async () => {
     const release = await occupy("0.0.0.0");
     const fields = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", services: false };
     writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify(fields));

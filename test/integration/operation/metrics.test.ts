@@ -300,7 +300,7 @@ describe("metrics of a node with policyd", function () {
     assert.equal(linesOf(/takes traffic to its externalIPs/), 1, "the warning comes once");
   });
 
-  it("METRIC-03: a daemon works while its metrics port is taken, and serves metrics when the port is free", async () => {
+  it("METRIC-05: a daemon works while its metrics port is taken, and serves metrics when the port is free", async () => {
     const program = "require('net').createServer().listen(9873, '127.0.0.1', () => console.log('up'))";
     const other = wired.node.inside(() =>
       spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] }),
@@ -321,7 +321,7 @@ describe("metrics of a node with policyd", function () {
     await scrapeWhen(wired.node, (values) => values.get("drawbridge_attachments") === pods, "it is served");
   });
 
-  it("METRIC-04: with an empty metricsAddress nothing listens for scrapes", async () => {
+  it("METRIC-05: with an empty metricsAddress nothing listens for scrapes", async () => {
     await policyd.start(["--metrics-address="]);
     assert.throws(() => scrape(wired.node), /ECONNREFUSED/);
   });

@@ -121,7 +121,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     assert.doesNotMatch(node.daemon.log(), /the Node says that its network is unavailable/);
   });
 
-  it("COND-04: without the right to clear the condition a daemon says so once, with the way out, and all else works", async () => {
+  it("COND-02: without the right to clear the condition a daemon says so once, with the way out, and all else works", async () => {
     await node.server.tell({ type: "features", features: { grants: manifestGrants() } });
     await apply(UNAVAILABLE);
     start(true);

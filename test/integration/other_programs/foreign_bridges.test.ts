@@ -163,7 +163,7 @@ describe("a node with pods of another network plugin", function () {
     });
   }
 
-  it("FOREIGN-05: a node reaches a former plugin's pod by a Service once the Pod object has the address, and not before", async () => {
+  it("FOREIGN-03: a node reaches a former plugin's pod by a Service once the Pod object has the address, and not before", async () => {
     const plugin = formerPlugins(peers)[0] ?? assert.fail();
     const before = old(plugin, "old", 2);
     const [backend] = addressesIn(before);

@@ -68,7 +68,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     assert.equal(config.Labels["org.opencontainers.image.version"], VERSION);
   });
 
-  it("IMAGE-02: the image contains a plugin and a command line that run, and no shell", () => {
+  it("IMAGE-01: the image contains a plugin and a command line that run, and no shell", () => {
     const entry = (program: string): readonly string[] => [`--entrypoint=${program}`];
     const plugin = podman.run(NAME, [], [...entry("/opt/drawbridge/cni/drawbridge"), "--env=CNI_COMMAND=VERSION"]);
     assert.match(plugin.stdout, /"supportedVersions":\[.*"1\.1\.0"\]/, plugin.stderr);
@@ -79,7 +79,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     }
   });
 
-  it("IMAGE-03: the container has only NET_ADMIN, cannot write its root or settings, and runs under the seccomp profile", () => {
+  it("DEPLOY-05: the container has only NET_ADMIN, cannot write its root or settings, and runs under the seccomp profile", () => {
     const program = `
       const { readFileSync, writeFileSync } = require("node:fs");
       const attempt = (action) => { try { action(); return "done"; } catch ({ code }) { return code; } };
@@ -131,7 +131,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
     const executables = (): readonly string[] => readdirSync(`${host}/opt/cni/bin`).sort();
     const tables = (): readonly string[] => node.exec("nft", ["list", "tables"]).trim().split("\n").sort();
 
-    it("IMAGE-04, DEPLOY-10: the container programs the node, raises settings, installs the plugin, and leaves all of it on SIGTERM", async () => {
+    it("DEPLOY-05, DEPLOY-06: the container programs the node, raises settings, installs the plugin, and leaves all of it on SIGTERM", async () => {
       const mounts = [
         ...["/run/drawbridge", "/opt/cni/bin", "/etc/cni/net.d"].map((to) => ({ from: host + to, to })),
         { from: "/proc/sys/net", to: "/host/proc/sys/net" },

@@ -198,7 +198,7 @@ describe("podman with its CNI backend", function () {
     holdToFixture("podman", podman.version, calls, lab.scratch);
   });
 
-  it(`RUNTIME-03: nothing is left of podman's containers whose calls are killed at any moment (seed ${SEED})`, async () => {
+  it(`RUNTIME-02: nothing is left of podman's containers whose calls are killed at any moment (seed ${SEED})`, async () => {
     const random = randomFrom(SEED);
     const killed = `${lab.scratch}/killed`;
     mkdirSync(killed);

@@ -50,7 +50,7 @@ describe("npm run release", function () {
   const output = (program: string, args: readonly string[]): string =>
     execFileSync(program, args, { encoding: "utf8" }).trim();
 
-  it("RELEASE-02: a second run gives the same bytes", () => {
+  it("RELEASE-06: a second run gives the same bytes", () => {
     release("second");
     const sums = (name: string): string => readFileSync(path.join(directory, name, "SHA256SUMS"), "utf8");
     assert.equal(sums("second"), sums("first"));
@@ -92,7 +92,7 @@ describe("npm run release", function () {
     }
   });
 
-  it("RELEASE-05: the manifests and the chart name the image by the digest of its archive", () => {
+  it("RELEASE-04: the manifests and the chart name the image by the digest of its archive", () => {
     const { digest } = readArchive(readFileSync(file("drawbridge-image.tar")));
     const pinned = `${IMAGE}@${digest}`;
     assert.ok(readFileSync(file("install.yaml"), "utf8").includes(`image: ${pinned}\n`));

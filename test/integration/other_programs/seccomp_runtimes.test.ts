@@ -172,7 +172,7 @@ for (const program of RUNTIMES) {
       const title = noNewPrivileges
         ? "with noNewPrivileges"
         : "without noNewPrivileges, which sets the filter earlier,";
-      it(`DEPLOY-15: ${title} a container starts as any user under the profile and runs further programs`, async () => {
+      it(`DEPLOY-11: ${title} a container starts as any user under the profile and runs further programs`, async () => {
         for (const user of USERS) {
           const container = { noNewPrivileges, user, script: SCRIPT };
           const ended = await runtime.withContainer({ ...container, profile }, (exec) => {
@@ -186,7 +186,7 @@ for (const program of RUNTIMES) {
       });
     }
 
-    it("DEPLOY-15: a container does not start under a profile that lacks a call of the runtime's own start, so these tests can fail", async () => {
+    it("DEPLOY-11: a container does not start under a profile that lacks a call of the runtime's own start, so these tests can fail", async () => {
       const container = { noNewPrivileges: false, user: 0, script: SCRIPT };
       assert.match((await runtime.withContainer(container)).output, /ready/, "without a profile");
       const { output } = await runtime.withContainer({ ...container, profile: without(profile, "capset") });

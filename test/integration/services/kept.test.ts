@@ -158,7 +158,7 @@ describe("a node that changes over from kube-proxy and back", function () {
     return pod;
   }
 
-  it("KEPT-03: connections that policies allow go on while Services are turned off and on again", async () => {
+  it("KEPT-02: connections that policies allow go on while Services are turned off and on again", async () => {
     const flows: PushFlow[] = [];
     try {
       let daemon = await start(true);

@@ -34,7 +34,7 @@ for (const way of WAYS.filter(({ bridgeNetfilter }) => !bridgeNetfilter)) {
       }
     };
 
-    it("SHARE-05: a pod that sends from many MAC addresses adds none of them to the bridge's forwarding table", async () => {
+    it("SHARE-04: a pod that sends from many MAC addresses adds none of them to the bridge's forwarding table", async () => {
       flood();
       assert.ok(await eventually(() => entries() === SOURCES), `${entries()} without the guard`);
       on.wired.node.exec("ip", ["link", "set", "cni0", "type", "bridge", "fdb_flush"]);

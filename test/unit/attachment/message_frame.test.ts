@@ -4,7 +4,7 @@ import { frame, FrameReader, LONGEST_MESSAGE } from "../../../attachment/message
 import { DrawbridgeError } from "../../../kernel/error.ts";
 
 describe("ipam/message_frame", () => {
-  it("DAEMON-06: messages are read as they were written, however the stream is split", () => {
+  it("DAEMON-05: messages are read as they were written, however the stream is split", () => {
     const messages = fc.array(fc.dictionary(fc.string(), fc.oneof(fc.string({ unit: "binary" }), fc.integer())));
     fc.assert(
       fc.property(messages, fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1 }), (sent, cuts) => {
@@ -27,7 +27,7 @@ describe("ipam/message_frame", () => {
     );
   });
 
-  it("DAEMON-06: a message longer than the limit is refused, and one of exactly that length is not", () => {
+  it("DAEMON-05: a message longer than the limit is refused, and one of exactly that length is not", () => {
     const reader = new FrameReader();
     const line = new Uint8Array(LONGEST_MESSAGE + 1).fill(120);
     line[LONGEST_MESSAGE] = 10;
@@ -37,7 +37,7 @@ describe("ipam/message_frame", () => {
     assert.throws(() => frame({ text: "x".repeat(LONGEST_MESSAGE) }), { code: "ERR_PROTOCOL" });
   });
 
-  it("DAEMON-06: any bytes give messages or one of our errors", () => {
+  it("DAEMON-05: any bytes give messages or one of our errors", () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (pieces) => {
         const reader = new FrameReader();

@@ -67,7 +67,7 @@ describe("ipam/policyd_messages", () => {
     ],
   ];
   for (const [text, message] of refused) {
-    it(`DAEMON-06: refuses ${text.slice(0, 60)}`, () => {
+    it(`DAEMON-05: refuses ${text.slice(0, 60)}`, () => {
       assert.throws(() => parseRequest(text), { code: "ERR_PROTOCOL", message });
     });
   }
@@ -82,7 +82,7 @@ describe("ipam/policyd_messages", () => {
     }
   });
 
-  it("DAEMON-06: any JSON is a valid message or one of our errors", () => {
+  it("DAEMON-05: any JSON is a valid message or one of our errors", () => {
     const parts = fc.record({
       version: fc.constant(1),
       type: fc.constantFrom("register", "unregister", "x"),

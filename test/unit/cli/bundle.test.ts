@@ -53,7 +53,7 @@ describe("cli/bundle", () => {
     assert.equal(tar(out, "-xO", "drawbridge-bundle/n1/log.txt"), LOG);
   });
 
-  it("BUNDLE-02: --hide-names replaces names of pods everywhere, one name by one hash, and another one in the next archive", async () => {
+  it("BUNDLE-01: --hide-names replaces names of pods everywhere, one name by one hash, and another one in the next archive", async () => {
     const hidden = async (): Promise<string> => {
       const { out } = await bundle(new ScriptedPrograms(answerOf), "--node", "n1", "--hide-names");
       return tar(out, "-xO", "drawbridge-bundle/n1/log.txt");

@@ -120,7 +120,7 @@ describe("cli/check", () => {
     ["a policy that is not enforced", () => null, "allowed"],
     ["a policy that allows nothing", (_: Try, policy: string) => (policy === "" ? null : "EACCES"), "EACCES"],
   ] as const) {
-    it(`CHECK-02: ${what} is exit code 1 with its reason, and the namespace is removed`, async () => {
+    it(`CHECK-01: ${what} is exit code 1 with its reason, and the namespace is removed`, async () => {
       const programs = new Kubectl();
       programs.answer = answer;
       const { code, out } = await check(programs, "--outside", "none");
@@ -130,7 +130,7 @@ describe("cli/check", () => {
     });
   }
 
-  it("CHECK-02: policies are tried only with pods that were reached before", async () => {
+  it("CHECK-01: policies are tried only with pods that were reached before", async () => {
     const programs = new Kubectl();
     programs.answer = ({ host }, policy) => (host === "10.0.2.2" || policy === "closed" ? "EHOSTUNREACH" : null);
     const { code, out } = await check(programs);
@@ -139,7 +139,7 @@ describe("cli/check", () => {
     assert.equal(out.match(/that a policy denies +IPv\d .* ok$/gm)?.length, 3);
   });
 
-  it("CHECK-02: a try that fails at first and then works is reported as ok", async () => {
+  it("CHECK-01: a try that fails at first and then works is reported as ok", async () => {
     const programs = new Kubectl();
     let left = 12;
     programs.answer = (_, policy) => (policy === "closed" || left-- > 0 ? "ENOTFOUND" : null);
@@ -147,7 +147,7 @@ describe("cli/check", () => {
   });
 
   for (const verb of ["create", "wait", "get", "exec"]) {
-    it(`CHECK-03: where kubectl ${verb} fails, the exit code is 3, and whatever was made is removed`, async () => {
+    it(`CHECK-01: where kubectl ${verb} fails, the exit code is 3, and whatever was made is removed`, async () => {
       const programs = new Kubectl();
       programs.failing = verb;
       const { code, out, err } = await check(programs);
@@ -157,7 +157,7 @@ describe("cli/check", () => {
     });
   }
 
-  it("CHECK-03: after a signal the running command ends, the namespace is removed, and the exit code is 3", async () => {
+  it("CHECK-01: after a signal the running command ends, the namespace is removed, and the exit code is 3", async () => {
     for (const verb of ["create", "exec"]) {
       const programs = new Kubectl();
       const run = programs.run.bind(programs);
@@ -173,7 +173,7 @@ describe("cli/check", () => {
     }
   });
 
-  it("CHECK-03: a namespace that cannot be deleted is named with the command that deletes it", async () => {
+  it("CHECK-01: a namespace that cannot be deleted is named with the command that deletes it", async () => {
     const programs = new Kubectl();
     programs.failing = "delete";
     const { code, err } = await check(programs);

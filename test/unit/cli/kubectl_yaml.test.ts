@@ -181,7 +181,7 @@ describe("YAML compared with kubectl's decoder", function () {
     requireDecoder(this);
   });
 
-  it(`YAML-02: ${DOCUMENTS} random files have equal objects, are refused by both, or differ as docs/cli.md says`, () => {
+  it(`YAML-01: ${DOCUMENTS} random files have equal objects, are refused by both, or differ as docs/cli.md says`, () => {
     const seed = countedSeed();
     const texts = fc.sample(file, { numRuns: DOCUMENTS, seed });
     const decoded = decodeAll(texts);
@@ -191,7 +191,7 @@ describe("YAML compared with kubectl's decoder", function () {
     assert.ok(read > DOCUMENTS / 10, `only ${read} files can be read at all`);
   });
 
-  it("YAML-02: every YAML file of the repository has equal objects", () => {
+  it("YAML-01: every YAML file of the repository has equal objects", () => {
     const files = FOLDERS.flatMap((folder) =>
       readdirSync(path.join(PROJECT, folder), { recursive: true, encoding: "utf8" })
         .filter((name) => /\.ya?ml$/.test(name))

@@ -51,7 +51,7 @@ function run(command: CommandName, name: string, content: string | Uint8Array): 
 describe("cli: invalid files", function () {
   this.timeout(1_800_000);
 
-  it(`CLI-09: ${FILES} mutated files give an answer or an error with file and line, never a bug`, async () => {
+  it(`CLI-02: ${FILES} mutated files give an answer or an error with file and line, never a bug`, async () => {
     const seen = new Map<string, number>();
     await fc.assert(
       fc.asyncProperty(mutatedFiles(YAML, OBJECTS), async ({ name, content }) => {
@@ -69,7 +69,7 @@ describe("cli: invalid files", function () {
     }
   });
 
-  it(`LINT-29: ${FILES} mutated files with a case for each rule give findings or an error, and are never clean if part is unread`, async () => {
+  it(`LINT-05: ${FILES} mutated files with a case for each rule give findings or an error, and are never clean if part is unread`, async () => {
     const count = { read: 0, unread: 0 };
     await fc.assert(
       fc.asyncProperty(mutatedFiles(LINTED, objectsIn(LINTED)), async ({ name, content }) => {
@@ -87,7 +87,7 @@ describe("cli: invalid files", function () {
     assert.ok(Math.min(count.read, count.unread) > FILES / 20, JSON.stringify(count));
   });
 
-  it("CLI-10: a value of a wrong type anywhere in a policy is an error, never a policy that is omitted", async () => {
+  it("CLI-05: a value of a wrong type anywhere in a policy is an error, never a policy that is omitted", async () => {
     let count = 0;
     for (const [number, object] of OBJECTS.entries()) {
       if (!/Policy"/.test(JSON.stringify(object))) continue;
@@ -107,7 +107,7 @@ describe("cli: invalid files", function () {
     assert.ok(count > 150, String(count));
   });
 
-  it("CLI-10: an invalid value in a policy, or a policy of unknown kind or version, is an error", async () => {
+  it("CLI-05: an invalid value in a policy, or a policy of unknown kind or version, is an error", async () => {
     const changes: readonly (readonly [from: string, to: string])[] = [
       ["protocol: TCP, port: sql", "protocol: tcp, port: sql"],
       ["port: 9000, endPort: 9010", "port: 9010, endPort: 9000"],
@@ -134,7 +134,7 @@ describe("cli: invalid files", function () {
     }
   });
 
-  it("CLI-09: aliases that would fill the memory, and ten thousand brackets, are handled like any invalid file", async () => {
+  it("CLI-02: aliases that would fill the memory, and ten thousand brackets, are handled like any invalid file", async () => {
     for (const text of [
       ALIAS_BOMB,
       `${YAML}\n---\n${ALIAS_BOMB}`,
@@ -153,7 +153,7 @@ function memberOf(value: unknown, step: string | number): unknown {
   return new Map(Object.entries<unknown>({ ...(typeof value === "object" ? value : {}) })).get(String(step));
 }
 
-/** Matches notes about all objects (READ-13 to READ-15) followed by an error about the question. */
+/** Matches notes about all objects (READ-13 to READ-13) followed by an error about the question. */
 const ONLY_MISSING =
   /^(?:[^\n]*(?:nothing was read on|no pods and no workloads|none of the pods that were read|contradict each other)[^\n]*\n)*drawbridge: /;
 

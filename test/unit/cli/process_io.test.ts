@@ -86,7 +86,7 @@ describe("cli/process_io", () => {
     it(`CLI-42: ${what}`, () => assert.equal(terminalText(text, hasColour), expected));
   }
 
-  it("CLI-09: an error of the system is reported in one line, without a stack trace", () => {
+  it("CLI-02: an error of the system is reported in one line, without a stack trace", () => {
     const long = lintApart("a".repeat(300));
     assert.deepEqual([long.code, long.err.split("\n").length], [3, 2], long.err);
     assert.match(long.err, /ENAMETOOLONG/);

@@ -59,7 +59,7 @@ describe("cli/program", () => {
     ["node", "doctor"],
     ["service", "explain"],
   ]) {
-    it(`CLI-38: help ${words.join(" ")} prints what --help of that command prints`, async () => {
+    it(`CLI-33: help ${words.join(" ")} prints what --help of that command prints`, async () => {
       const [help, option] = [
         await runCli(["help", ...words], memoryFiles({})),
         await runCli([...words, "--help"], memoryFiles({})),

@@ -45,7 +45,7 @@ describe("cni/status/attach_outcome", () => {
     for (const kind of ["attach", "full"]) assert.ok(!existsSync(`${runDir}/failures/${kind}/pods.json`), kind);
   });
 
-  it("failures of the node are noted, and those of a pod, a full range or a full bridge are not (STATUS-01, STATUS-02)", () => {
+  it("failures of the node are noted, and those of a pod, a full range or a full bridge are not (STATUS-01)", () => {
     const failures: readonly (readonly [Error, boolean])[] = [
       [new NetlinkError("create veth", Errno.ENOMEM), true],
       [new NetlinkError("create veth", Errno.EXFULL), false],

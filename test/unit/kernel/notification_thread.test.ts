@@ -162,7 +162,7 @@ describe("kernel/notifications thread", () => {
     assert.deepEqual(kernel.done, ["open 10", "open 11", "close 3", "close 10", "close 11"]);
   });
 
-  it("DP-19: the kernel filters out the changes of our own socket, and the thread does so itself where the kernel refuses", async () => {
+  it("DP-08: the kernel filters out the changes of our own socket, and the thread does so itself where the kernel refuses", async () => {
     for (const filterResult of [0, -Errno.EPERM]) {
       const kernel = new FakeKernel();
       kernel.filterResult = filterResult;

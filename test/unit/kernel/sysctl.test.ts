@@ -82,7 +82,7 @@ describe("kernel/sysctl", () => {
     assert.equal(fake.read("net/ipv6/conf/all/forwarding"), undefined);
   });
 
-  it("DEPLOY-10: where /proc/sys is read-only, settings are written to the node's, which the manifests mount", () => {
+  it("DEPLOY-06: where /proc/sys is read-only, settings are written to the node's, which the manifests mount", () => {
     const opened: string[] = [];
     const sysctlOfContainer = (mounted: number): ReturnType<typeof procSysctl> => {
       const open = (path: string): number => {

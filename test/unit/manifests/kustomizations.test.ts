@@ -73,7 +73,7 @@ describe("the kustomizations of manifests/, without kubectl", () => {
 
   const components = readdirSync("manifests/components").map((name) => `manifests/components/${name}`);
   for (const directory of [...KUSTOMIZATIONS.slice(1), ...components]) {
-    it(`DEPLOY-09: ${directory} names existing files and places of the base`, () => {
+    it(`DEPLOY-01: ${directory} names existing files and places of the base`, () => {
       const kustomization = onlyObject(`${directory}/kustomization.yaml`);
       for (const resource of (kustomization["resources"] ?? []) as readonly string[]) {
         assert.ok(existsSync(`${directory}/${resource}`), resource);
@@ -86,7 +86,7 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     });
   }
 
-  it("DEPLOY-12: the permission to patch Nodes' status is only in the overlay with the field that uses it", () => {
+  it("DEPLOY-03: the permission to patch Nodes' status is only in the overlay with the field that uses it", () => {
     const overlay = "network-unavailable";
     assert.deepEqual(overlayGrants(overlay), { ...manifestGrants(), "nodes/status": ["patch"] });
     assert.equal(onlyObject(`manifests/overlays/${overlay}/policyd.yaml`)["clearNetworkUnavailable"], true);
@@ -96,7 +96,7 @@ describe("the kustomizations of manifests/, without kubectl", () => {
     }
   });
 
-  it("DEPLOY-13: own-node-status denies patches by the daemon's account beyond the permission of network-unavailable", () => {
+  it("DEPLOY-03: own-node-status denies patches by the daemon's account beyond the permission of network-unavailable", () => {
     const text = readFileSync("manifests/components/own-node-status/admission_policy.yaml", "utf8");
     const [policy = {}, binding = {}, ...others] = manifestObjects(text);
     assert.deepEqual(others, []);

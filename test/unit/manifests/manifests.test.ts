@@ -50,7 +50,7 @@ describe("manifests/install.yaml", () => {
     assert.equal(roles.length, 1);
   });
 
-  it("DEPLOY-04: the daemon accepts its configuration and its command line, and installs the plugin", () => {
+  it("DEPLOY-02: the daemon accepts its configuration and its command line, and installs the plugin", () => {
     const { nodeName, installCni, socketPath, cniSourceDirectory } = configurationOf(install);
     assert.deepEqual(
       { nodeName, installCni, socketPath, cniSourceDirectory },
@@ -149,7 +149,7 @@ describe("the overlays of manifests/", () => {
   });
 
   for (const directory of KUSTOMIZATIONS) {
-    it(`DEPLOY-02, DEPLOY-04: ${directory} follows the schema, and the daemon accepts its configuration`, () => {
+    it(`DEPLOY-02: ${directory} follows the schema, and the daemon accepts its configuration`, () => {
       const text = rendered(directory);
       assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
       assert.equal(configurationOf(text).installCni, true);
@@ -171,7 +171,7 @@ describe("the overlays of manifests/", () => {
     });
   }
 
-  it("DEPLOY-09: each overlay changes only the fields of its purpose", () => {
+  it("DEPLOY-01: each overlay changes only the fields of its purpose", () => {
     const base = configurationOf(rendered("manifests/base"));
     const changed = Object.fromEntries(
       KUSTOMIZATIONS.slice(1).map((directory) => {

@@ -99,7 +99,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("MON-03: the PrometheusRule has the same alerts as the file for Prometheus itself", () => {
+  it("MON-02: the PrometheusRule has the same alerts as the file for Prometheus itself", () => {
     const { spec } = parse(read("prometheus_rule.yaml")) as { readonly spec: unknown };
     assert.deepEqual(spec, rules());
   });
@@ -112,7 +112,7 @@ describe("manifests/monitoring", () => {
     assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   });
 
-  it("MON-06: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
+  it("MON-04: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
     requireProgram(this, "promtool");
     this.timeout(300_000);
     const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
@@ -175,7 +175,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("MON-05: each query of the dashboard is valid PromQL, and panels do not overlap", function () {
+  it("MON-01: each query of the dashboard is valid PromQL, and panels do not overlap", function () {
     const { panels, templating } = dashboard();
     const places = new Set<string>();
     for (const { title, gridPos } of panels) {
@@ -213,7 +213,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("DEPLOY-09: the PodMonitor selects the daemon's pods and reads the port that its component opens", () => {
+  it("DEPLOY-01: the PodMonitor selects the daemon's pods and reads the port that its component opens", () => {
     const directory = "manifests/components/pod-monitor";
     const { spec } = parse(readFileSync(`${directory}/pod_monitor.yaml`, "utf8")) as {
       spec: { selector: object; podMetricsEndpoints: readonly { port: string }[] };

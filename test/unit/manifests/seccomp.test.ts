@@ -57,7 +57,7 @@ describe("manifests/seccomp/drawbridge.json", () => {
     assert.deepEqual(rules("socket"), families);
   });
 
-  it("DEPLOY-15: the profile allows each call of runc and crun between the filter and the program, except those that make mounts", () => {
+  it("DEPLOY-11: the profile allows each call of runc and crun between the filter and the program, except those that make mounts", () => {
     const runtimes = v.parse(runtimesSchema, parse(readFileSync(RUNTIMES, "utf8")));
     assert.ok(runtimes.length > 1);
     for (const { runtime, late, early } of runtimes) {

@@ -53,7 +53,7 @@ describe("setup: a release", () => {
     assert.throws(() => chartFiles(RELEASE, lacking, "", new Map()), /has no kubelet-kubeconfig at spec\.template/);
   });
 
-  it("RELEASE-05: install.yaml and the kustomizations name the image by its digest, and a manifest without the image is refused", () => {
+  it("RELEASE-04: install.yaml and the kustomizations name the image by its digest, and a manifest without the image is refused", () => {
     const install = withImage(RELEASE, readFileSync("manifests/install.yaml", "utf8"));
     assert.match(install, /^ +image: images\.example\/drawbridge@sha256:a{64}$/m);
     for (const name of ["base", "cleanup"]) {

@@ -79,7 +79,7 @@ describe("existing connections when policies change", function () {
     assert.ok(stopped > 0 && kept > 0);
   });
 
-  it(`SUGGEST-06: with policies suggested for ${ROUNDS} random sets of connections, each of these continues and others are cut`, async () => {
+  it(`LIVE-04: with policies suggested for ${ROUNDS} random sets of connections, each of these continues and others are cut`, async () => {
     const world = namedPods(lab, PODS);
     const namespaces = ["n1", "n2", "n3"];
     for (let round = 0; round < ROUNDS; round++) {

@@ -171,7 +171,7 @@ describe("egress to domain names", function () {
     assert.deepEqual([times.get("far.example.com"), times.get("a.b.wild.example.com")], ["5m", "1h"], elements());
   });
 
-  it("NAME-08: aliases count for the name that was asked for, by TCP as by UDP", async () => {
+  it("NAME-03: aliases count for the name that was asked for, by TCP as by UDP", async () => {
     await lab.apply(objects(policy("x", ["alias.example.com"])));
     await resolve("x/a", "far.example.com");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
@@ -183,7 +183,7 @@ describe("egress to domain names", function () {
     assert.equal(await marks("x/b", "stranger", "80/TCP"), "..", elements());
   });
 
-  it("NAME-09: of two pods with different names each reaches only its own, though both have asked for both", async () => {
+  it("NAME-01: of two pods with different names each reaches only its own, though both have asked for both", async () => {
     await lab.apply(objects(policy("x", ["api.example.com"]), policy("y", ["far.example.com"], 11)));
     for (const from of ["x/a", "y/a"]) for (const name of ["api", "far"]) await resolve(from, `${name}.example.com`);
     assert.equal(await marks("x/a", "outside", "80/TCP"), "..");
@@ -192,7 +192,7 @@ describe("egress to domain names", function () {
     assert.equal(await marks("y/a", "stranger", "80/TCP"), "..");
   });
 
-  it("NAME-10: a changed policy applies at once to addresses that pods know, and a name that it no longer has allows none of them", async () => {
+  it("NAME-11: a changed policy applies at once to addresses that pods know, and a name that it no longer has allows none of them", async () => {
     await lab.apply(objects(policy("x", ["api.example.com"])));
     await resolve("x/a", "api.example.com");
     await lab.apply(objects(policy("x", ["api.example.com", "www.example.org"])));
@@ -235,7 +235,7 @@ describe("egress to domain names", function () {
     assert.doesNotMatch(elements(), /future/);
   });
 
-  it("NAME-15: of 4,000 answers to one pod the daemon reads 500 and 200 a second, and another pod learns meanwhile", async () => {
+  it("NAME-07: of 4,000 answers to one pod the daemon reads 500 and 200 a second, and another pod learns meanwhile", async () => {
     await lab.apply(objects(policy("x", ["api.example.com"]), policy("y", ["far.example.com"], 11)));
     await resolve("x/a", "api.example.com");
     const used = (): number =>

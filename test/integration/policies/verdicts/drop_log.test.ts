@@ -222,7 +222,7 @@ describe("the daemon's reports of packets that policies drop", function () {
     assert.ok(packets > 0 && packets <= 50 + 10 * seconds + 1, `${packets} in ${seconds} s`);
   });
 
-  it("PSTATUS-07: the generation in force follows the policy, and the packets of its rules are counted", async () => {
+  it("PSTATUS-01: the generation in force follows the policy, and the packets of its rules are counted", async () => {
     const db = (generation: number, ports: readonly number[]): object => {
       const spec = { podSelector: labels("db"), ingress: ports.map((port) => ({ ports: [{ port }] })) };
       const metadata = { name: "db", namespace: "x", generation };

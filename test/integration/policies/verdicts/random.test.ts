@@ -96,7 +96,7 @@ describe(`random clusters with packets (seed ${seed})`, function () {
   });
   after(() => lab?.close());
 
-  it(`POL-62: ${FLOWS} flows in random clusters have the fates that the evaluator gives`, async () => {
+  it(`MODEL-02: ${FLOWS} flows in random clusters have the fates that the evaluator gives`, async () => {
     const verdicts: PolicyVerdict["kind"][] = [];
     const problems: string[] = [];
     let count = 0;

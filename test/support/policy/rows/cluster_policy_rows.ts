@@ -64,8 +64,7 @@ const flows = (traffics: readonly Traffic[], ...others: readonly string[]): read
 /** Tiers, priorities, rules and peers of ClusterNetworkPolicies. */
 export const CLUSTER_POLICY_ROWS: readonly Row[] = [
   {
-    title:
-      "CNP-01 CNP-03: the Admin tier decides, Pass leaves a flow to NetworkPolicies, and these to the Baseline tier",
+    title: "CNP-01: the Admin tier decides, Pass leaves a flow to NetworkPolicies, and these to the Baseline tier",
     steps: [
       { policies: [policy("Admin", [to("Deny")]), isolating({})], denied: flows(TRAFFIC) },
       { policies: [policy("Admin", [to("Accept")]), isolating()], allowed: flows(TRAFFIC) },
@@ -123,7 +122,7 @@ export const CLUSTER_POLICY_ROWS: readonly Row[] = [
     ],
   },
   {
-    title: "CNP-03 CNP-06: a rule at a port decides only about that port of its protocol, whatever its action is",
+    title: "CNP-01 CNP-05: a rule at a port decides only about that port of its protocol, whatever its action is",
     steps: PROTOCOLS.flatMap((protocol) => {
       const own: Traffic = `80/${protocol}`;
       const others: readonly Traffic[] = [`81/${protocol}`, protocol === "TCP" ? "80/UDP" : "80/TCP"];
@@ -145,7 +144,7 @@ export const CLUSTER_POLICY_ROWS: readonly Row[] = [
     }),
   },
   {
-    title: "CNP-06: a range of ports includes both its ends, and a name means the number of the pod that is asked",
+    title: "CNP-05: a range of ports includes both its ends, and a name means the number of the pod that is asked",
     steps: TIERS.flatMap((tier) => [
       ...PROTOCOLS.map((protocol) => ({
         policies: [

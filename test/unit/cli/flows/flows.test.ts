@@ -134,7 +134,7 @@ describe("cli/flows: the command", () => {
     assert.deepEqual([quiet.code, quiet.err], [0, ""]);
   });
 
-  it("FLOW-11: node flows --follow prints only new connections, with their number and the policy that decided", async () => {
+  it("FLOW-10: node flows --follow prints only new connections, with their number and the policy that decided", async () => {
     const readings = [
       { rows: [row(), DENIED], problems: [] },
       { rows: [row({ count: 5, lastSeen: NOON + 1000 }), DENIED], problems: [] },
@@ -210,7 +210,7 @@ describe("cli/flows: the command", () => {
     assert.deepEqual(await systemPrograms.follow("no-such-program-here", [], () => {}), { type: "missing" });
   });
 
-  it("FLOW-13: a file of flows is read in chunks, and refused with the line for invalid flows or too many", () => {
+  it("FLOW-09: a file of flows is read in chunks, and refused with the line for invalid flows or too many", () => {
     const text = rowLine(row()) + rowLine(DENIED);
     assert.equal(
       readFlowFile(
@@ -227,7 +227,7 @@ describe("cli/flows: the command", () => {
     assert.throws(() => readFlowFile(endless(), "f"), { message: /^f:1: a line of more than/ });
   });
 
-  it("FLOW-13: terminal escapes in names are printed as text", async () => {
+  it("FLOW-09: terminal escapes in names are printed as text", async () => {
     const from: RowEnd = { type: "workload", name: "shop/deployment/\u001b[2Jweb" };
     assert.deepEqual(parseRow(rowLine(row({ from }))).from, from);
     const { out } = await onNode(["node", "flows"], { rows: [row({ from })], problems: [] });

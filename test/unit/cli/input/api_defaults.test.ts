@@ -60,7 +60,7 @@ describe("objects with the API server's defaults", () => {
     assert.equal(problemsOf(pod("ports: [null]")).length, 1);
   });
 
-  it("READ-02: an invalid port of a container is refused whether it has a name or not, and so are its protocol and its host port", () => {
+  it("READ-01: an invalid port of a container is refused whether it has a name or not, and so are its protocol and its host port", () => {
     const refused = "wl.yaml:7: Pod a/p: spec.containers[0].ports[0].";
     for (const name of ["", "name: http, "]) {
       assert.deepEqual(problemsOf(pod(`ports: [{ ${name}containerPort: 70000 }]`)), [
@@ -76,7 +76,7 @@ describe("objects with the API server's defaults", () => {
     }
   });
 
-  it("READ-02: an address with leading zeros is refused in every field", () => {
+  it("READ-01: an address with leading zeros is refused in every field", () => {
     const block = (cidr: string): string => policy(`ingress: [{ from: [{ ipBlock: { cidr: ${cidr} } }] }]`);
     assert.match(problemsOf(block("010.0.0.0/8"))[0] ?? "", /cidr: "010\.0\.0\.0\/8"/);
     assert.deepEqual(problemsOf(block("10.0.0.0/8")), []);
@@ -114,7 +114,7 @@ describe("objects with the API server's defaults", () => {
     ]);
   });
 
-  it("READ-04: an error in an object of a kind that no command reads is reported, and the other objects are read", () => {
+  it("YAML-04: an error in an object of a kind that no command reads is reported, and the other objects are read", () => {
     const secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\ndata:\n  a: b\n  a: c\n";
     const { manifests, problems, omitted } = read(`${secret}---\n${policy("ingress: []")}`);
     assert.deepEqual(problems, []);

@@ -49,7 +49,7 @@ describe("notes about doubtful answers", () => {
     );
   });
 
-  it("READ-14: every command reports ClusterNetworkPolicies of one priority that contradict each other about the same pods", async () => {
+  it("READ-13: every command reports ClusterNetworkPolicies of one priority that contradict each other about the same pods", async () => {
     const line =
       /ClusterNetworkPolicies one \(a\.yaml:3\) and two \(a\.yaml:5\) have tier Admin and priority 1, contradict each other and are for the same pods: which one counts is undefined$/m;
     assertSaid(await said([POD, cluster("one", "Accept"), cluster("two", "Deny"), NODE]), line);
@@ -65,7 +65,7 @@ describe("notes about doubtful answers", () => {
     }
   });
 
-  it("READ-15: every command reports that no pods, or no objects, were read", async () => {
+  it("READ-13: every command reports that no pods, or no objects, were read", async () => {
     const asking = ["matrix", "rules", "diff", "dry-run"];
     assertSaid(
       await said([policy("p"), NODE], asking),

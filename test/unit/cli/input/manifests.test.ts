@@ -41,7 +41,7 @@ const keys = (contents: Readonly<Record<string, string>>, paths: readonly string
 };
 
 describe("cli/input/manifests", () => {
-  it("CNP-12: a ClusterNetworkPolicy that is given in two versions is a duplicate", () => {
+  it("CNP-13: a ClusterNetworkPolicy that is given in two versions is a duplicate", () => {
     const policyOf = (version: string): string =>
       `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
       "spec: { tier: Admin, priority: 1, subject: { namespaces: {} } }\n";
@@ -85,7 +85,7 @@ describe("cli/input/manifests", () => {
     assert.deepEqual(keys({ "-": json, x: yaml }, ["-", "x"]).keys, ["Namespace a", "Namespace b"]);
   });
 
-  it("CLI-04: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
+  it("READ-05: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const text = [deployment("web"), deployment("api"), podOf("api", "5d4f"), job].join("---\n");
     assert.deepEqual(keys({ "a.yaml": text }, ["a.yaml"]), {
@@ -99,7 +99,7 @@ describe("cli/input/manifests", () => {
     });
   });
 
-  it("CLI-04: a stand-in pod has the labels that its controller adds", () => {
+  it("READ-05: a stand-in pod has the labels that its controller adds", () => {
     const stateful = deployment("db").replace("Deployment", "StatefulSet");
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const { manifests } = readManifests(memoryFiles({ "a.yaml": `${stateful}---\n${job}` }), ["a.yaml"], false);

@@ -63,7 +63,7 @@ describe("stand-in pods of templates", () => {
     );
   });
 
-  it("READ-06: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
+  it("READ-05: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
     for (const [kind, fields, count] of [
       ["Deployment", "replicas: 1, ", 1],
       ["StatefulSet", "replicas: 1, ", 1],
@@ -81,7 +81,7 @@ describe("stand-in pods of templates", () => {
     }
   });
 
-  it("READ-06: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
+  it("READ-05: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
     const denied = networkPolicy("a/p", "podSelector: {}, policyTypes: [Ingress, Egress]");
     const answers = async (fields: string): Promise<readonly string[]> => {
       const files = memoryFiles({ "a.yaml": workload("Deployment", "w", fields) + denied });

@@ -114,7 +114,7 @@ describe("the input of a command", () => {
     }
   });
 
-  it("READ-22: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
+  it("READ-09: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
     for (const [name, text] of [
       ["mkdocs.yml", "emoji: !!python/name:x {\n"],
       ["tsconfig.json", '{\n  // comment\n  "strict": true,\n}'],
@@ -163,7 +163,7 @@ describe("the input of a command", () => {
     );
   });
 
-  it("READ-10: --exclude skips files by name, directory or path, and names them", async () => {
+  it("READ-07: --exclude skips files by name, directory or path, and names them", async () => {
     const files = { "d/a.yaml": POD, "d/test/b.yaml": "kind: [", "d/c.yaml": "{{" };
     const { code, err } = await run(["policy", "matrix", "-R", "--exclude", "test", "c.*"], files, ["d"]);
     assert.deepEqual(
@@ -190,7 +190,7 @@ describe("the input of a command", () => {
     }
   });
 
-  it("READ-11: an unrendered template is reported as such, with its line and the command that renders it", async () => {
+  it("READ-09: an unrendered template is reported as such, with its line and the command that renders it", async () => {
     const action = "{{- if .Values.networkPolicy.enabled }}";
     const broken = {
       "web/Chart.yaml": "apiVersion: v2\nname: web\n",
@@ -213,7 +213,7 @@ describe("the input of a command", () => {
     assert.equal((await matrix({ "a.yaml": `${POD}---\n${alert}` })).code, 0);
   });
 
-  it("READ-12: an unsupported kind that would change the answer stops every command, unless --ignore-unsupported omits it", async () => {
+  it("READ-16: an unsupported kind that would change the answer stops every command, unless --ignore-unsupported omits it", async () => {
     for (const [apiVersion, kind] of [
       ["cilium.io/v2", "CiliumNetworkPolicy"],
       ["cilium.io/v2", "CiliumClusterwideNetworkPolicy"],

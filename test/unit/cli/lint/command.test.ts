@@ -41,7 +41,7 @@ describe("policy lint", () => {
     assert.deepEqual(tooLong, []);
   });
 
-  it("LINT-02: SARIF 2.1.0 has all rules and findings", async () => {
+  it("LINT-01: SARIF 2.1.0 has all rules and findings", async () => {
     // The expected text has every field of sections 3.13 to 3.54 of the specification that is written.
     const odd = { "/tmp/a b.yaml": "kind: [", "c:d#é.yaml": pod("web") + policy("p", "podSelector: { a: b }") };
     const args = ["policy", "lint", "-o", "sarif", "--only", "invalid,not-expressible", "-f", ...Object.keys(odd)];
@@ -122,7 +122,7 @@ describe("policy lint", () => {
     assert.equal((await runCli(["policy", "lint", "-f", "nowhere"], memoryFiles({}))).code, 3);
   });
 
-  it("LINT-37: findings about other engines are reported only if --only names them, and --min-severity hides others without changing the exit code", async () => {
+  it("LINT-03: findings about other engines are reported only if --only names them, and --min-severity hides others without changing the exit code", async () => {
     const ids = async (...args: readonly string[]): Promise<readonly string[]> => {
       const { out, code } = await lintShop("-o", "json", ...args);
       assert.equal(code, args.includes("engines-differ") ? 0 : 1);
@@ -137,7 +137,7 @@ describe("policy lint", () => {
     assert.deepEqual(await ids("--min-severity", "error", "--fail-on", "info"), ["error"]);
   });
 
-  it("LINT-38: with --documentation each rule and finding has an absolute link; any other address is refused", async () => {
+  it("LINT-01: with --documentation each rule and finding has an absolute link; any other address is refused", async () => {
     const page = "https://example.com/docs/lint.md";
     const sarif = (await lintShop("-o", "sarif", "--documentation", page)).out;
     for (const { id } of RULES.filter(({ isOffByDefault }) => isOffByDefault !== true))

@@ -88,7 +88,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-18: a namespaceSelector with a typo is found with the nearest existing label", () => {
+  it("LINT-10: a namespaceSelector with a typo is found with the nearest existing label", () => {
     const namespaces = manifest("Namespace", "name: monitoring, labels: { team: observers }");
     const from = (labels: string): string =>
       PODS +
@@ -193,7 +193,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-12: a rule that another one covers completely is found", () => {
+  it("LINT-11: a rule that another one covers completely is found", () => {
     const web = "from: [{ podSelector: { matchLabels: { app: web } } }]";
     const both = (first: string, second: string): string =>
       policy("p", `podSelector: {}, ingress: [${first}, ${second}]`);
@@ -243,7 +243,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-12: a ClusterNetworkPolicy rule for which earlier rules leave no connections is found", () => {
+  it("LINT-11: a ClusterNetworkPolicy rule for which earlier rules leave no connections is found", () => {
     const rule = (action: string, selector: string, ports = ""): string =>
       `{ action: ${action}, from: [{ namespaces: ${selector} }]${ports} }`;
     const cluster = (name: string, priority: number, rules: string, subject = "{}"): string =>
@@ -273,7 +273,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-13: a policy whose removal changes no connection is found", () => {
+  it("LINT-11: a policy whose removal changes no connection is found", () => {
     const redundant = (name: string): string =>
       `NetworkPolicy shop/${name}: redundant: without it every connection is the same (delete it, unless it is for pods to come)`;
     const fromWeb = "ingress: [{ from: [{ podSelector: { matchLabels: { app: web } } }] }]";
@@ -380,7 +380,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-28: ClusterNetworkPolicies of one priority for the same pods are found", () => {
+  it("LINT-27: ClusterNetworkPolicies of one priority for the same pods are found", () => {
     const cluster = (name: string, spec: string): string =>
       manifest("ClusterNetworkPolicy", `name: ${name}`, `spec: { ${spec}, subject: { namespaces: {} } }`);
     assertFindings("undefined-order", [

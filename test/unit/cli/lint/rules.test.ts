@@ -38,7 +38,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-15: a port name that no container of the destination pods has is found", () => {
+  it("LINT-14: a port name that no container of the destination pods has is found", () => {
     const named =
       pod("web", {
         spec: "containers: [{ ports: [{ name: http, containerPort: 80 }, { name: dns, containerPort: 53, protocol: UDP }] }]",
@@ -173,7 +173,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-21: ipBlocks that forget one of the pods' families are found", () => {
+  it("LINT-16: ipBlocks that forget one of the pods' families are found", () => {
     const dual = pod("web", { ips: "10.0.0.1 fd00::1" });
     const rule = (...cidrs: readonly string[]): string =>
       policy(
@@ -196,7 +196,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-22: rules that other engines enforce differently are found", () => {
+  it("LINT-03: rules that other engines enforce differently are found", () => {
     const fix = "(nothing here; test it where another engine is to enforce it)";
     const says = (text: string): string => `NetworkPolicy shop/p: engines differ: ${text} ${fix}`;
     const ingress = (rule: string): string => policy("p", `${web}, ingress: [{ ${rule} }]`);
@@ -246,7 +246,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-23: LINT-24: LINT-25: LB-21: TK-01: risky or ignored fields of Services are found", () => {
+  it("LINT-14: LB-21: TK-01: LB-21: TK-01: risky or ignored fields of Services are found", () => {
     assertFindings("external-ips", [
       [
         service("s", "externalIPs: [192.0.2.1, 192.0.2.2], ports: [{ port: 80 }]"),
@@ -337,7 +337,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-30: a rule that denies domain names is found", () => {
+  it("LINT-31: a rule that denies domain names is found", () => {
     const egress = (peer: string): string =>
       manifest(
         "ClusterNetworkPolicy",

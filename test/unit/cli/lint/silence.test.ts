@@ -38,7 +38,7 @@ const idsOf = (reported: readonly Reported[]): readonly string[] =>
   reported.map(({ id, severity }) => `${severity} ${id}`);
 
 describe("policy lint: intended findings", () => {
-  it("LINT-33: a comment with a reason silences a finding on its line, on the next line, and at the object's beginning", async () => {
+  it("LINT-04: a comment with a reason silences a finding on its line, on the next line, and at the object's beginning", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
     assert.deepEqual(idsOf((await lint(POD + nobody)).reported), ["warning selects-nothing"]);
     const comment = "# drawbridge:ignore selects-nothing the pods come with the next release\n";
@@ -57,7 +57,7 @@ describe("policy lint: intended findings", () => {
     assert.deepEqual(idsOf(elsewhere.reported), ["info ignore-comment", "warning selects-nothing"]);
   });
 
-  it("LINT-33: a comment without a reason, with an unknown ID or with nothing to silence is itself a finding", async () => {
+  it("LINT-04: a comment without a reason, with an unknown ID or with nothing to silence is itself a finding", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
     for (const [comment, message] of [
       ["# drawbridge:ignore selects-nothing", /gives no reason for ignoring selects-nothing/],
@@ -78,7 +78,7 @@ describe("policy lint: intended findings", () => {
     assert.deepEqual(other.reported, []);
   });
 
-  it("LINT-33: the text of an ignore comment in a value silences nothing", async () => {
+  it("LINT-04: the text of an ignore comment in a value silences nothing", async () => {
     const nobody = policy("{ matchLabels: { app: db } }");
     const value = nobody.replace("name: p,", 'name: p, annotations: { a: "x#drawbridge:ignore selects-nothing y" },');
     assert.deepEqual(idsOf((await lint(POD + value)).reported), ["warning selects-nothing"]);
@@ -132,7 +132,7 @@ spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, ingress: [{ actio
     assert.ok(idsOf((await lint(POD + twice)).reported).includes("warning shadowed"));
   });
 
-  it("LINT-35: every rule has a page with its ID, its severity and a reason, and every finding names it", async () => {
+  it("LINT-01: every rule has a page with its ID, its severity and a reason, and every finding names it", async () => {
     const page = readFileSync("docs/lint.md", "utf8");
     for (const { id, severity, summary, reason } of RULES) {
       const section = page.split(`\n## ${id}\n`)[1]?.split("\n## ")[0] ?? "";

@@ -56,7 +56,7 @@ function* flows({ pods, nodes }: PolicyIndex): Generator<Flow> {
 }
 
 describe("policy lint on random clusters", () => {
-  it("LINT-13: removing all policies that are found redundant changes the verdict of no flow", function () {
+  it("LINT-11: removing all policies that are found redundant changes the verdict of no flow", function () {
     this.timeout(120_000);
     let count = 0;
     fc.assert(
@@ -79,7 +79,7 @@ describe("policy lint on random clusters", () => {
     assert.ok(count > CLUSTERS / 10, `${count} redundant policies`);
   });
 
-  it("LINT-12: a rule that is found to cover another matches all that the other matches", function () {
+  it("LINT-11: a rule that is found to cover another matches all that the other matches", function () {
     this.timeout(120_000);
     const count = { rules: 0, subjects: 0 };
     fc.assert(

@@ -77,7 +77,7 @@ describe("cli/node: audit", () => {
     assert.equal(found(factsOf({ records: recordsOf(["a", { isMarked: true }]) })).length, 3);
   });
 
-  it("AUDIT-03: an ADD under way is not a leak: a record without a link, a young reservation, or elements and a link with a record", () => {
+  it("AUDIT-02: an ADD under way is not a leak: a record without a link, a young reservation, or elements and a link with a record", () => {
     const owners = { value: new Set([linkName("a")]) };
     const facts = {
       records: recordsOf(["a", {}]),
@@ -89,7 +89,7 @@ describe("cli/node: audit", () => {
     assert.deepEqual(found(factsOf({ ...facts, links: { value: [link(linkName("a"))] } })), []);
   });
 
-  it("AUDIT-03: what a DEL removes, or an ADD makes, between two reads is not a leak", () => {
+  it("AUDIT-02: what a DEL removes, or an ADD makes, between two reads is not a leak", () => {
     const name = linkName("a");
     const present = {
       links: { value: [link(name)] },
@@ -193,7 +193,7 @@ describe("cli/node: audit", () => {
   const access = (facts: AuditFacts, repaired: string[] = []): NodeAccess =>
     nodeOf({ readAuditFacts: () => facts, repair: (_, repair) => void repaired.push(repairKey(repair)) });
 
-  it("AUDIT-04: table, JSON and YAML have the same content, and the exit code says whether leaks are left", async () => {
+  it("DOCTOR-06: table, JSON and YAML have the same content, and the exit code says whether leaks are left", async () => {
     const facts = factsOf({ records: recordsOf(["a", { hasEnded: true }]) });
     const run = async (...args: readonly string[]) => {
       const repaired: string[] = [];
@@ -220,7 +220,7 @@ describe("cli/node: audit", () => {
     assert.equal((await run("--repairs")).code, 2);
   });
 
-  it("AUDIT-04: without leaks the exit code is 0, and 3 where the records could not be read", async () => {
+  it("DOCTOR-06: without leaks the exit code is 0, and 3 where the records could not be read", async () => {
     const codeOf = async (facts: AuditFacts): Promise<number | undefined> =>
       (await runOnNode(["node", "audit"], access(facts))).code;
     assert.equal(await codeOf(factsOf()), 0);

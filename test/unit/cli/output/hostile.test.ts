@@ -198,7 +198,7 @@ function withoutCode(line: string): string {
 }
 
 describe("cli/output: hostile texts in every format", () => {
-  it("PAGE-07 PAGE-09 PTEST-06: hostile names of files, objects, labels, hosts, tests and values of annotations are only texts, cells and values in each format of each command", async function () {
+  it("PAGE-05 PAGE-09 PTEST-05: hostile names of files, objects, labels, hosts, tests and values of annotations are only texts, cells and values in each format of each command", async function () {
     this.timeout(300_000);
     const printed = new Set<string>();
     await fc.assert(

@@ -9,7 +9,7 @@ import { ask, networkPolicy, pod } from "../../../support/cli/objects.ts";
 
 const EVIL = `a/<b>"x'&\`|\n\u202e${"n".repeat(60)}`;
 describe("cli/output: pictures, pages and Markdown", () => {
-  it("PAGE-07: in HTML no text from input is markup, or has control or bidirectional characters", () => {
+  it("PAGE-05: in HTML no text from input is markup, or has control or bidirectional characters", () => {
     const heat = {
       rows: [EVIL],
       columns: [EVIL],
@@ -24,7 +24,7 @@ describe("cli/output: pictures, pages and Markdown", () => {
     assert.equal(markupText(`<&>"'\``), "&#60;&#38;&#62;&#34;&#39;&#96;");
   });
 
-  it("PAGE-08: the page's content policy allows only its own script by the hash, and loads nothing", () => {
+  it("PAGE-05: the page's content policy allows only its own script by the hash, and loads nothing", () => {
     const heat = { rows: [], columns: [], cells: [] };
     const page = [...formatPage({ title: "t", facts: [], heat, legend: [], changes: [] }, [])].join("");
     const [, policy = ""] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(page) ?? [];

@@ -18,7 +18,7 @@ describe("cli/output: printers", () => {
     );
   });
 
-  it("PAGE-07: no name leaves its quotes, or is markup, in a graph of Markdown", () => {
+  it("PAGE-05: no name leaves its quotes, or is markup, in a graph of Markdown", () => {
     const evil = 'a/"];x<img src=x onerror=1>\n```';
     const edge = { from: evil, to: "b\\", label: '"', isPartly: false };
     const text = markdownGraph({ names: [evil, "b\\"], edges: [edge] });

@@ -89,7 +89,7 @@ describe("policy coverage and policy describe", () => {
     }
   });
 
-  it("COVER-02: one line has the numbers for CI, --min decides the exit code, -n limits all of it, and without pods there is no answer", async () => {
+  it("COVER-01: one line has the numbers for CI, --min decides the exit code, -n limits all of it, and without pods there is no answer", async () => {
     const text = PODS + policy("{ podSelector: {} }");
     const { code, out } = await cover(text, "-o", "line");
     assert.equal(code, 0);

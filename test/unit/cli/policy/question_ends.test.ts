@@ -162,7 +162,7 @@ describe("policy explain and policy test: ends that are more than pods", () => {
     assert.deepEqual([code, ...results], [1, "denied in part", "denied in part", "allowed", "denied in part"]);
   });
 
-  it("CLI-40: selectors of labels are read as kubectl reads them, and other texts are refused", () => {
+  it("CLI-39: selectors of labels are read as kubectl reads them, and other texts are refused", () => {
     const read = (text: string) =>
       parseLabelSelector(text)?.matchExpressions.map(
         ({ key, operator, values }) => `${key} ${operator} ${values.join("|")}`,

@@ -203,7 +203,7 @@ describe("ways in: answers", () => {
     assert.deepEqual((JSON.parse(inside.out) as Explanation).waysIn, []);
   });
 
-  it("INGRESS-09: a cell of the HTML page has both hops", async () => {
+  it("INGRESS-08: a cell of the HTML page has both hops", async () => {
     const { out } = await ask(BASE + SHOP, "policy", "matrix", "-o", "html");
     assert.ok(out.includes("outside through IngressClass nginx"));
     assert.match(out, /Ingress shop\/web \(a\.yaml:\d+\) through IngressClass nginx:(\\n)? +open/);

@@ -116,7 +116,7 @@ describe("ways in: changes", () => {
     ]);
   });
 
-  it("INGRESS-16: added, removed and changed rules of Ingresses and routes are differences for their requests only", async () => {
+  it("INGRESS-15: added, removed and changed rules of Ingresses and routes are differences for their requests only", async () => {
     const api =
       pod("shop/api", "10.244.0.9", { ports: "{ name: http, containerPort: 7000 }" }) +
       service("shop/api", "api", "{ port: 80, targetPort: 7000 }");
@@ -179,7 +179,7 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(OBJECTS, OBJECTS + byDefault), ["added any other request > shop/web: 8080/TCP"]);
   });
 
-  it("INGRESS-17: a rule that is added is named where policies close it, or where it is not judged", async () => {
+  it("INGRESS-15: a rule that is added is named where policies close it, or where it is not judged", async () => {
     assert.deepEqual(await changes(OBJECTS + CLOSED, BASE + CLOSED), ["added shop.example/cart > shop/web: closed"]);
     const unknown = INGRESS.replace("ingressClassName: nginx", "ingressClassName: x");
     assert.deepEqual(await changes(WEB, WEB + unknown), ["added shop.example/cart > shop/web: not judged"]);
@@ -225,7 +225,7 @@ describe("ways in: changes", () => {
     assert.match(page, /outside through IngressClass nginx/);
   });
 
-  it("INGRESS-18: policy dry-run applies and deletes Ingresses and routes, and names what opens and closes by them", async () => {
+  it("INGRESS-15: policy dry-run applies and deletes Ingresses and routes, and names what opens and closes by them", async () => {
     const added = await dryRun(OBJECTS, INGRESS);
     assert.equal(added.code, 1);
     assert.match(added.out, /^added Ingress shop\/web$/m);
@@ -255,7 +255,7 @@ describe("ways in: changes", () => {
     assert.deepEqual([missing.code, missing.err.includes("did you mean Ingress shop/web?")], [3, true]);
   });
 
-  it("INGRESS-18: after a change of a Service or of pods its old EndpointSlices do not count", async () => {
+  it("INGRESS-15: after a change of a Service or of pods its old EndpointSlices do not count", async () => {
     const slice = object(
       "discovery.k8s.io/v1",
       "EndpointSlice",

@@ -27,7 +27,7 @@ interface Case {
 describe("ways in: against the evaluator", function () {
   this.timeout(300_000);
 
-  it("INGRESS-13: a way is open exactly where the evaluator allows both hops, in some case and in every one", () => {
+  it("INGRESS-07: a way is open exactly where the evaluator allows both hops, in some case and in every one", () => {
     const seen = { no: 0, some: 0, yes: 0 };
     const ports = fc.constantFrom(53, 80, 443, 8080);
     fc.assert(

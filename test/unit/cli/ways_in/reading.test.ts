@@ -8,7 +8,7 @@ import { ingress, NGINX, pathTo, waysInOf, WEB } from "../../../support/cli/ways
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`);
 
 describe("ways in: reading", () => {
-  it("INGRESS-11: an invalid Ingress or Gateway is omitted with its line, and the answer about pods stays", async () => {
+  it("INGRESS-06: an invalid Ingress or Gateway is omitted with its line, and the answer about pods stays", async () => {
     const healthy = NGINX + WEB + INGRESS;
     for (const [text, message] of [
       [
@@ -36,7 +36,7 @@ describe("ways in: reading", () => {
     }
   });
 
-  it("INGRESS-11: Ingresses count as read in answers about policies, and as ignored in other commands", async () => {
+  it("INGRESS-06: Ingresses count as read in answers about policies, and as ignored in other commands", async () => {
     const files = memoryFiles({ "a.yaml": NGINX + WEB + INGRESS, "empty.yaml": WEB });
     const summary = async (...args: readonly string[]): Promise<string> =>
       (await runCliWhole(args, files)).err.split("\n")[0] ?? "";
@@ -49,7 +49,7 @@ describe("ways in: reading", () => {
     assert.match(rules.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
   });
 
-  it("INGRESS-11: unsupported kinds and versions of ways in are reported, and the command continues", async () => {
+  it("INGRESS-06: unsupported kinds and versions of ways in are reported, and the command continues", async () => {
     for (const [kind, apiVersion] of [
       ["Ingress", "extensions/v1beta1"],
       ["Ingress", "networking.k8s.io/v1beta1"],

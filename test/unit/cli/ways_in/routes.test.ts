@@ -68,7 +68,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual(open, ["IngressClass nginx > shop/old: 8888/TCP"]);
   });
 
-  it("INGRESS-02: the class comes from the field, the older annotation or the default, or else is a controller's usual name", async () => {
+  it("INGRESS-01: the class comes from the field, the older annotation or the default, or else is a controller's usual name", async () => {
     const rules = `rules: [${pathTo("web", "number: 80")}]`;
     const ofClass = object(
       "networking.k8s.io/v1",
@@ -137,7 +137,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual(await open("{ backendRefs: [{ group: x.org, kind: Bucket, name: web, port: 80 }] }"), []);
   });
 
-  it("INGRESS-04: a Service of another namespace counts only with a ReferenceGrant for it", async () => {
+  it("INGRESS-03: a Service of another namespace counts only with a ReferenceGrant for it", async () => {
     const data = pod("data/db", "10.244.0.6") + service("data/db", "db", "{ port: 80, targetPort: 5432 }");
     const all =
       ENVOY + gatewayClass + gateway(ANY) + data + route("{ backendRefs: [{ name: db, namespace: data, port: 80 }] }");

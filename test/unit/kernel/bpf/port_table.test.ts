@@ -14,7 +14,7 @@ function put(syscalls: FakeBpf, socket = new FakeClassifiers(PORT_PROGRAM)): boo
 describe("kernel/bpf/port_table", () => {
   const REFUSALS = { 0: "ENOSYS", [PROG_LOAD]: "EPERM" } as const;
   for (const [command, errno] of Object.entries(REFUSALS)) {
-    it(`BYPASS-02: there is no table where the kernel answers ${errno} to command ${command}, and nothing stays open`, () => {
+    it(`BYPASS-01: there is no table where the kernel answers ${errno} to command ${command}, and nothing stays open`, () => {
       const kernel = new FakeBpf({ [Number(command)]: [-Errno[errno]] });
       assert.equal(put(kernel), false);
       assert.deepEqual([...kernel.descriptors], []);
@@ -22,13 +22,13 @@ describe("kernel/bpf/port_table", () => {
     });
   }
 
-  it("BYPASS-02: there is no table where the kernel has no programs among its filters, and nothing stays open", () => {
+  it("BYPASS-01: there is no table where the kernel has no programs among its filters, and nothing stays open", () => {
     const kernel = new FakeBpf();
     assert.equal(put(kernel, new FakeClassifiers(PORT_PROGRAM, undefined, ["ENOENT"])), false);
     assert.deepEqual([...kernel.descriptors], []);
   });
 
-  it("BYPASS-02: putPort uses the table of another process that makes one at the same time", () => {
+  it("BYPASS-01: putPort uses the table of another process that makes one at the same time", () => {
     const kernel = new FakeBpf();
     assert.equal(put(kernel, new FakeClassifiers(PORT_PROGRAM, undefined, ["EEXIST"])), true);
     assert.ok(kernel.asked.includes(PROG_GET_FD_BY_ID));
@@ -45,7 +45,7 @@ describe("kernel/bpf/port_table", () => {
     assert.notEqual(macs, ports);
   });
 
-  it("BYPASS-02: no second program is added where the maps of the first cannot be read", () => {
+  it("BYPASS-01: no second program is added where the maps of the first cannot be read", () => {
     const kernel = new FakeBpf({ [PROG_GET_FD_BY_ID]: [-Errno.EPERM] });
     const socket = new FakeClassifiers(PORT_PROGRAM, PORT_PROGRAM.name);
     assert.equal(put(kernel, socket), false);

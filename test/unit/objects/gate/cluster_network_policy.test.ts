@@ -42,7 +42,7 @@ describe("objects/gate of ClusterNetworkPolicy", () => {
     for (const [parts, message] of refused) assert.match(refusal(policy(parts)), message, JSON.stringify(parts));
   });
 
-  it("CNP-04 CNP-05 CNP-06: a rule is read with every kind of peer and protocol", () => {
+  it("CNP-04 CNP-05: a rule is read with every kind of peer and protocol", () => {
     const rule = {
       name: "all",
       action: "Accept",

@@ -32,14 +32,14 @@ describe("objects/yaml/json_scanner", () => {
     kind: "List",
   };
 
-  it("CLI-01: a list is opened wherever its kind stands, in chunks of any length", () => {
+  it("YAML-04: a list is opened wherever its kind stands, in chunks of any length", () => {
     const reordered = { kind: "List", apiVersion: "v1", items: list.items };
     for (const text of [JSON.stringify(list), JSON.stringify(list, null, 4), JSON.stringify(reordered)]) {
       for (let length = 1; length < 20; length++) assert.deepEqual(values(text, [length]), list.items);
     }
   });
 
-  it("CLI-01: random values in random chunks are read as JSON.parse reads them", () => {
+  it("YAML-04: random values in random chunks are read as JSON.parse reads them", () => {
     const value = fc.dictionary(
       fc.oneof(fc.constantFrom("items", "kind", "a"), fc.string()),
       fc.oneof(fc.constantFrom("List", "PodList", "items"), fc.jsonValue(), fc.array(fc.jsonValue())),
@@ -125,7 +125,7 @@ describe("objects/yaml/json_scanner", () => {
     assert.ok(item.text.length > 14 * 1024 * 1024);
   });
 
-  it("CLI-01: a list of 2000 items in chunks of one item is read item by item", () => {
+  it("YAML-04: a list of 2000 items in chunks of one item is read item by item", () => {
     const item = `{"kind":"Pod","filler":"${"x".repeat(9000)}"}`;
     const chunks = function* (): Generator<Buffer> {
       yield Buffer.from('{"items":[');

@@ -12,7 +12,7 @@ function messageOf(text: string): string {
 }
 
 describe("policyd/sources/yaml: mistakes in YAML", () => {
-  it("CLI-35: the message for each mistake says in plain words the line, the fault and the expectation", () => {
+  it("CLI-02: the message for each mistake says in plain words the line, the fault and the expectation", () => {
     const cases: readonly (readonly [text: string, message: RegExp])[] = [
       ["kind: Pod\nmetadata:\n\tname: a\n", /^line 3: a line is indented by a tab; expected blanks$/],
       ["a: 'x\n", /^line \d: a quote is opened and not closed; expected the same quote at the end of the text$/],

@@ -121,7 +121,7 @@ describe("policyd/attachments link removal", () => {
     }
   });
 
-  it("DEL-03: callers are answered when the links are gone, and the next removal begins when the kernel has answered", async () => {
+  it("DEL-01: callers are answered when the links are gone, and the next removal begins when the kernel has answered", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const settled: string[] = [];
@@ -146,7 +146,7 @@ describe("policyd/attachments link removal", () => {
     await second;
   });
 
-  it("DEL-03: where no question is answered, the removal's own answer decides", async () => {
+  it("DEL-01: where no question is answered, the removal's own answer decides", async () => {
     const unanswered = new DrawbridgeError("ERR_NETLINK", "netlink: no answer from the kernel");
     for (const [answers, refusal] of [
       [[undefined, undefined, undefined], undefined],
@@ -168,7 +168,7 @@ describe("policyd/attachments link removal", () => {
     }
   });
 
-  it("DEL-03: a removal that fails after its links are gone is nobody's error, and the next one begins", async () => {
+  it("DEL-01: a removal that fails after its links are gone is nobody's error, and the next one begins", async () => {
     const writer = slowWriter();
     const removal = new LinkRemoval(writer);
     const first = removal.remove(linkOf("dbv1"));

@@ -79,7 +79,7 @@ class World {
 }
 
 describe("policyd/events/event_log", () => {
-  it("EVENT-03: the same notice is written once, and again when the API server may have forgotten it, one request at a time", async () => {
+  it("EVENT-02: the same notice is written once, and again when the API server may have forgotten it, one request at a time", async () => {
     const world = new World();
     world.tell(notice("1"), notice("1"), notice("2"));
     assert.deepEqual(world.notes(), ["1"], "the second waits for the first");
@@ -98,7 +98,7 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual(world.log.counts(), { created: 3, known: 0, suppressed: 0, dropped: 0 });
   });
 
-  it("EVENT-03 DAEMON-09: an Event has the wall clock's time, and setting that clock does not repeat an Event", async () => {
+  it("EVENT-02 DAEMON-09: an Event has the wall clock's time, and setting that clock does not repeat an Event", async () => {
     const world = new World();
     world.tell(notice("1"));
     await world.settle();
@@ -110,7 +110,7 @@ describe("policyd/events/event_log", () => {
     assert.deepEqual([time(1), time(1) - time(0)], [world.clock.time(), 2 * REPORTED_MILLISECONDS]);
   });
 
-  it("EVENT-03: a notice that another node has already written counts as written, without a line in the log", async () => {
+  it("EVENT-02: a notice that another node has already written counts as written, without a line in the log", async () => {
     const world = new World();
     world.writer.outcomes.push({ ...AWAY, status: 409 });
     world.tell(notice("1"));

@@ -40,7 +40,7 @@ describe("policyd/api_write/http_api_writer", () => {
     return outcome;
   }
 
-  it("EVENT-08: an Event is posted to its namespace's list, with new credentials for each request", async () => {
+  it("EVENT-05: an Event is posted to its namespace's list, with new credentials for each request", async () => {
     const one = writer();
     for (const token of ["t0ken1", "t0ken2"]) {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -49,7 +49,7 @@ describe("policyd/api_write/http_api_writer", () => {
     }
   });
 
-  it("EVENT-08: each status of an answer has its outcome", async () => {
+  it("EVENT-05: each status of an answer has its outcome", async () => {
     assert.deepEqual(await answered(200), { type: "written", status: 200 });
     const forbidden = { type: "forbidden", status: 403, reason: "403 (no right)" };
     assert.deepEqual(await answered(403, "no right"), forbidden);
@@ -64,7 +64,7 @@ describe("policyd/api_write/http_api_writer", () => {
     });
   });
 
-  it("EVENT-08: a request that cannot be made is a failure whose reason does not contain the token", async () => {
+  it("EVENT-05: a request that cannot be made is a failure whose reason does not contain the token", async () => {
     nock(SERVER).post(PATH).replyWithError("connect ECONNREFUSED 192.0.2.1:6443");
     const reason = "connect ECONNREFUSED 192.0.2.1:6443";
     assert.deepEqual(await writer().write(EVENT), { type: "failed", reason, retryAfter: undefined });
@@ -72,7 +72,7 @@ describe("policyd/api_write/http_api_writer", () => {
     assert.deepEqual(await none.write(EVENT), { type: "failed", reason: "no token", retryAfter: undefined });
   });
 
-  it("EVENT-08: a missing answer and missing credentials both end in a timeout", async () => {
+  it("EVENT-05: a missing answer and missing credentials both end in a timeout", async () => {
     nock(SERVER).post(PATH).delay(3_600_000).reply(201);
     const never = new HttpApiWriter(() => new Promise(() => {}), clock);
     for (const one of [writer(), never]) {

@@ -180,7 +180,7 @@ describe("policyd/flows", () => {
     assert.equal(logger.lines.filter(({ message }) => message === "the flow ledger is not written").length, 1);
   });
 
-  it("FLOW-08: after a loss of events the conntrack table is read, and the loss is counted", async () => {
+  it("FLOW-04: after a loss of events the conntrack table is read, and the loss is counted", async () => {
     const { events, flows } = await start();
     events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun"), tcp(2, "10.0.0.1", "10.0.1.1", "begun")]);
     table = [tcp(2, "10.0.0.1", "10.0.1.1", "listed")];
@@ -191,7 +191,7 @@ describe("policyd/flows", () => {
     assert.deepEqual(flows.counts(), { rows: 0, connections: 0, size: 1, overruns: 1 });
   });
 
-  it("FLOW-08: refused events are a problem until they are read, and a refused table is logged", async () => {
+  it("FLOW-04: refused events are a problem until they are read, and a refused table is logged", async () => {
     const events = new FakeKernelNotifications();
     refusal = new DrawbridgeError("ERR_NETLINK", "dump: no memory");
     const { clock, logger, flows } = await start();

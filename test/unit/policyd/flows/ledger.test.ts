@@ -71,7 +71,7 @@ describe("policyd/flows ledger", () => {
     assert.ok(ledger.size <= 4, "a reason counts, too");
   });
 
-  it("FLOW-03: the bytes of a connection count for the ends between which it began", () => {
+  it("FLOW-01: the bytes of a connection count for the ends between which it began", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(7, flow(WEB, DB), 1);
     const heir = seenEnd({ type: "workload", name: "other/heir" }, true);
@@ -127,7 +127,7 @@ describe("policyd/flows ledger", () => {
     );
   });
 
-  it("FLOW-08: after a loss of events no connection is known, and those in the table are open again without counting twice", () => {
+  it("FLOW-04: after a loss of events no connection is known, and those in the table are open again without counting twice", () => {
     const ledger = new Ledger(LIMITS);
     ledger.begun(1, flow(WEB, DB), 1);
     ledger.begun(2, flow(WEB, DB), 2);

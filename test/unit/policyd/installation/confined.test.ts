@@ -82,7 +82,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.deepEqual(readdirSync(`${root}/bin`).sort(), ["drawbridge", "drawbridge-ipam", "loopback"]);
   });
 
-  it("UNINSTALL-02 DEPLOY-05: a cleanup removes the files of the installation, the daemon and the plugin", () => {
+  it("UNINSTALL-01 DEPLOY-05: a cleanup removes the files of the installation, the daemon and the plugin", () => {
     install();
     const replacement = `${root}/conf/zz-drawbridge-detach.conflist`;
     mkdirSync(`${root}/run/attachments/drawbridge`, { recursive: true, mode: 0o700 });

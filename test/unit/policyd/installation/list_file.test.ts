@@ -86,7 +86,7 @@ describe("policyd/installation: the list's file", () => {
     assert.deepEqual([ino, mtimeMs, mode], [before.ino, before.mtimeMs, before.mode]);
   });
 
-  it("CHAIN-02: an entry that another program adds between reading and renaming is not lost", async () => {
+  it("CHAIN-03: an entry that another program adds between reading and renaming is not lost", async () => {
     await listFile().reconcile(OWN);
     let edits = 0;
     const files = raced(() => {
@@ -99,7 +99,7 @@ describe("policyd/installation: the list's file", () => {
     assert.deepEqual(saved(), []);
   });
 
-  it("CHAIN-02: a file that another program creates at the same moment is not replaced unread", async () => {
+  it("CHAIN-03: a file that another program creates at the same moment is not replaced unread", async () => {
     const files = raced(() => {
       if (!existsSync(place())) writeFileSync(place(), JSON.stringify({ name: "x", plugins: [THEIRS] }));
     });
@@ -108,7 +108,7 @@ describe("policyd/installation: the list's file", () => {
     assert.deepEqual(saved(), []);
   });
 
-  it("CHAIN-02: a pass ends without a temporary file when another program is faster each time", async () => {
+  it("CHAIN-03: a pass ends without a temporary file when another program is faster each time", async () => {
     await listFile().reconcile(OWN);
     let edits = 0;
     const files = raced(() => append({ type: `x${edits++}` }));

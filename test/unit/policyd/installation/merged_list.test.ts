@@ -166,7 +166,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(JSON.parse(rest), { name: "x", y: 1, plugins: [{ type: "bridge" }, { type: "istio-cni" }] });
   });
 
-  it("CHAIN-02: for any order of our edits and other programs' edits, all converge and no entry is lost", () => {
+  it("CHAIN-03: for any order of our edits and other programs' edits, all converge and no entry is lost", () => {
     const step = fc.record({ who: fc.nat(3), what: fc.constantFrom("read", "write", "leave", "harm") });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.boolean(), (steps, hasChain) => {

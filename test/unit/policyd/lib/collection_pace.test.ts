@@ -16,7 +16,7 @@ function pods(count: number): readonly ReturnType<typeof set>[] {
 }
 
 describe("policyd: the pace of garbage collections", () => {
-  it("DP-18: collections hurry while a change takes several slices, and rest after small changes", () => {
+  it("DP-13: collections hurry while a change takes several slices, and rest after small changes", () => {
     const flags: string[] = [];
     const clock = new TickingClock(0.1);
     const node = new LiveNode({
@@ -41,7 +41,7 @@ describe("policyd: the pace of garbage collections", () => {
     node.stop();
   });
 
-  it("DP-18: collections rest by the engine's defaults if it was started without flags for them", () => {
+  it("DP-13: collections rest by the engine's defaults if it was started without flags for them", () => {
     const flags: string[] = [];
     const pace = v8CollectionPace((text) => flags.push(text), []);
     pace.hurry();
@@ -56,7 +56,7 @@ describe("policyd: the pace of garbage collections", () => {
     [90, 50, 20],
     [1000, 50, 20],
   ] as const) {
-    it(`DP-18: a heap of ${megabytes} MB hurries with a growth of up to ${growth} %, so that little of it is garbage`, () => {
+    it(`DP-13: a heap of ${megabytes} MB hurries with a growth of up to ${growth} %, so that little of it is garbage`, () => {
       const flags: string[] = [];
       const heap = megabytes * 1e6;
       v8CollectionPace(
@@ -68,7 +68,7 @@ describe("policyd: the pace of garbage collections", () => {
     });
   }
 
-  it("DP-18: the engine knows the flags", () => {
+  it("DP-13: the engine knows the flags", () => {
     const flags: string[] = [];
     v8CollectionPace((text) => flags.push(text)).hurry();
     const known = execFileSync(process.execPath, ["--v8-options"], { encoding: "utf8" });

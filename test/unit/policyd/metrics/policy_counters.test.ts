@@ -244,7 +244,7 @@ describe("policyd/metrics: merged rules", () => {
       ports: [{ port: i < COUNT - 3 ? 80 + 2 * Math.floor(i / 3) : "serve-81-tcp" }],
     }));
 
-  it("METRIC-08: a packet counts for the first rule that lets it through, by the elements of the pod's sets", async () => {
+  it("METRIC-06: a packet counts for the first rule that lets it through, by the elements of the pod's sets", async () => {
     const { meet, reported, counters, lines } = merged("ingress", { ingress: rules("from") });
     meet("x/b", "80/tcp", 5);
     meet("x/c", "82/tcp", 2);
@@ -255,14 +255,14 @@ describe("policyd/metrics: merged rules", () => {
     assert.deepEqual(Object.fromEntries(counters.sums.several()), { egress: 0, ingress: 0 });
   });
 
-  it("METRIC-08: a port's name is resolved at the destination pod", async () => {
+  it("METRIC-06: a port's name is resolved at the destination pod", async () => {
     const { meet, reported } = merged("egress", { policyTypes: ["Egress"], egress: rules("to") });
     meet("x/a", "81/tcp", 3);
     meet("x/b", "84/tcp", 4);
     assert.deepEqual(await reported(), { 7: 4, [COUNT - 3]: 3 });
   });
 
-  it("METRIC-08: packets that no pod's element has counted are reported apart and count for no rule", async () => {
+  it("METRIC-06: packets that no pod's element has counted are reported apart and count for no rule", async () => {
     const { meet, reported, counters, kernel, several } = merged("ingress", { ingress: rules("from") });
     meet("x/a", "80/tcp", 5);
     kernel.count(several, 7);

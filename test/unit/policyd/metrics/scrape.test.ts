@@ -133,7 +133,7 @@ describe("scrapes over HTTP", () => {
     assert.equal((await ask({ path: "/metrics" })).statusCode, 200);
   });
 
-  it("METRIC-03, HEALTH-02: a port that is taken is warned of once, and served when it is free", async () => {
+  it("METRIC-05, HEALTH-02: a port that is taken is warned of once, and served when it is free", async () => {
     const other = createServer();
     other.listen(port, LOOPBACK);
     await once(other, "listening");

@@ -16,7 +16,7 @@ describe("policyd/metrics/sync_times", () => {
     assert.match(text, /^drawbridge_sync_last_timestamp_seconds 1\d{9}/m);
   });
 
-  it("API-20: the time until objects are read and rules are in force is reported once each, and not before", async () => {
+  it("API-18: the time until objects are read and rules are in force is reported once each, and not before", async () => {
     const logger = recordingLogger();
     let now = 0;
     const times = new SyncTimes({ logger, now: () => now });

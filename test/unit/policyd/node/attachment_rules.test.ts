@@ -5,7 +5,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { heldDaemon, podRecord } from "../../../support/node/held_daemon.ts";
 
 describe("policyd/node: rules of attachments", () => {
-  it("API-20: work that needs no objects begins once before they come, and ends before the first batch", async () => {
+  it("API-18: work that needs no objects begins once before they come, and ends before the first batch", async () => {
     const { daemon, begun, policies, published } = heldDaemon([podRecord("a")], { isFollowed: true });
     daemon.start();
     assert.deepEqual(begun, ["events"]);
@@ -148,7 +148,7 @@ describe("policyd/node: rules of attachments", () => {
     assert.ok(!journal.includes("attached a"), journal.join());
   });
 
-  it("POL-85 POD-20: the follower learns which pods that come and go have no flows", async () => {
+  it("POL-84 POD-20: the follower learns which pods that come and go have no flows", async () => {
     const plain = (name: string, addressed = name): AttachmentRecord =>
       podRecord(name, { addresses: podRecord(addressed).addresses, portMappings: [] });
     const { daemon, clock, reportedFlows, policies } = heldDaemon([plain("a")], { isFollowed: true });

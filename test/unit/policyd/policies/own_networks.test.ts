@@ -62,7 +62,7 @@ describe("policyd/policies: this node's own networks", () => {
     assert.deepEqual(claims(), configured);
   });
 
-  it("FOREIGN-05: the node's own networks omit addresses of Pods that another plugin has attached here", () => {
+  it("FOREIGN-03: the node's own networks omit addresses of Pods that another plugin has attached here", () => {
     begin("10.244.1.0/30");
     const pod = (name: string, status: object, spec: object = {}): void => {
       const verdict = judge({

@@ -122,7 +122,7 @@ describe("policyd/gathering", () => {
     }
   });
 
-  it("SYNC-08: in overload the window grows with the batches, and half of the time is left for others", () => {
+  it("SYNC-07: in overload the window grows with the batches, and half of the time is left for others", () => {
     const timed = new TimedRuleset();
     timed.costOf = (claims) => 30 + 0.02 * claims;
     timed.claimAt(every(1, 5000));
@@ -133,7 +133,7 @@ describe("policyd/gathering", () => {
     assert.ok(Math.max(...timed.waits) <= 70, `${Math.max(...timed.waits)}`);
   });
 
-  it("SYNC-08: after an overload the window is short again after one quick batch", () => {
+  it("SYNC-07: after an overload the window is short again after one quick batch", () => {
     const timed = new TimedRuleset();
     timed.costOf = () => 200;
     timed.claimAt(every(10, 300));
@@ -143,7 +143,7 @@ describe("policyd/gathering", () => {
     assert.ok(Math.max(...timed.waits.slice(-198)) <= 10);
   });
 
-  it("SYNC-08: no change waits for more than a second, however long batches take", () => {
+  it("SYNC-07: no change waits for more than a second, however long batches take", () => {
     assert.equal(gatheringWindow(5000, 7000), 1000);
     const timed = new TimedRuleset();
     timed.costOf = () => 4000;
@@ -154,13 +154,13 @@ describe("policyd/gathering", () => {
     );
   });
 
-  it("SYNC-08: a single slow batch, such as by a pause of the machine, is not an overload", () => {
+  it("SYNC-07: a single slow batch, such as by a pause of the machine, is not an overload", () => {
     assert.equal(gatheringWindow(300, 0.2), 10);
     assert.equal(gatheringWindow(0.2, 300), 2);
     assert.equal(gatheringWindow(300, 300), 300);
   });
 
-  it("SYNC-07 SYNC-08: the window is between 2 ms and a second, and never shorter for slower batches", () => {
+  it("SYNC-07: the window is between 2 ms and a second, and never shorter for slower batches", () => {
     let before = 0;
     for (const cost of [0, 0.05, 0.2, 0.25, 0.5, 1, 1.25, 2, 9, 10, 10.1, 50, 999, 1000, 1e9]) {
       const window = gatheringWindow(cost, cost);

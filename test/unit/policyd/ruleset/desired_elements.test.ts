@@ -49,7 +49,7 @@ describe("policyd/ruleset/desired_elements", () => {
     );
   });
 
-  it("DP-03: a claim for a key that thousands claim costs no more than any other", () => {
+  it("DP-02: a claim for a key that thousands claim costs no more than any other", () => {
     const desired = new DesiredElements();
     for (let i = 0; i < MANY; i++) desired.replace(`Service ${(i * 7919) % MANY}`, [claimOf(443, i)]);
     assert.deepEqual(valueOf(desired, 443), [0]);

@@ -69,7 +69,7 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 5, "a claim that is not urgent does not delay it");
   });
 
-  it("a batch touches only the changed elements, whatever the number of others (DP-03)", () => {
+  it("a batch touches only the changed elements, whatever the number of others (DP-02)", () => {
     const { kernel, ruleset } = setUp();
     for (let i = 0; i < 2000; i++) ruleset.claim(`s${i}`, sampleClaims(i, 1));
     ruleset.start();
@@ -103,7 +103,7 @@ describe("policyd/ruleset", () => {
     assert.equal(data(), undefined);
   });
 
-  it("a failed batch loses no pending change, and the kernel is read before the retry (DP-05)", () => {
+  it("a failed batch loses no pending change, and the kernel is read before the retry (DP-11)", () => {
     const kernel = new FakeNftables();
     const { ruleset, clock, logger, tables } = setUp(kernel);
     ruleset.start();
@@ -125,7 +125,7 @@ describe("policyd/ruleset", () => {
     assert.ok(logger.lines.some(({ level, fields }) => level === "error" && fields["error"] === "refused"));
   });
 
-  it("a batch whose answer was lost is not written again (DP-05)", () => {
+  it("a batch whose answer was lost is not written again (DP-11)", () => {
     const kernel = new FakeNftables();
     const { ruleset, clock } = setUp(kernel);
     ruleset.start();

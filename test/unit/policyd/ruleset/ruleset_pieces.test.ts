@@ -79,7 +79,7 @@ function counting(): {
 }
 
 describe("policyd/ruleset: reading a large set", () => {
-  it("DP-16: other work is done between the pieces of a set", () => {
+  it("DP-08: other work is done between the pieces of a set", () => {
     const { kernel, seen } = counting();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(0, MANY));
@@ -97,7 +97,7 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.ok(Math.max(...reported) <= all / 3, reported.join(" "));
   });
 
-  it("DP-16 DP-08: a change that is committed while the set is read stays, and does not count as foreign", () => {
+  it("DP-08: a change that is committed while the set is read stays, and does not count as foreign", () => {
     const kernel = new FakeNftables();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("first", claims(0, 100));
@@ -117,7 +117,7 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY - (59 % 7));
   });
 
-  it("DP-16: an element that was removed after its piece was made does not count as present", () => {
+  it("DP-08: an element that was removed after its piece was made does not count as present", () => {
     const kernel = new FakeNftables();
     const clock = new TickingClock(0);
     const options = { kernel, clock, logger: recordingLogger(), tables: [table] };
@@ -143,7 +143,7 @@ describe("policyd/ruleset: reading a large set", () => {
     ruleset.stop();
   });
 
-  it("DP-16 DP-09: foreign elements are found although elements before them go while the set is read", () => {
+  it("DP-08 DP-09: foreign elements are found although elements before them go while the set is read", () => {
     const kernel = new FakeNftables();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("going", claims(0, 600));
@@ -161,7 +161,7 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY - 600);
   });
 
-  it("DP-16 DP-09: foreign changes are found and counted in a set that changes during every read", () => {
+  it("DP-08 DP-09: foreign changes are found and counted in a set that changes during every read", () => {
     const kernel = new FakeNftables();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(100, MANY));
@@ -181,7 +181,7 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY - 100 + 1);
   });
 
-  it("DP-16: elements that only come during a read do not cause another read", () => {
+  it("DP-08: elements that only come during a read do not cause another read", () => {
     const { kernel, seen } = counting();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(0, MANY));
@@ -194,7 +194,7 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.equal(kernel.elements(table, targets).length, MANY + 3);
   });
 
-  it("DP-16 DP-12: a set that goes and comes back while it is read ends up as desired", () => {
+  it("DP-08 DP-12: a set that goes and comes back while it is read ends up as desired", () => {
     for (const stays of [false, true]) {
       const { kernel, seen } = counting();
       const { clock, ruleset } = setUp(kernel);
@@ -222,7 +222,7 @@ describe("policyd/ruleset: reading a large set", () => {
     }
   });
 
-  it("DP-16 DP-05: a batch that fails during a read ends the list and loses no change", () => {
+  it("DP-08 DP-11: a batch that fails during a read ends the list and loses no change", () => {
     const { kernel, seen } = counting();
     const { clock, ruleset } = setUp(kernel);
     ruleset.claim("base", claims(0, MANY));
@@ -248,7 +248,7 @@ describe("policyd/ruleset: reading a large set", () => {
     assert.equal(seen.open, 0);
   });
 
-  it(`DP-16 DP-11: after ${STEPS} random changes of ours and others, kernel and mirror are as desired`, function () {
+  it(`DP-08 DP-11: after ${STEPS} random changes of ours and others, kernel and mirror are as desired`, function () {
     this.timeout(120_000);
     const seed = countedSeed();
     console.log(`      seed ${seed}`);

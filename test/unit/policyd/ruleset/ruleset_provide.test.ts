@@ -124,7 +124,7 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(names(kernel).includes("ports2"), false);
   });
 
-  it("DP-03: a claim in a provided set writes only its change", () => {
+  it("DP-02: a claim in a provided set writes only its change", () => {
     const { kernel, ruleset } = started();
     ruleset.claim("more", [{ table: profileTable(), set: "ports1", element: { key: [sampleAddress(9), 9] } }]);
     ruleset.flush();
@@ -135,7 +135,7 @@ describe("policyd/ruleset: objects that come and go", () => {
   });
 
   const table = profileTable();
-  it("DP-17: our rules are read back in the next turn or before the next batch, a repair's at once, and foreign ones never", () => {
+  it("DP-08: our rules are read back in the next turn or before the next batch, a repair's at once, and foreign ones never", () => {
     const kernel = new FakeNftables();
     const read: string[] = [];
     const rulesOf = kernel.rulesOf.bind(kernel);
@@ -176,7 +176,7 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(ruleset.status().repairs, repairs + 1, "the rules of a repair are known at once");
   });
 
-  it("DP-17: a foreign rule that is added immediately after a batch does not count as the batch's", () => {
+  it("DP-08: a foreign rule that is added immediately after a batch does not count as the batch's", () => {
     const { kernel, clock, ruleset } = started();
     const commit = kernel.commit.bind(kernel);
     kernel.commit = (changes) => {

@@ -40,7 +40,7 @@ function filled(batches: readonly (readonly Change[])[]): string[][] {
 }
 
 describe("policyd/ruleset: sets of ranges", () => {
-  it("DP-15: a new set of ranges exists with its elements a batch before the rules that name it", () => {
+  it("DP-12: a new set of ranges exists with its elements a batch before the rules that name it", () => {
     const { kernel, clock, ruleset } = begin(table);
     const judge = { name: "first0", rules: [rule(inSet("ip saddr", ranges.name), goTo("dropped"))] };
     ruleset.provide("profile 0", { table, sets: [ranges], chains: [judge] });
@@ -56,7 +56,7 @@ describe("policyd/ruleset: sets of ranges", () => {
     assert.equal(kernel.commits.length, 4, "a change of an existing set is one batch");
   });
 
-  it("DP-15: ranges of a set that only a new version has are written before the rules that use them", () => {
+  it("DP-12: ranges of a set that only a new version has are written before the rules that use them", () => {
     const { kernel, ruleset: first } = begin(table);
     first.stop();
     const before = kernel.commits.length;
@@ -74,7 +74,7 @@ describe("policyd/ruleset: sets of ranges", () => {
     assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], []]);
   });
 
-  it("DP-15 DP-09: removed ranges that are more than a batch are restored before the rules that use them", () => {
+  it("DP-12 DP-09: removed ranges that are more than a batch are restored before the rules that use them", () => {
     const { kernel, clock, ruleset } = begin(table);
     provideJudge(ruleset, [ranges], 800);
     clock.pass(0);
@@ -93,7 +93,7 @@ describe("policyd/ruleset: sets of ranges", () => {
     [1, 800],
     [30, 1],
   ] as const) {
-    it(`DP-15: ${sets} sets of ${each} ranges, more than one batch, are filled before the verdicts that use them`, () => {
+    it(`DP-12: ${sets} sets of ${each} ranges, more than one batch, are filled before the verdicts that use them`, () => {
       const { kernel, clock, ruleset } = begin(table);
       const many = Array.from({ length: sets }, (_, number) => ({ ...ranges, name: `ranges${number}` }));
       provideJudge(ruleset, many, each);

@@ -63,7 +63,7 @@ describe("policyd/ruleset ruleset watch", () => {
     assert.equal(kernel.table(inet), undefined);
   });
 
-  it("DP-21: nobody listens to a large batch of our own, and if another program commits meanwhile, all tables are read", () => {
+  it("DP-08: nobody listens to a large batch of our own, and if another program commits meanwhile, all tables are read", () => {
     const unheard = new UnheardCommits(kernel);
     unheard.watch = watch;
     const batch = (count: number): readonly Change[] => {

@@ -24,7 +24,7 @@ const NUMBERS = [0, 1, 2, 3, 4, 5, 6, 7];
 describe(`services: the compiled rules do what the objects say (seed ${seed})`, function () {
   this.timeout(20 * 60_000);
 
-  it("MODEL-01 SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the evaluator's outcomes", () => {
+  it("MODEL-02 SVC-09 SVC-13 SVC-14 SVC-18 ETP-01 ETP-02 ITP-01 LB-06: every packet has the evaluator's outcomes", () => {
     fc.assert(
       fc.property(twistedCases, ({ world, packet }) => {
         const node = new CompiledNode(world);

@@ -41,7 +41,7 @@ describe("policyd/services: incremental changes", () => {
     });
   }
 
-  it("DP-03 MODE-03: the number of written elements per change does not grow with the number of Services", () => {
+  it("DP-02 MODE-03: the number of written elements per change does not grow with the number of Services", () => {
     const counts = [10, 100, 1000].map(writesPerChange);
     assert.deepEqual(counts[1], counts[0]);
     assert.deepEqual(counts[2], counts[0]);

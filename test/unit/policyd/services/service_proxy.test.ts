@@ -52,7 +52,7 @@ endpoints: [{addresses: [${endpoint}], conditions: {ready: true}}]
 `;
 
 describe("policyd/services: proxy", () => {
-  it("a change claims only the elements of the Services that it touches (DP-03)", () => {
+  it("a change claims only the elements of the Services that it touches (DP-02)", () => {
     const { apply, journal, claims } = setUp();
     apply(`${service("a", "10.96.0.1")}---${service("b", "10.96.0.2")}`);
     journal.length = 0;

@@ -130,7 +130,7 @@ describe("policyd/socket", () => {
     ]);
   });
 
-  it("DAEMON-06: garbage, half a message, a message that is too long and a client that never reads block no other client", async () => {
+  it("DAEMON-05: garbage, half a message, a message that is too long and a client that never reads block no other client", async () => {
     const [garbage, half, long, deaf] = [await client(), await client(), await client(), await client()];
     garbage.write(Uint8Array.from({ length: 5000 }, (_, i) => (i * 37) & 255));
     half.write('{"version":1,');
@@ -148,7 +148,7 @@ describe("policyd/socket", () => {
     assert.ok(handlers.statuses < 400, `${handlers.statuses} replies are held for a client that does not read`);
   });
 
-  it("DAEMON-06: a thousand requests that arrive in one read are answered one per turn", async () => {
+  it("DAEMON-05: a thousand requests that arrive in one read are answered one per turn", async () => {
     const hasty = await client();
     hasty.resume();
     hasty.write("\n".repeat(1000));
@@ -157,7 +157,7 @@ describe("policyd/socket", () => {
     await until(() => logger.lines.length === 1000, "all are answered");
   });
 
-  it("DAEMON-06: a client that sends an endless message is disconnected", async () => {
+  it("DAEMON-05: a client that sends an endless message is disconnected", async () => {
     const endless = await client();
     endless.resume();
     const piece = "x".repeat(LONGEST_MESSAGE);
@@ -168,7 +168,7 @@ describe("policyd/socket", () => {
     await until(() => endless.destroyed, "it is disconnected");
   });
 
-  it("DAEMON-06: a client that leaves in the middle of its requests does not disturb the others", async () => {
+  it("DAEMON-05: a client that leaves in the middle of its requests does not disturb the others", async () => {
     const gone = await client();
     gone.write(`${JSON.stringify(requestToJson({ type: "register", attachment: attachmentRecord() }))}\n${STATUS}`);
     await until(() => handlers.registered.length === 1, "registered");
@@ -180,7 +180,7 @@ describe("policyd/socket", () => {
     assert.equal((await replies(socket, 1)).length, 1);
   });
 
-  it("DAEMON-06: a connection that stays silent in the middle of a message is ended", async () => {
+  it("DAEMON-05: a connection that stays silent in the middle of a message is ended", async () => {
     const path = `${base()}/run/short.sock`;
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       serveConnection(socket, handlers, logger, 20);

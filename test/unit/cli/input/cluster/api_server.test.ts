@@ -141,7 +141,7 @@ describe("the API server of a kubeconfig", function () {
       assert.ok(!scope.isDone());
     });
 
-    it("CLUSTER-03: Retry-After is obeyed", async () => {
+    it("CLUSTER-02: Retry-After is obeyed", async () => {
       const slept: number[] = [];
       const list = listOf("Namespace", "v1", []);
       nock(SERVER)
@@ -188,7 +188,7 @@ describe("the API server of a kubeconfig", function () {
       ["process.exitCode = 1", /context "current": its credentials cannot be had$/],
       ["console.error('log in first'); process.exitCode = 1", /context "current": log in first$/],
     ] as const) {
-      it(`CLUSTER-09: a credentials program that fails is an error: ${words.source}`, async () => {
+      it(`CLUSTER-07: a credentials program that fails is an error: ${words.source}`, async () => {
         assert.match(await failing(kubeconfig({ server: SERVER }, program(script))), words);
       });
     }
@@ -198,7 +198,7 @@ describe("the API server of a kubeconfig", function () {
       ["stranger", /: context "stranger": no user "gone"$/],
       ["nowhere", /: context "nowhere": no cluster "gone"$/],
     ] as const) {
-      it(`CLUSTER-09: the context ${context} of a kubeconfig is an error`, async () => {
+      it(`CLUSTER-07: the context ${context} of a kubeconfig is an error`, async () => {
         assert.match(await failing(withToken(), context), words);
       });
     }
@@ -212,7 +212,7 @@ describe("the API server of a kubeconfig", function () {
       ["names a server without TLS", "server: http://cluster.test", /HTTP protocol is not allowed/],
       ["names a missing key", "client", /ENOENT: no such file/],
     ] as const) {
-      it(`CLUSTER-09: a kubeconfig that ${what} is an error without its secrets`, async () => {
+      it(`CLUSTER-07: a kubeconfig that ${what} is an error without its secrets`, async () => {
         let file = path.join(directory, `${what}-config`);
         if (text?.startsWith("server: ") === true) file = kubeconfig({ server: text.slice(8) }, { token: TOKEN });
         else if (text === "client") file = kubeconfig({ server: SERVER }, { "client-key": "gone.pem", token: TOKEN });
@@ -221,7 +221,7 @@ describe("the API server of a kubeconfig", function () {
       });
     }
 
-    it("CLUSTER-09: the error without any kubeconfig names --kubeconfig", async () => {
+    it("CLUSTER-07: the error without any kubeconfig names --kubeconfig", async () => {
       const { HOME, KUBECONFIG } = process.env;
       process.env["HOME"] = directory;
       delete process.env["KUBECONFIG"];

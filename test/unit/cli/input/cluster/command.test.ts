@@ -28,7 +28,7 @@ function shopWith(object: RawObject, instead?: (object: RawObject) => boolean): 
 }
 
 describe("commands on a running cluster", () => {
-  it("CLUSTER-11: policies of other engines are named by one request for the API groups, and a refusal of it is named, too", async () => {
+  it("CLUSTER-04: policies of other engines are named by one request for the API groups, and a refusal of it is named, too", async () => {
     const cluster = new FakeCluster(SHOP);
     const group = (name: string, version = "v1"): RawObject => ({
       name,

@@ -99,7 +99,7 @@ describe("lists of an API server", () => {
     assert.equal(server.asked.length, 2000);
   });
 
-  it("CLUSTER-03: the same page is requested again after the time that a busy server asks for", async () => {
+  it("CLUSTER-02: the same page is requested again after the time that a busy server asks for", async () => {
     const busy: Readonly<Record<number, ApiResponse>> = {
       1: statusOf(429, "slow down", "3"),
       2: statusOf(503, "starting", "2"),
@@ -112,7 +112,7 @@ describe("lists of an API server", () => {
     assert.equal(new Set(server.asked.slice(1, 6)).size, 1);
   });
 
-  it("CLUSTER-03: a busy server is asked again at most five times, after at most half a minute each", async () => {
+  it("CLUSTER-02: a busy server is asked again at most five times, after at most half a minute each", async () => {
     const { server, message } = await list(() => statusOf(429, "slow down", "86400"));
     assert.deepEqual(server.slept, [30_000, 30_000, 30_000, 30_000, 30_000]);
     assert.match(message, /429, the server has too much to do \(slow down\); try again later/);

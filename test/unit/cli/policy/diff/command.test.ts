@@ -137,7 +137,7 @@ new: shop/new (1 pod)
     assert.deepEqual([code, out], [0, "no difference in what may be sent\nnew, and not compared: node/n2\n"]);
   });
 
-  it("DIFF-10: pods of one workload are compared with each other, whatever their names and their number", async () => {
+  it("DIFF-01: pods of one workload are compared with each other, whatever their names and their number", async () => {
     const replica = (name: string, address: string, hash: string): string =>
       pod(`shop/${name}`, address, {
         app: "web",
@@ -213,7 +213,7 @@ new: shop/new (1 pod)
     assert.match(out, / 4 of 4 pairs, /);
   });
 
-  it("DIFF-08: an invalid object on either side is an error, never a difference", async () => {
+  it("CLI-34: an invalid object on either side is an error, never a difference", async () => {
     const bad = PODS + policy("{ ports: [{ port: 70000 }] }");
     const { code, out, err } = await diff({ "a.yaml": PODS, "b.yaml": bad });
     assert.deepEqual([code, out], [3, ""]);

@@ -173,7 +173,7 @@ describe("cli/policy/diff: random pairs of clusters", () => {
     );
   });
 
-  it("DIFF-03: a merged change contains exactly the changes that are alike", function () {
+  it("DIFF-02: a merged change contains exactly the changes that are alike", function () {
     this.timeout(120_000);
     let merged = 0;
     fc.assert(

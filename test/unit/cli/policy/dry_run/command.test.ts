@@ -115,7 +115,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([same.policies[0]?.change, same.changes], ["unchanged", []]);
   });
 
-  it("DRYRUN-08: an applied or deleted workload adds or removes its connections, and the exit code is 1", async () => {
+  it("DIFF-09: an applied or deleted workload adds or removes its connections, and the exit code is 1", async () => {
     const admits = policy(
       "db",
       "{ podSelector: { matchLabels: { app: db } }, ingress: [{ from: [{ podSelector: { matchLabels: { app: new } } }], ports: [{ port: 80 }] }] }",
@@ -139,7 +139,7 @@ describe("cli/policy/dry_run", () => {
     assert.match(out, /^closes \(removed workload\) shop\/deployment\/new -> shop\/deployment\/db: 80\/TCP$/m);
   });
 
-  it("DRYRUN-03: --delete removes the objects of -f, or those that it names", async () => {
+  it("DRYRUN-02: --delete removes the objects of -f, or those that it names", async () => {
     const deny = policy("db", "{ podSelector: { matchLabels: { app: db } } }");
     const against = pod("web", "web") + pod("db-0", "db") + deny;
     for (const result of [
@@ -169,7 +169,7 @@ describe("cli/policy/dry_run", () => {
     );
   });
 
-  it("DRYRUN-03: a name to delete that is not among the objects is exit code 3, with the nearest names of its kind", async () => {
+  it("DRYRUN-02: a name to delete that is not among the objects is exit code 3, with the nearest names of its kind", async () => {
     const against = pod("web", "web") + policy("deny-all", "{ podSelector: {} }");
     for (const [name, message] of [
       [
@@ -189,7 +189,7 @@ describe("cli/policy/dry_run", () => {
     }
   });
 
-  it("DRYRUN-04: a workload's template changes the labels of its pods, which keep their addresses", async () => {
+  it("DRYRUN-02: a workload's template changes the labels of its pods, which keep their addresses", async () => {
     const deployment = (app: string): string =>
       object(
         "Deployment",
@@ -220,7 +220,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual(byAddress.changes, []);
   });
 
-  it("DRYRUN-04: labels that a controller gave a pod stay, whatever its stand-in has", async () => {
+  it("DRYRUN-02: labels that a controller gave a pod stay, whatever its stand-in has", async () => {
     const template = `spec: { template: { metadata: { labels: { app: db } }, spec: { containers: [{ name: c, ports: [{ name: http, containerPort: 80 }] }] } } }`;
     const stateful = object("StatefulSet", "db", ` }\n${template}`, "apps/v1");
     const running = (ordinal: number): string =>
@@ -236,7 +236,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([others.map(({ change }) => change), changes], [["unchanged", "unchanged"], []]);
   });
 
-  it("DRYRUN-05: selectors without a match, unused port names and lost DNS are warned of", async () => {
+  it("DRYRUN-01: selectors without a match, unused port names and lost DNS are warned of", async () => {
     const against = pod("web", "web") + pod("host", "agent", ", hostNetwork: true");
     const change =
       policy("nobody", "{ podSelector: { matchLabels: { app: wbe } } }") +
@@ -268,7 +268,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual(kept.warnings, []);
   });
 
-  it("DRYRUN-06: a change without a difference ends with 0, and an invalid command with 2 or 3", async () => {
+  it("DIFF-11: a change without a difference ends with 0, and an invalid command with 2 or 3", async () => {
     const files = memoryFiles({
       "a.yaml": pod("web", "web"),
       "b.yaml": policy("all", "{ podSelector: {}, ingress: [{}] }"),

@@ -49,7 +49,7 @@ describe("policy explain: the question", () => {
     assert.equal((await ask("--from", "shop/web", "--to", "shop/db", "--port", "-x")).code, 2);
   });
 
-  it("EXPLAIN-14: an address with its full prefix length is the address, and a range is an error of usage", async () => {
+  it("EXPLAIN-13: an address with its full prefix length is the address, and a range is an error of usage", async () => {
     const whole = await ask("--from", "shop/db", "--to", "8.8.8.8/32", "--port", "53/UDP");
     assert.deepEqual(whole, await ask("--from", "shop/db", "--to", "8.8.8.8", "--port", "53/UDP"));
     assert.equal(whole.code, 0);
@@ -62,7 +62,7 @@ describe("policy explain: the question", () => {
     }
   });
 
-  it("EXPLAIN-15: the answer names the line of the peer that matched", async () => {
+  it("EXPLAIN-01: the answer names the line of the peer that matched", async () => {
     const lineOf = async (from: string): Promise<string | undefined> => {
       const { out } = await ask("--from", from, "--to", "shop/db", "--port", "sql");
       return /ingress\[0\]\.(from\[\d\])[^(]*\((a\.yaml:\d+)\)/.exec(out)?.slice(1).join(" ");

@@ -111,7 +111,7 @@ describe("policy explain: answers", () => {
     }
   });
 
-  it("EXPLAIN-05: running pods that a selector selects are ready endpoints, and finished ones are not endpoints", () => {
+  it("EXPLAIN-06: running pods that a selector selects are ready endpoints, and finished ones are not endpoints", () => {
     const member = (name: string, status: string, more = ""): string =>
       manifest("Pod", named(`x/${name}`, `labels: { app: a }${more}`), `spec: {}, status: { ${status} }`);
     const text =
@@ -155,7 +155,7 @@ describe("policy explain: answers", () => {
     assert.deepEqual([...new Set(seen(local, "node/worker-1"))], [null]);
   });
 
-  it("EXPLAIN-10: many pods that policies do not distinguish are explained by two of them", () => {
+  it("EXPLAIN-03: many pods that policies do not distinguish are explained by two of them", () => {
     const pods = Array.from({ length: 500 }, (_, i) =>
       pod(`x/web-${i}`, `10.${1 + (i >> 8)}.0.${i & 255}`, {
         app: "web",
@@ -181,7 +181,7 @@ describe("policy explain: answers", () => {
     );
   });
 
-  it("EXPLAIN-10: packets from a pod to its own node are explained apart from packets to other nodes", () => {
+  it("EXPLAIN-03: packets from a pod to its own node are explained apart from packets to other nodes", () => {
     const pods = Array.from({ length: 40 }, (_, i) =>
       pod(`x/web-${i}`, `10.1.0.${i}`, { metadata: ownedBy("StatefulSet", "web"), spec: `nodeName: n${i % 20}` }),
     );

@@ -18,14 +18,14 @@ interface Question {
 const QUESTIONS: readonly Question[] = [
   {
     name: "service",
-    ids: "EXPLAIN-05",
+    ids: "EXPLAIN-06",
     what: "a workload to a Service, whose slices have both families",
     args: "--from shop/deployment/frontend --to service/shop/cart --port 80",
     code: 0,
   },
   {
     name: "derived",
-    ids: "EXPLAIN-05 POL-50",
+    ids: "EXPLAIN-06 POL-50",
     what: "endpoints by a selector with the named port of each pod, and a rule with the Service's port",
     args: "--from shop/deployment/frontend --to service/payments/api --port 443/TCP",
     code: 1,

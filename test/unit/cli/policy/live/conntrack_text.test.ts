@@ -50,7 +50,7 @@ describe("cli/policy/live: conntrack's output", () => {
     assert.deepEqual(read(`${gre}\n${unknown}\n${PLAIN}\n`).others, 2);
   });
 
-  it("LIVE-09: TCP connections that have ended are marked, as text and as XML, and others are not", () => {
+  it("LIVE-01: TCP connections that have ended are marked, as text and as XML, and others are not", () => {
     const line = (state: string): string =>
       `ipv4 2 tcp 6 100 ${state} src=10.0.0.1 dst=10.0.0.2 sport=1 dport=80 src=10.0.0.2 dst=10.0.0.1 sport=80 dport=1 [ASSURED] mark=0 use=1\n`;
     const xml = (state: string): string => {
@@ -70,7 +70,7 @@ describe("cli/policy/live: conntrack's output", () => {
     }
   });
 
-  it("LIVE-02: a line that is invalid, has a forged address or port, or is too long is refused with its number", () => {
+  it("LIVE-01: a line that is invalid, has a forged address or port, or is too long is refused with its number", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ["hello\n", /^node1.txt:1: expected an entry as conntrack -L prints it$/],
       [`${PLAIN}\n${PLAIN.replace("10.244.0.3", "10.244.0.3.4")}\n`, /^node1.txt:2: /],
@@ -89,7 +89,7 @@ describe("cli/policy/live: conntrack's output", () => {
     }
   });
 
-  it("LIVE-02: a file with too many connections is refused at the limit, and not read further", () => {
+  it("LIVE-01: a file with too many connections is refused at the limit, and not read further", () => {
     let pieces = 0;
     const endless = function* (): Generator<Uint8Array> {
       for (;;) {

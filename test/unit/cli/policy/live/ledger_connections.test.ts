@@ -116,7 +116,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
   });
 
-  it("LIVE-10: denied flows that the change allows are listed, and suggest does not learn from them", async () => {
+  it("LIVE-08: denied flows that the change allows are listed, and suggest does not learn from them", async () => {
     const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 1), 5432]]);
     const denied = { ...(row ?? assert.fail()), verdict: "denied", reason: "isolated" } as const;
     const files = memoryFiles({

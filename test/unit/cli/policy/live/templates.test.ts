@@ -31,7 +31,7 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
     ["a Job", { workload: "shop/job/load" }],
     ["the outside", { outside: "203.0.113.0/24" }],
   ] as const) {
-    it(`DRYRUN-09: a flow of ${what} to a template's pods is judged, and its cut is exit code 1`, async () => {
+    it(`LIVE-08: a flow of ${what} to a template's pods is judged, and its cut is exit code 1`, async () => {
       const { code, out } = await dryRun(flow(from, "shop/statefulset/db"));
       assert.equal(code, 1);
       assert.match(out, /^of [12] connections? [12] would be cut$/m);
@@ -40,7 +40,7 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
     });
   }
 
-  it("DRYRUN-09: where nothing of a ledger can be judged, the exit code is 3", async () => {
+  it("LIVE-08: where nothing of a ledger can be judged, the exit code is 3", async () => {
     const { code, err } = await dryRun(flow({ workload: "shop/deployment/gone" }, "shop/deployment/lost"));
     assert.equal(code, 3);
     assert.match(err, /no pod or node has this name[^]*none of the connections could be judged/);
@@ -48,7 +48,7 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
     assert.equal((await dryRun(flow({ workload: "shop/deployment/web" }, "shop/daemonset/agent"))).code, 0);
   });
 
-  it("DRYRUN-09: a table of connections in which no pod of the files has an address is exit code 3, as is an empty one", async () => {
+  it("LIVE-08: a table of connections in which no pod of the files has an address is exit code 3, as is an empty one", async () => {
     for (const table of [
       "",
       "tcp 6 9 ESTABLISHED src=10.0.1.1 dst=10.0.1.2 sport=5 dport=7 src=10.0.1.2 dst=10.0.1.1 sport=7 dport=5 use=1\n",

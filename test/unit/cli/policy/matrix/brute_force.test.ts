@@ -125,7 +125,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     assert.ok(Math.min(seen.no, seen.yes) > ROUNDS, JSON.stringify(seen));
   });
 
-  it("MATRIX-05: a block's answer for two groups holds for all its pairs, except a group with itself", () => {
+  it("MATRIX-02: a block's answer for two groups holds for all its pairs, except a group with itself", () => {
     fc.assert(
       fc.property(policyCases, fc.constantFrom("pod", "workload", "namespace"), ({ cluster }, by) => {
         const matrix = matrixOf(indexOf(manifestsOf(crowded(cluster))), by);

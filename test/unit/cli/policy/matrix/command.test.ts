@@ -112,7 +112,7 @@ describe("policy matrix: output", () => {
     }
   });
 
-  it("MATRIX-04: by pod and port the JSON is a list of {from, to, port, protocol, allowed}, a pod with itself included", async () => {
+  it("MATRIX-03: by pod and port the JSON is a list of {from, to, port, protocol, allowed}, a pod with itself included", async () => {
     const pods = xPod("a") + xPod("b") + manifest("Pod", named("x/c"), "status: { phase: Succeeded }");
     const { code, out } = await onPods(pods, "--by", "pod", "--port", "80/TCP,53/UDP", "-o", "json");
     assert.equal(code, 0);
@@ -128,7 +128,7 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("MATRIX-05: many pods that are alike share one line", async () => {
+  it("MATRIX-02: many pods that are alike share one line", async () => {
     const pods = Array.from({ length: 300 }, (_, i) => xPod(`p${i}`)).join("") + pod("z/q");
     const { out } = await onPods(pods, "--by", "pod");
     assert.equal(
@@ -142,13 +142,13 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("MATRIX-05: omitted pairs are reported on standard error", async () => {
+  it("MATRIX-02: omitted pairs are reported on standard error", async () => {
     const { err } = await matrix("shop", "--by", "pod");
     assert.match(err, /^not listed: /);
     assert.equal((await matrix("shop", "--by", "pod", "-o", "json")).err, "");
   });
 
-  it("MATRIX-05: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
+  it("MATRIX-02: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
     const host = xPod("agent", "nodeName: n1, hostNetwork: true");
     const said = /^not known: on which node some pods run; NetworkPolicies do not stop traffic /m;
     assert.match((await onPods(xPod("a") + host)).err, said);
@@ -192,7 +192,7 @@ describe("policy matrix: its command line", () => {
     assert.match(err, /^a\.yaml:3: NetworkPolicy x\/deny: spec\.podSelector: /);
   });
 
-  it("MATRIX-11: the list for the outside below a grid has no line of a pod with itself", async () => {
+  it("MATRIX-03: the list for the outside below a grid has no line of a pod with itself", async () => {
     const pods = ["api", "foo", "web", "mon"].map((name) => pod(`a-long-namespace/${name}`)).join("");
     const web = networkPolicy("a-long-namespace/web", "podSelector: { matchLabels: { app: web } }");
     const screen = { columns: 130, hasColour: false };

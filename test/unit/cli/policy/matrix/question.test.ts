@@ -63,7 +63,7 @@ shop/deployment/frontend   443/TCP          new pod in a namespace with team=bil
     assert.equal(matrixLines(one.out), "shop/web,shop/db,all,all\n");
   });
 
-  it("MATRIX-09: a peer that selects no pod is listed as a possible new pod", async () => {
+  it("MATRIX-08: a peer that selects no pod is listed as a possible new pod", async () => {
     const { out } = await ask(DB + policy(ADMITS), "--to", "shop/db", "--allowed-only");
     assert.equal(
       out,
@@ -89,14 +89,14 @@ shop/db   5432/TCP      new pod in a namespace with team=ops with backup=any, ne
     );
   });
 
-  it('MATRIX-10: only a terminal gets marks for "as in the line above", so each line of a file is complete', async () => {
+  it('MATRIX-08: only a terminal gets marks for "as in the line above", so each line of a file is complete', async () => {
     const args = ["policy", "matrix", "-f", "shop"];
     const wide = { columns: 200, hasColour: false };
     assert.match((await runCli(args, SHOP, wide)).out, / " +"$/m);
     assert.doesNotMatch((await runCli(args, SHOP)).out, / "/);
   });
 
-  it("MATRIX-10: an answer about 3,000 workloads fits on a screen, and says what it omits", async () => {
+  it("MATRIX-08: an answer about 3,000 workloads fits on a screen, and says what it omits", async () => {
     const pods = Array.from({ length: 3000 }, (_, i) =>
       JSON.stringify({
         apiVersion: "v1",

@@ -106,7 +106,7 @@ describe("cli/policy/status", () => {
     assert.match(never.err, /^shop\/db: generation 4 is not in force on n2 \(generation 3\)$/m);
   });
 
-  it("PSTATUS-06: the reasons why a policy is not in force as written are below the table, each once", async () => {
+  it("PSTATUS-04: the reasons why a policy is not in force as written are below the table, each once", async () => {
     const restricted = report({ state: "restricted", problems: ["ingress[0]: it is too large\u001b[2J"] });
     const { code, out } = await status(["shop/db"], [restricted], [restricted]);
     assert.equal(code, 0);

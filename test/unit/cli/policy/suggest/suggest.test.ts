@@ -145,7 +145,7 @@ describe("cli/policy/suggest", () => {
     assert.ok(allowed > 2 * TABLES, String(allowed));
   });
 
-  it("SUGGEST-02: without any one of the suggested peers or ports a seen connection is denied", () => {
+  it("SUGGEST-01: without any one of the suggested peers or ports a seen connection is denied", () => {
     fc.assert(
       fc.property(connections, (seen) => {
         const { policies } = suggest(indexWith(), "shop", seen);
@@ -224,7 +224,7 @@ describe("cli/policy/suggest", () => {
     assert.equal(first(suggest(indexWith(taken), "shop", [])).metadata.name, "observed-api-2");
   });
 
-  it("SUGGEST-05: connections that no rule can express, or that may change, are listed with the reason", () => {
+  it("SUGGEST-07: connections that no rule can express, or that may change, are listed with the reason", () => {
     const ping: Connection = { ...connection(web, db, 80), protocol: "ICMP", port: undefined };
     const many = Array.from({ length: 51 }, (_, i) => connection(web, `203.0.113.${i}`, 443));
     const deny = networkPolicy("shop", { podSelector: { matchLabels: { app: "api" } }, ingress: [] });

@@ -97,7 +97,7 @@ describe("cli/policy/suggest: ways in", () => {
     assert.doesNotMatch(err, /no way in is judged/);
   });
 
-  it("SUGGEST-10: policy suggest names a way into the namespace if its controller is unknown, unless --ingress-controller names the pods", async () => {
+  it("SUGGEST-09: policy suggest names a way into the namespace if its controller is unknown, unless --ingress-controller names the pods", async () => {
     const text = WEB + INGRESS.replace("ClassName: nginx", "ClassName: x") + pod("edge/mine", "10.244.0.6");
     const { out, err } = await suggest(text, "shop");
     assert.equal(out, "");
@@ -111,7 +111,7 @@ describe("cli/policy/suggest: ways in", () => {
     assert.equal(await isAllowed(text + given.out, "edge/mine", "shop/web", "8080"), true);
   });
 
-  it("SUGGEST-10: a way that an existing policy allows gets no rule, and one that policies close is named and stays closed", async () => {
+  it("SUGGEST-09: a way that an existing policy allows gets no rule, and one that policies close is named and stays closed", async () => {
     const policy = networkPolicy("shop/web", `podSelector: {}, ingress: [{ from: [${FROM_EDGE}] }]`);
     const allowed = await suggest(BASE + policy, "shop");
     assert.doesNotMatch(allowed.out, /asked for by/);

@@ -66,7 +66,7 @@ describe("policy test", () => {
     assert.equal(nothing.code, 1, "without a port no port at all may be allowed");
   });
 
-  it("PTEST-03: an expectation about a missing object cannot be evaluated, and ends with 3", async () => {
+  it("PTEST-01: an expectation about a missing object cannot be evaluated, and ends with 3", async () => {
     const { code, out } = await test(
       head + entry("shop/wbe", "shop/db", "80", "denied") + entry("shop/web", "shop/db", "sql", "allowed"),
     );
@@ -146,7 +146,7 @@ describe("policy test", () => {
     assert.match(out, /<testsuites tests="4" failures="1" errors="1">/);
   });
 
-  it("PTEST-06: names and reasons cannot end a line or inject syntax of a format", async () => {
+  it("PTEST-05: names and reasons cannot end a line or inject syntax of a format", async () => {
     const evil = String.raw`\x1b[31m]]>\" # SKIP </failure>&\\ \n1..0\nok \u202e`;
     const tests = head + entry("shop/web", "shop/db", "80", "allowed", `, name: "${evil}"`).replace("so it is", evil);
     for (const format of ["table", "tap", "junit", "json"]) {
@@ -160,7 +160,7 @@ describe("policy test", () => {
     }
   });
 
-  it("PTEST-07: the documented example holds", async () => {
+  it("CLI-11: the documented example holds", async () => {
     const args = ["policy", "test", "test/fixtures/cli/expectations/shop.yaml", "-f", "test/fixtures/cli/shop"];
     const { code, out } = await runCli(args, processIo().files);
     assert.equal(code, 0, out);

@@ -37,7 +37,7 @@ describe("objects/semantics/policies: rare flows", () => {
     assert.deepEqual(passing({ port: "http", protocol: "UDP" }), ["8443/UDP"]);
   });
 
-  it("CNP-06: a port name in a ClusterNetworkPolicy stands for each port of a pod with the name, in any protocol", () => {
+  it("CNP-05: a port name in a ClusterNetworkPolicy stands for each port of a pod with the name, in any protocol", () => {
     const deny = clusterNetworkPolicy("deny", {
       tier: "Admin",
       priority: 0,

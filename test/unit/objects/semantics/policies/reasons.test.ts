@@ -114,7 +114,7 @@ describe("objects/semantics/policies: reasons", () => {
     });
   });
 
-  it("CNP-03: the verdict names the rule that has passed a flow on", () => {
+  it("CNP-01: the verdict names the rule that has passed a flow on", () => {
     const verdict = ask(indexOf([...threeByThree(), tier("a", 0, "Pass", "Deny")]), ["y/a", "x/a"]);
     assert.ok(verdict.kind === "allowed");
     assert.deepEqual(

@@ -42,7 +42,7 @@ describe("objects/semantics/policies: policies in shadow", () => {
     assert.equal(fromA.ingress.shadow?.decision.type, "rule");
   });
 
-  it("POL-71: any other value than true leaves the policy in force", () => {
+  it("POL-70: any other value than true leaves the policy in force", () => {
     for (const value of ["false", "True", "yes", "", " true", "1"]) {
       const verdict = judge([networkPolicy("try", { podSelector: {} }, value)], "x/b", "x/c");
       assert.equal(verdict.kind, "denied", value);

@@ -157,7 +157,7 @@ describe("policyd/policies/drop_log: lines", () => {
 });
 
 describe("policyd/policies/drop_log: hostile packets", () => {
-  it("DROP-04: a logged message that is not from our rules or not a packet is counted and has no line", async () => {
+  it("DROP-05: a logged message that is not from our rules or not a packet is counted and has no line", async () => {
     const { emit, events, log, logger } = await setUp([WEB]);
     const packet = between("x/b", "x/c", TCP, ports(1, 80));
     for (const prefix of ["", "drawbridge", `drawbridge ingress ${KEY}`, `${PREFIX.ingress} `, `x${PREFIX.ingress}`]) {
@@ -169,7 +169,7 @@ describe("policyd/policies/drop_log: hostile packets", () => {
     assert.equal(log.counts()["not ours"], 9);
   });
 
-  it("DROP-04: any bytes give a flow in the model's terms or none, and never an exception", () => {
+  it("DROP-05: any bytes give a flow in the model's terms or none, and never an exception", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 128 }), fc.constantFrom(0x45, 0x46, 0x4f, 0x60), (bytes, first) => {
         const packet = Uint8Array.of(first, ...bytes.subarray(1));
@@ -183,7 +183,7 @@ describe("policyd/policies/drop_log: hostile packets", () => {
     );
   });
 
-  it("DROP-04: a later fragment has no ports, whatever bytes are at their place", () => {
+  it("DROP-05: a later fragment has no ports, whatever bytes are at their place", () => {
     const packet = between("x/b", "x/c", TCP, ports(1, 80));
     packet[6] = 0x20;
     packet[7] = 0x10;

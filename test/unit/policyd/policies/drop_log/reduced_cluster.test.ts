@@ -13,7 +13,7 @@ import { roundsFor } from "../../../../support/long_form.ts";
 const CASES = roundsFor("cases", 150, 2000);
 
 describe("policyd/policies/drop_log: the part of a cluster that explains a packet", () => {
-  it("DROP-02: the reduced cluster of two ends gives the same verdict and reasons as the whole cluster", function () {
+  it("DROP-01: the reduced cluster of two ends gives the same verdict and reasons as the whole cluster", function () {
     this.timeout(120_000);
     let compared = 0;
     fc.assert(

@@ -45,7 +45,7 @@ function setUp() {
 }
 
 describe("policyd/policies: pods without flows", () => {
-  it("POL-85: no flow is checked for a pod that comes or goes, and all flows for one that stays", () => {
+  it("POL-84: no flow is checked for a pod that comes or goes, and all flows for one that stays", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "none" });
     assert.deepEqual(judged(), [[]], "the pod comes");
@@ -57,7 +57,7 @@ describe("policyd/policies: pods without flows", () => {
     assert.deepEqual(judged(), [[]], "the pod goes");
   });
 
-  it("POL-85 REG-03: flows of pods that a daemon finds, or whose flows stay, are checked", () => {
+  it("POL-84 REG-03: flows of pods that a daemon finds, or whose flows stay, are checked", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "unknown" });
     assert.deepEqual(judged(), [[...IPS]]);
@@ -65,7 +65,7 @@ describe("policyd/policies: pods without flows", () => {
     assert.deepEqual(judged(), [[...IPS]]);
   });
 
-  it("POL-85 POD-20: flows of an address that changes its pod in one batch are checked", () => {
+  it("POL-84 POD-20: flows of an address that changes its pod in one batch are checked", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "none" });
     judged();
@@ -77,7 +77,7 @@ describe("policyd/policies: pods without flows", () => {
     assert.deepEqual(judged(), [[...IPS]], "the promise for the first pod has ended");
   });
 
-  it("POL-85: flows of an address that two networks have given are checked", () => {
+  it("POL-84: flows of an address that two networks have given are checked", () => {
     const { node, judged } = setUp();
     const other = { ...B, network: "other" };
     node.apply({ type: "attached", attachment: A, flows: "unknown" });
@@ -85,7 +85,7 @@ describe("policyd/policies: pods without flows", () => {
     assert.deepEqual(judged(), [[...IPS]]);
   });
 
-  it("POL-85: a pod that goes before its policies are in force leaves no record of its flows", () => {
+  it("POL-84: a pod that goes before its policies are in force leaves no record of its flows", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: attachmentOf(pod("c"), ["10.244.1.3"]), flows: "none" });
     judged();
@@ -95,7 +95,7 @@ describe("policyd/policies: pods without flows", () => {
     assert.deepEqual(judged(), [["10.244.1.3"]]);
   });
 
-  it("POL-85: an address that comes and changes in one commit is checked, and so is one that is closed again by it", () => {
+  it("POL-84: an address that comes and changes in one commit is checked, and so is one that is closed again by it", () => {
     const address = parseAddress("10.244.1.2");
     const element = { key: [0x0a_f4_01_02] };
     const changed = (name: string, parts: object): SetDifference => {

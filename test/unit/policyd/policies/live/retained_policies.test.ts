@@ -260,7 +260,7 @@ describe("policyd/policies/live/retained_policies", () => {
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
   });
 
-  it("MEM-01: a deleted policy is forgotten after two minutes without further events, and a large one is packed until then", () => {
+  it("MEM-02: a deleted policy is forgotten after two minutes without further events, and a large one is packed until then", () => {
     const large = objectOf("NetworkPolicy", {
       metadata: { name: "large", namespace: "n", uid: "u-1", annotations: { note: "kept" } },
       spec: {

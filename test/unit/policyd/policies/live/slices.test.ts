@@ -185,7 +185,7 @@ describe("policyd/policies/live in slices", () => {
     assert.deepEqual(atVerdict, [PODS, PODS]);
   });
 
-  it("DP-03: the number of written elements per change does not grow with the number of pods", function () {
+  it("DP-02: the number of written elements per change does not grow with the number of pods", function () {
     this.timeout(60_000);
     const counts = [10, 100, 1000].map(writesPerChange);
     assert.deepEqual(counts[1], counts[0]);

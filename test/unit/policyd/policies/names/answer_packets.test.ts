@@ -32,13 +32,13 @@ function texts(packets: AnswerPackets, ...all: readonly Uint8Array[]): readonly 
 const framed = (text: string): readonly number[] => [0, text.length, ...Buffer.from(text)];
 
 describe("DNS messages in packets", () => {
-  it("NAME-06: a UDP datagram is one DNS message, and none if it has fewer bytes than its header says", () => {
+  it("NAME-05: a UDP datagram is one DNS message, and none if it has fewer bytes than its header says", () => {
     const udp = (length: number) => ip(17, [0, 53, 0x9c, 0x40, 0, length, 0, 0, ...Buffer.from("answer")]);
     assert.deepEqual(texts(new AnswerPackets(), udp(14)), ["answer"]);
     assert.deepEqual(texts(new AnswerPackets(), udp(15)), []);
   });
 
-  it("NAME-06: two messages by TCP are found wherever segments divide them, also beyond the highest sequence number", () => {
+  it("NAME-05: two messages by TCP are found wherever segments divide them, also beyond the highest sequence number", () => {
     const stream = [...framed("first"), ...framed("second")];
     for (let at = 1; at < stream.length; at++) {
       const segments = [
@@ -50,20 +50,20 @@ describe("DNS messages in packets", () => {
     }
   });
 
-  it("NAME-06: a segment that is sent again, whole or with more, is read once; a gap ends the reading", () => {
+  it("NAME-05: a segment that is sent again, whole or with more, is read once; a gap ends the reading", () => {
     const [start, stream] = [tcp(FIRST, [], SYN_ACK), framed("answer")];
     const first = tcp(FIRST + 1, stream.slice(0, 4));
     assert.deepEqual(texts(new AnswerPackets(), start, first, first, tcp(FIRST + 1, stream)), ["answer"]);
     assert.deepEqual(texts(new AnswerPackets(), start, tcp(FIRST + 2, stream.slice(1)), tcp(FIRST + 1, stream)), []);
   });
 
-  it("NAME-06: a connection whose beginning was not seen, or that has ended, gives nothing", () => {
+  it("NAME-05: a connection whose beginning was not seen, or that has ended, gives nothing", () => {
     const segment = tcp(FIRST + 1, framed("answer"));
     assert.deepEqual(texts(new AnswerPackets(), segment), []);
     assert.deepEqual(texts(new AnswerPackets(), tcp(FIRST, [], SYN_ACK), tcp(FIRST + 1, [], FIN), segment), []);
   });
 
-  it("NAME-06: beyond 64 KB of a connection nothing is read, and of more than 1,024 connections the oldest is not", () => {
+  it("NAME-05: beyond 64 KB of a connection nothing is read, and of more than 1,024 connections the oldest is not", () => {
     const packets = new AnswerPackets();
     const many = Array.from({ length: 66 }, (_, i) =>
       tcp(

@@ -120,7 +120,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual([answers, known], [6, 1]);
   });
 
-  it("NAME-15: of a name with new addresses in each answer a pod learns 4,096 at once, and one more each 10 ms", async () => {
+  it("NAME-07: of a name with new addresses in each answer a pod learns 4,096 at once, and one more each 10 ms", async () => {
     const { learning, clock, answer } = await answering();
     for (let i = 0; i < 50; i++)
       answer(
@@ -134,7 +134,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual(answer("a.example.com", 60).slice(-2), [60_000, 60_000]);
   });
 
-  it("NAME-15: an address that a pod asks for again is not the first to go, even if it no longer counts", async () => {
+  it("NAME-07: an address that a pod asks for again is not the first to go, even if it no longer counts", async () => {
     const { learning, clock, answer } = await answering();
     answer("a.example.com", 3600);
     for (let i = 0; i < 41; i++) {

@@ -111,7 +111,7 @@ describe("policyd/policies: notices about policies", () => {
     assert.equal(notices.states().restricted, 2);
   });
 
-  it("POL-71: an annotation without effect is reported, and the policy is in force", () => {
+  it("POL-70: an annotation without effect is reported, and the policy is in force", () => {
     const { logger, notices } = setUp();
     notices.apply(changesOf(policy("a", {}, "yes"), policy("b", {}, "false")));
     assert.deepEqual(

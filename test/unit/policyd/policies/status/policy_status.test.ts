@@ -104,7 +104,7 @@ describe("policyd/policies/status", () => {
     ...fields,
   });
 
-  it("PSTATUS-02: a report of any size is read in parts, each policy once", () => {
+  it("FLOW-09: a report of any size is read in parts, each policy once", () => {
     const all = Array.from({ length: 500 }, (_, i) => reported(`shop/p${String(i).padStart(3, "0")}`));
     const lines: string[] = [];
     let after: string | undefined;
@@ -124,7 +124,7 @@ describe("policyd/policies/status", () => {
     assert.deepEqual(reportPage([], undefined), { lines: "", next: undefined });
   });
 
-  it("PSTATUS-02: a policy with too many problems and rules for a message is shortened, and invalid lines are refused", () => {
+  it("FLOW-09: a policy with too many problems and rules for a message is shortened, and invalid lines are refused", () => {
     const rules = Array.from({ length: 5000 }, (_, rule) => ({ direction: "egress" as const, rule, packets: 1 }));
     const problems = Array.from({ length: 50 }, () => `\u001b${"x".repeat(5000)}`);
     const line = reportLine(reported("shop/a", { rules, problems, inForce: undefined, since: undefined }));
@@ -139,7 +139,7 @@ describe("policyd/policies/status", () => {
     }
   });
 
-  it("PSTATUS-03: packets count by policy and rule, and the counters are read with the first part", async () => {
+  it("PSTATUS-04: packets count by policy and rule, and the counters are read with the first part", async () => {
     let refreshed = 0;
     const series = [
       { policy: "shop/a", direction: "ingress", rule: 0, packets: 5 },

@@ -65,7 +65,7 @@ describe("policyd/sources/api/api_address", () => {
     assert.deepEqual(all.origin, { type: "kubelet", path: KUBELET }, "kubeadm's comes first");
   });
 
-  it("API-23: without a kubeconfig the variable is used, and the report names every place and the way out", () => {
+  it("API-21: without a kubeconfig the variable is used, and the report names every place and the way out", () => {
     const found = apiAddress(places({ kubeletKubeconfig: undefined, environment: ENVIRONMENT }));
     const text = foundText(found);
     assert.match(
@@ -102,7 +102,7 @@ describe("policyd/sources/api/api_address", () => {
     assert.equal(tryUrl("https://a.example/k8s/clusters/c-1")?.pathname, "/k8s/clusters/c-1");
   });
 
-  it("API-10: a service account's files are read for each request, and its token is sent only over https", () => {
+  it("API-11: a service account's files are read for each request, and its token is sent only over https", () => {
     const files = new Map([
       ["/sa/token", "one\n"],
       ["/sa/ca.crt", "authority"],

@@ -36,7 +36,7 @@ describe("policyd/sources/api: the API server's address and credentials", () => 
     return readConfiguration({ path: "policyd.json", text: JSON.stringify({ ...head, ...fields }) }, {});
   };
 
-  it("API-22: the address is reported once with its file, and again when it has changed", async () => {
+  it("API-21: the address is reported once with its file, and again when it has changed", async () => {
     replace("https://127.0.0.1:1");
     const reports: string[] = [];
     const source = openSource(configuration(), syscalls, realClock, (message) => void reports.push(message));
@@ -52,7 +52,7 @@ describe("policyd/sources/api: the API server's address and credentials", () => 
     }
   });
 
-  it("API-22: a mount of only the kubeconfig that was replaced since is reported, with the way out", async () => {
+  it("API-21: a mount of only the kubeconfig that was replaced since is reported, with the way out", async () => {
     replace("https://127.0.0.1:1");
     // An open file keeps showing its old content, like a mount of a file: in both cases the file has lost its name.
     const descriptor = openSync(`${directory}/node/kubelet.conf`, "r");

@@ -155,7 +155,7 @@ describe("policyd/sources/api", () => {
     });
   }
 
-  it("API-03: a server that is away from the start is waited for, with one problem reported", () => {
+  it("API-04: a server that is away from the start is waited for, with one problem reported", () => {
     const world = new World();
     world.connection.isDown = true;
     world.start();
@@ -271,7 +271,7 @@ describe("policyd/sources/api", () => {
     assert.deepEqual(world.source.problems(), []);
   });
 
-  it("API-07: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {
+  it("DAEMON-02: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {
     const world = new World();
     const good = sample("Service", 1);
     world.api.apply([good]);
@@ -294,7 +294,7 @@ describe("policyd/sources/api", () => {
     assert.equal(world.sink.objects.size, 0);
   });
 
-  it("API-08: a server whose watches end at once, with an error or in the middle is not asked without pause", () => {
+  it("API-02: a server whose watches end at once, with an error or in the middle is not asked without pause", () => {
     for (const fault of [
       { type: "close" },
       { type: "error", status: 410 },
@@ -389,7 +389,7 @@ describe("policyd/sources/api", () => {
     });
   }
 
-  it("API-09: after hundreds of changes and random faults the model equals a direct read of the server", function () {
+  it("API-25: after hundreds of changes and random faults the model equals a direct read of the server", function () {
     this.timeout(60_000);
     const first = Math.floor(Math.random() * 2 ** 31);
     const rounds = roundsFor("rounds", 8, 100);

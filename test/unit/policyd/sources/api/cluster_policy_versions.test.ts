@@ -53,7 +53,7 @@ function assertNoGap(world: World, action: () => void): void {
 }
 
 describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
-  it("CNP-12: v1beta1 and v1alpha2 give the same object, and any other version is refused with both names", () => {
+  it("CNP-13: v1beta1 and v1alpha2 give the same object, and any other version is refused with both names", () => {
     const of = (version: string) =>
       judge({ ...sample("ClusterNetworkPolicy", 1), apiVersion: `policy.networking.k8s.io/${version}` });
     assert.equal(of("v1beta1").type, "accepted");
@@ -94,7 +94,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
       });
     }
 
-    it(`CNP-14: the source changes to the other version without a gap when the server stops serving one, ${name}`, () => {
+    it(`CNP-13: the source changes to the other version without a gap when the server stops serving one, ${name}`, () => {
       for (const [before, after, path] of [
         [BOTH, ONLY_OLDER, OLDER],
         [ONLY_OLDER, ONLY_NEWER, NEWER],
@@ -117,7 +117,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     });
   }
 
-  it("CNP-14: known policies stay until the list in the other version is read whole, and then only differences change", () => {
+  it("CNP-13: known policies stay until the list in the other version is read whole, and then only differences change", () => {
     const world = worldWith(ONLY_OLDER);
     world.api.apply([sample("ClusterNetworkPolicy", 2)]);
     world.clock.pass(100);
@@ -150,7 +150,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     );
   });
 
-  it("CNP-15: policies of a CRD that appears are in force within 5 s, also where the server serves it late", () => {
+  it("CNP-17: policies of a CRD that appears are in force within 5 s, also where the server serves it late", () => {
     for (const lag of [undefined, 0, 400, 2000, 4000]) {
       for (const definition of [BOTH, ONLY_OLDER, ONLY_NEWER]) {
         const world = worldWith(NONE);
@@ -166,7 +166,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-15: policies of a CRD are not requested before the CRD is established", () => {
+  it("CNP-17: policies of a CRD are not requested before the CRD is established", () => {
     const world = worldWith({ ...NONE });
     world.api.define({ ...BOTH, isEstablished: false });
     const asked = pathsAsked(world, () => world.clock.pass(30_000));
@@ -177,7 +177,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     assert.ok(world.sink.objects.has(POLICY));
   });
 
-  it("CNP-15: a daemon that starts before the server serves its new CRD waits for the policies", () => {
+  it("CNP-17: a daemon that starts before the server serves its new CRD waits for the policies", () => {
     const world = new World();
     world.api.define(NONE);
     world.api.define({ ...BOTH, lag: 3000 });
@@ -265,7 +265,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     assert.deepEqual(world.source.problems(), []);
   });
 
-  it("CNP-18: without the right to the CRD one line is logged, no problem is reported, and the CRD is requested once a minute", () => {
+  it("CNP-16: without the right to the CRD one line is logged, no problem is reported, and the CRD is requested once a minute", () => {
     const world = worldWith(NONE, ofOlderRole());
     const ofDefinitions = (): number =>
       world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(DEFINITIONS_PATH)).length;
@@ -291,7 +291,7 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     assert.equal(world.sink.objects.size, 1, "with the right the CRD is followed");
   });
 
-  it("CNP-18: with an invalid or unavailable definition the policies follow from their own list", () => {
+  it("CNP-16: with an invalid or unavailable definition the policies follow from their own list", () => {
     for (const definition of [{}, { spec: { versions: 7 } }, { spec: {}, status: { conditions: [null] } }]) {
       const world = worldWith(BOTH);
       assertNoGap(world, () => {

@@ -18,7 +18,7 @@ function service(externalIPs: readonly string[], annotations: Readonly<Record<st
 }
 
 describe("source/api: the objects of one kind", () => {
-  it("API-07 DAEMON-01: each problem of an object is reported once, until it has gone and come back", () => {
+  it("DAEMON-02 DAEMON-01: each problem of an object is reported once, until it has gone and come back", () => {
     const collection = new Collection({ kind: "Service", apiVersion: "v1" }, new Interner());
     const put = (object: object): readonly string[] => {
       collection.put(object);

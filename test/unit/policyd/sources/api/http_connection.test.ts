@@ -79,7 +79,7 @@ describe("policyd/sources/api/http_connection", () => {
     assert.deepEqual(await ask(connection()), ["302 undefined", "ended"]);
   });
 
-  it("API-03: a request that cannot be made is a failure whose reason does not contain the token", async () => {
+  it("API-04: a request that cannot be made is a failure whose reason does not contain the token", async () => {
     nock(SERVER).get("/api/v1/pods?limit=500").replyWithError("connect ECONNREFUSED 192.0.2.1:6443");
     assert.deepEqual(await ask(connection()), ["failed: connect ECONNREFUSED 192.0.2.1:6443"]);
     const [torn = ""] = await ask(connection("s3cret\nx"));
@@ -103,7 +103,7 @@ describe("policyd/sources/api/http_connection", () => {
     assert.deepEqual(heard.lines, []);
   });
 
-  it("API-08: a cancelled request reports nothing more", async () => {
+  it("API-02: a cancelled request reports nothing more", async () => {
     nock(SERVER).get("/api/v1/pods?limit=500").reply(200, "late");
     nock(SERVER).get("/other").reply(200, "");
     const heard = new Heard();

@@ -76,7 +76,7 @@ describe("policyd/sources/api: a server that is away and comes back", () => {
   }
 
   for (const hasWatchList of [true, false]) {
-    it(`API-19: a slow server is waited for and gets no more requests than a fast one, ${hasWatchList ? "with" : "without"} watch-list`, () => {
+    it(`API-15: a slow server is waited for and gets no more requests than a fast one, ${hasWatchList ? "with" : "without"} watch-list`, () => {
       const world = new World(7);
       world.api.features.hasWatchList = hasWatchList;
       world.api.apply(oneOfEach());

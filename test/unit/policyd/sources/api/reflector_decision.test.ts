@@ -146,7 +146,7 @@ describe("policyd/sources/api/reflector_decision", () => {
     assert.ok(kinds(anew).includes("begin"));
   });
 
-  it("API-08: a watch that lasted is opened again at once, and one that did not after a pause", () => {
+  it("API-02: a watch that lasted is opened again at once, and one that did not after a pause", () => {
     assert.deepEqual(kinds(run([failed({ type: "closed" }, 60_000)], WATCHING)), ["request"]);
     assert.deepEqual(kinds(run([failed({ type: "closed" }, 1000)], WATCHING)), ["wait"]);
     assert.equal(run([failed({ type: "closed" }, 60_000)], { ...WATCHING, failures: 9 }).state.failures, 0);
@@ -163,7 +163,7 @@ describe("policyd/sources/api/reflector_decision", () => {
     assert.deepEqual(kinds(absent), ["without", "well", "wait"], "nothing is known that could be removed");
   });
 
-  it("API-03: a failure is reported with the server, what is missing and the way out, without control characters", () => {
+  it("API-04: a failure is reported with the server, what is missing and the way out, without control characters", () => {
     const server = "https://192.0.2.1:6443";
     const forbidden = { ...refused(403), words: "pods is forbidden\u001b[2J" } as Failure;
     assert.match(

@@ -57,7 +57,7 @@ describe("policyd/sources/directory/directory_source", () => {
     assert.deepEqual(range?.kind === "ServiceCIDR" ? range.cidrs : [], [parseCidr("10.97.0.0/16")]);
   });
 
-  it("CNP-12: a ClusterNetworkPolicy whose file changes to the other version stays in force unchanged", async () => {
+  it("CNP-13: a ClusterNetworkPolicy whose file changes to the other version stays in force unchanged", async () => {
     const policyOf = (version: string, priority: number): string =>
       `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
       `spec: { tier: Admin, priority: ${priority}, subject: { namespaces: {} } }\n`;
