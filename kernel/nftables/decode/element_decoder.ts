@@ -19,6 +19,7 @@ const KEY_END = elementAttributes.keyEnd[0];
 const DATA = elementAttributes.data[0];
 const FLAGS = elementAttributes.flags[0];
 const TIMEOUT = elementAttributes.timeout[0];
+const EXPIRATION = elementAttributes.expiration[0];
 const USERDATA = elementAttributes.userdata[0];
 const INSTRUCTION = elementAttributes.instruction[0];
 const VALUE = dataAttributes.value[0];
@@ -85,6 +86,7 @@ export class ElementDecoder {
     let last: readonly Scalar[] | undefined;
     let data: Element["data"];
     let timeout: number | undefined;
+    let expiration: number | undefined;
     let comment: string | undefined;
     let flags = 0;
     let instruction: Uint8Array | undefined;
@@ -105,6 +107,9 @@ export class ElementDecoder {
         case TIMEOUT:
           timeout = Number(be64.decode(body.subarray(item.start, item.end)));
           break;
+        case EXPIRATION:
+          expiration = Number(be64.decode(body.subarray(item.start, item.end)));
+          break;
         case USERDATA:
           comment = commentOf(body.subarray(item.start, item.end));
           break;
@@ -116,7 +121,8 @@ export class ElementDecoder {
     if ((flags & CATCH_ALL) !== 0) first = [];
     if (first === undefined) throw malformed("without a key");
     const key = this.#code.isInterval && last !== undefined ? rangesOf(first, last) : first;
-    see(elementWith(key, data, timeout, comment), flags, instruction);
+    const element = elementWith(key, data, timeout, comment);
+    see(expiration === undefined ? element : { ...element, expiration }, flags, instruction);
   }
 
   #dataIn(nest: AttributeCursor, item: AttributeCursor, body: Uint8Array): Element["data"] {

@@ -74,5 +74,7 @@ export interface Element {
   readonly data?: readonly Scalar[] | Verdict;
   /** In milliseconds. */
   readonly timeout?: number;
+  /** The part of the timeout that was left when the kernel was asked, in milliseconds; it is never written. */
+  readonly expiration?: number;
   readonly comment?: string;
 }

@@ -123,7 +123,7 @@ export class NameLearning implements PolicyFollower {
     return this.#known.until(names, pod, remote) !== undefined;
   }
 
-  /** Reads what an earlier daemon left. Only the kernel knows how long it counts. */
+  /** Reads what an earlier daemon left. */
   async prepare(): Promise<void> {
     const { kernel, clock } = this.#parts;
     const now = clock.now();
@@ -133,7 +133,7 @@ export class NameLearning implements PolicyFollower {
         for (const element of set === undefined ? [] : kernel.elements(POLICY_TABLE, set)) {
           const [found, [pod, remote]] = [elementOwner(element), element.key];
           if (found === undefined || !isAddress(pod) || !isAddress(remote)) continue;
-          this.#known.learn(pod, remote, found.name, now);
+          this.#known.learn(pod, remote, found.name, now + (element.expiration ?? 0));
           this.#containers.set(pod, found.container);
         }
       }

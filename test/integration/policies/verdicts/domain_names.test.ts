@@ -213,6 +213,8 @@ describe("egress to domain names", function () {
     assert.equal(await marks("x/a", "outside", "80/TCP"), "..", elements());
     await resolve("x/a", "far.example.com");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "..", elements());
+    await lab.apply(objects(policy("x", ["api.example.com", "far.example.com", "www.example.org"])));
+    assert.equal(await marks("x/a", "outside", "80/TCP"), "..", elements());
   });
 
   it("NAME-04: an answer that leads an outside name to a pod and to the pod itself is reported, and opens nothing", async () => {

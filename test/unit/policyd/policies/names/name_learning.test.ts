@@ -32,12 +32,13 @@ function texts(changes: readonly Change[]): readonly string[] {
 }
 
 describe("addresses of names over a restart of the daemon", () => {
-  /** Starts a daemon that finds an address which a pod knows by a name. */
-  async function started(pods: () => readonly NamedPod[]) {
+  /** Starts a daemon that finds an address which a pod knows by a name, for some more milliseconds. */
+  async function started(pods: () => readonly NamedPod[], expiration = 0) {
     const commits: (readonly Change[])[] = [];
     const clock = new FakeClock();
     const set = nameSets(GROUP)[4];
-    const found = knownElement(POD, REMOTE, { container: CONTAINER, name: "api.example.com" }, 60_000);
+    const owner = { container: CONTAINER, name: "api.example.com" };
+    const found = { ...knownElement(POD, REMOTE, owner, 60_000), expiration };
     const kernel: Pick<NameLearningParts["kernel"], "elements"> = {
       elements: (_, { name }) => (name === set.name ? [found] : []),
     };
@@ -61,6 +62,21 @@ describe("addresses of names over a restart of the daemon", () => {
     learning.rulesInForce();
     learning.verdictsChanged({ addresses: "all", withFlows: "all" });
     assert.deepEqual([commits, learning.isKnownBy(GROUP.names, POD, REMOTE)], [[], true]);
+  });
+
+  it("NAME-10: a policy that changes after a restart applies at once to what pods know already, for what is left of its time", async () => {
+    const { learning, commits, clock } = await started(
+      () => [{ ...pod(), groups: [nameGroup(["api.example.com"])] }],
+      45_000,
+    );
+    clock.spend(5000);
+    learning.rulesInForce();
+    assert.deepEqual(
+      commits
+        .flat()
+        .map((one) => (one.kind === "add elements" ? one.elements.map(({ timeout }) => timeout) : one.kind)),
+      [[40_000]],
+    );
   });
 
   it("NAME-01: a pod that gets the address of a former pod knows nothing of it", async () => {
