@@ -130,22 +130,6 @@ describe("cli/check", () => {
     });
   }
 
-  it("CHECK-01: policies are tried only with pods that were reached before", async () => {
-    const programs = new Kubectl();
-    programs.answer = ({ host }, policy) => (host === "10.0.2.2" || policy === "closed" ? "EHOSTUNREACH" : null);
-    const { code, out } = await check(programs);
-    assert.equal(code, 1);
-    assert.match(out, /^pod on another node +IPv4 +10\.0\.2\.2 8080 +EHOSTUNREACH$/m);
-    assert.equal(out.match(/that a policy denies +IPv\d .* ok$/gm)?.length, 3);
-  });
-
-  it("CHECK-01: a try that fails at first and then works is reported as ok", async () => {
-    const programs = new Kubectl();
-    let left = 12;
-    programs.answer = (_, policy) => (policy === "closed" || left-- > 0 ? "ENOTFOUND" : null);
-    assert.equal((await check(programs)).code, 0);
-  });
-
   for (const verb of ["create", "wait", "get", "exec"]) {
     it(`CHECK-01: where kubectl ${verb} fails, the exit code is 3, and whatever was made is removed`, async () => {
       const programs = new Kubectl();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, type Outcome, runCli, matrixLines } from "../../support/cli/cli.ts";
+import { memoryFiles, type Outcome, runCli } from "../../support/cli/cli.ts";
 import { manifest, networkPolicy, pod, service } from "../../support/cli/objects.ts";
 
 const NODE = manifest(
@@ -37,19 +37,6 @@ async function both(fields: string, args: string): Promise<readonly [Outcome, Ou
 }
 
 describe("cli: the nodes' configuration", () => {
-  it("CLI-13: POL-07: policy explain and matrix say what a pod may send to its own node", async () => {
-    const ask = "policy explain -f closed.yaml --from shop/web --port 22 --to";
-    for (const end of ["node/n1", "shop/agent", "192.0.2.1"]) {
-      const [before, after] = await both("policePodToOwnNode: true", `${ask} ${end}`);
-      assert.deepEqual([before.code, after.code], [0, 1], end);
-      assert.match(after.out, /egress\s+denied as no rule allows it/);
-    }
-    const [open, closed] = await both("policePodToOwnNode: true", "policy matrix -f closed.yaml --by pod -o json");
-    assert.match(matrixLines(open.out), /^shop\/web,shop\/agent,all,all$/m);
-    assert.match(matrixLines(closed.out), /^shop\/web,shop\/agent,none,none$/m);
-    assert.match(matrixLines(closed.out), /^shop\/agent,shop\/web,all,all$/m);
-  });
-
   it("CLI-13: POL-72: only port 53 of the nodes' own DNS stays open", async () => {
     const ask = "policy explain -f closed.yaml --from shop/web --to 169.254.20.10";
     const fields = "nodeLocalDNS: [169.254.20.10]";
@@ -64,30 +51,6 @@ describe("cli: the nodes' configuration", () => {
     }
     const [, everything] = await both(fields, ask);
     assert.match(everything.out, /^shop\/web to 169\.254\.20\.10: 53\/TCP, 53\/UDP$/m);
-  });
-
-  it("CLI-13: POL-72: a pod at an address of the nodes' own DNS is not grouped with pods of the same labels", async () => {
-    const [before, after] = await both("nodeLocalDNS: [10.244.1.9]", "policy matrix -f pods.yaml --by pod -o json");
-    assert.match(matrixLines(before.out), /^shop\/web,shop\/dns-cache,none,none$/m);
-    const dns = "53/TCP 53/UDP";
-    assert.match(matrixLines(after.out), new RegExp(`^shop/web,shop/dns-cache,${dns},${dns}$`, "m"));
-    assert.match(matrixLines(after.out), /^shop\/web,shop\/other,none,none$/m);
-    assert.match(matrixLines(after.out), /^shop\/dns-cache,shop\/web,none,none$/m);
-  });
-
-  it("CLI-13: policy diff and dry-run distinguish the nodes' own DNS from the rest of the outside", async () => {
-    const fields = "nodeLocalDNS: [169.254.20.10]";
-    const [before, after] = await both(fields, "policy diff open.yaml closed.yaml -o json");
-    const toDns = ({ out }: Outcome) => {
-      const { changes } = JSON.parse(out) as { changes: { to: string[]; connections: string[] }[] };
-      return changes.find(({ to }) => to.includes("outside 169.254.20.10/32"))?.connections.join();
-    };
-    assert.notEqual(toDns(before), toDns(after));
-    assert.equal(toDns(after), "1-52/TCP,54-65535/TCP,1-52/UDP,54-65535/UDP,all/SCTP,ICMP");
-    const [warned, quiet] = await both(fields, "policy dry-run -f change.yaml --against open.yaml");
-    assert.match(warned.out, /can no longer look up names/);
-    assert.doesNotMatch(quiet.out, /can no longer look up names/);
-    assert.deepEqual([warned.code, quiet.code], [1, 1]);
   });
 
   it("CLI-13: policy lint takes nodeLocalDNS and refuseExternalIPs into account", async () => {
@@ -132,15 +95,5 @@ describe("cli: the nodes' configuration", () => {
     assert.match(served.err, /--config: services: false; expected true/);
     const [, explained] = await both("services: false", `policy explain ${ask} --port 80`);
     assert.match(explained.out.replaceAll(/\s+/g, " "), /Note: by --config another program serves Services/);
-  });
-
-  it("CLI-13: an invalid configuration is an error, and standard input is read only once", async () => {
-    const [, bad] = await both("policePodToOwnNodes: true", "policy matrix -f closed.yaml");
-    assert.deepEqual([bad.code, bad.out], [3, ""]);
-    assert.match(bad.err, /policePodToOwnNodes: unknown field; did you mean policePodToOwnNode\?/);
-    const files = memoryFiles({ "-": OBJECTS });
-    const twice = await runCli(["policy", "matrix", "-f", "-", "--config", "-"], files);
-    assert.deepEqual([twice.code, twice.out], [3, ""]);
-    assert.match(twice.err, /standard input can be read once/);
   });
 });

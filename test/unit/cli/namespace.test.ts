@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseEndName } from "../../../cli/cluster/end_name.ts";
 import { memoryFiles, runCli, matrixLines } from "../../support/cli/cli.ts";
-import { FakeCluster, type RawObject } from "../../support/daemon/fake_cluster.ts";
+import { type RawObject } from "../../support/daemon/fake_cluster.ts";
 
 const pod = (name: string, namespace: string): RawObject => ({
   apiVersion: "v1",
@@ -122,37 +122,5 @@ describe("cli: the default namespace", () => {
         /nothing was read in namespace shpo; did you mean shop\?$/m,
       );
     assert.doesNotMatch((await run("matrix", "-f", "a.yaml", "-n", "shop")).err, /nothing was read/);
-  });
-
-  it("CLI-32: the default namespace for a cluster is that of the kubeconfig's context, unless -n overrides it", async () => {
-    const cluster = new FakeCluster([pod("web", "shop"), pod("db", "shop"), pod("web", "other"), pod("db", "other")]);
-    cluster.namespace = "shop";
-    const explain = ["policy", "explain", "--cluster", "--from", "web", "--to", "db", "-o", "json"];
-    const nameIn = async (...args: readonly string[]): Promise<unknown> => {
-      const { out } = await runCli([...explain, ...args], memoryFiles({}), undefined, cluster);
-      return (JSON.parse(out) as { from: { name: string } }).from.name;
-    };
-    assert.deepEqual([await nameIn(), await nameIn("-n", "other")], ["shop/web", "other/web"]);
-  });
-
-  it("CLI-32: dry-run puts an object without a namespace where kubectl apply would put it", async () => {
-    const cluster = new FakeCluster([pod("web", "shop"), pod("db", "shop"), pod("web", "other")]);
-    cluster.namespace = "shop";
-    const files = memoryFiles({ "change.yaml": text(closed) });
-    const selected = async (...args: readonly string[]): Promise<readonly string[]> => {
-      const line = ["policy", "dry-run", "-f", "change.yaml", "--against", "cluster", "-o", "json", ...args];
-      const { out } = await runCli(line, files, undefined, cluster);
-      const { policies } = JSON.parse(out) as { policies: readonly { name: string; selects: { names: string[] } }[] };
-      return policies.flatMap(({ name, selects }) => [name, ...selects.names]);
-    };
-    assert.deepEqual((await selected())[0], "NetworkPolicy shop/closed");
-    assert.deepEqual(await selected("-n", "other"), ["NetworkPolicy other/closed", "other/web"]);
-  });
-
-  it("CLI-32: an invalid namespace name is an error of the command line", async () => {
-    for (const name of ["Shop", "a/b", "-x", "a".repeat(64), ""]) {
-      const { code, err } = await runCli(["policy", "matrix", "-f", "a.yaml", `--namespace=${name}`], memoryFiles({}));
-      assert.deepEqual([code, /expected the name of a namespace, such as shop/.test(err)], [2, true], name);
-    }
   });
 });

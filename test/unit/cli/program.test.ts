@@ -41,18 +41,6 @@ describe("cli/program", () => {
     assert.equal(await codeOf("a.yaml", "-f", "b.yaml", "-f", "c.yaml"), 1, "a pod more");
   });
 
-  it("CLI-34: the error of policy diff with one or three sides says what is expected and which command tries a change", async () => {
-    const files = { "a.yaml": pod("x"), "b.yaml": pod("x") };
-    for (const args of [["a.yaml"], ["-f", "a.yaml"], [], ["a.yaml", "b.yaml", "-f", "a.yaml"]]) {
-      const { code, out, err } = await run(["policy", "diff", ...args], files);
-      assert.deepEqual([code, out], [2, ""], args.join(" "));
-      assert.match(
-        err,
-        /expected two sides, OLD and NEW, .* policy dry-run -f CHANGE --against PATH \(or cluster\)\n$/,
-      );
-    }
-  });
-
   for (const words of [
     ["policy", "matrix"],
     ["policy", "dry-run"],

@@ -53,17 +53,6 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
     assert.deepEqual([alone.code, /--helm-values' is about a chart/.test(alone.err)], [2, true]);
   });
 
-  it("CLI-31: policy diff compares two kustomizations, or two charts, as its two sides", async () => {
-    const texts: Readonly<Record<string, string>> = {
-      "kustomize build -- old": POD("web") + POD("client"),
-      "kustomize build -- new": POD("web") + POD("client") + CLOSED,
-    };
-    const programs = new ScriptedPrograms((words) => texts[words.join(" ")]);
-    const { code, out } = await run(["policy", "diff", "--kustomize", "old", "--kustomize", "new"], programs);
-    assert.equal(code, 1);
-    assert.match(out, /^closes .*default\/web: all/m);
-  });
-
   it("CLI-31: a program that is missing, fails or exceeds a limit is one clear message, and exit code 3", async () => {
     const words = (result: ProgramResult | undefined) =>
       run(["policy", "matrix", "--helm", "chart"], new ScriptedPrograms(result === undefined ? {} : { helm: result }));

@@ -92,15 +92,6 @@ describe("cli/flows: the command", () => {
     assert.deepEqual(named.places, [{ socket: "/s", directory: "/d" }]);
   });
 
-  it("FLOW-10: with -o jsonl each flow is a line of JSON, which --ledger reads unchanged", async () => {
-    const { out } = await onNode(["node", "flows", "-o", "jsonl"], { rows: [row(), DENIED], problems: [] });
-    const read = readFlowFile([Buffer.from(out)], "flows.jsonl");
-    assert.deepEqual(
-      read.map((one) => ({ ...one })),
-      [row(), DENIED],
-    );
-  });
-
   it("FLOW-10: --from, --to, --denied and --since filter flows, and an invalid time or prefix is refused", async () => {
     const rows = [row(), DENIED, row({ from: NODE, lastSeen: Date.now(), open: 1 })];
     const asked = async (...args: readonly string[]) =>

@@ -5,12 +5,6 @@ import { memoryFiles } from "../../../support/cli/cli.ts";
 const read = (text: string) => readManifests(memoryFiles({ "wl.yaml": text }), ["wl.yaml"], false);
 const problemsOf = (text: string): readonly string[] =>
   read(text).problems.map(({ file, line, message }) => `${file}:${line}: ${message}`);
-const only = (text: string): Readonly<Record<string, unknown>> => {
-  const { manifests, problems } = read(text);
-  assert.deepEqual(problems, [], text);
-  assert.equal(manifests.length, 1);
-  return { ...manifests[0]?.object };
-};
 
 const service = (spec: string): string =>
   `apiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: a }\nspec:\n  ports: [{ port: 80, protocol: "" }]\n${spec}`;
@@ -30,50 +24,11 @@ spec:
 `;
 
 describe("objects with the API server's defaults", () => {
-  it("READ-01: an empty text counts as absent in the fields of a Service, of a container's port and of metadata that are not pointers", () => {
-    const found = only(service('  type: ""\n  sessionAffinity: ""\n  externalTrafficPolicy: ""\n'));
-    assert.deepEqual(
-      [found["type"], found["affinitySeconds"], found["externalTrafficPolicy"]],
-      ["ClusterIP", undefined, "Cluster"],
-    );
-    assert.match(JSON.stringify(found["ports"]), /"protocol":"TCP"/);
-    const ports = only(pod('ports: [{ name: http, containerPort: 80, protocol: "" }]'))["ports"];
-    assert.deepEqual(ports, [{ name: "http", protocol: "TCP", port: 80 }]);
-    assert.equal(only('apiVersion: v1\nkind: Pod\nmetadata: { name: p, namespace: "" }\n')["namespace"], "default");
-  });
-
   it("READ-01: an empty protocol in a NetworkPolicy and an empty internalTrafficPolicy stay refused, since they are pointers", () => {
     assert.deepEqual(problemsOf(policy('ingress: [{ ports: [{ port: 80, protocol: "" }] }]')), [
       'wl.yaml:6: NetworkPolicy a/p: spec.ingress[0].ports[0].protocol: ""; expected one of TCP, UDP, SCTP',
     ]);
     assert.equal(problemsOf(service('  internalTrafficPolicy: ""\n')).length, 1);
-  });
-
-  it("READ-01: a null in a list of rules or ports is an element without fields, as Go reads it", () => {
-    assert.deepEqual(only(policy("ingress: [null]"))["ingress"], [{ index: 0, peers: undefined, ports: undefined }]);
-    assert.deepEqual(only(policy("ingress: [null]"))["ingress"], only(policy("ingress: [{}]"))["ingress"]);
-    assert.deepEqual(
-      only(policy("ingress: [{ ports: [null] }]"))["ingress"],
-      only(policy("ingress: [{ ports: [{}] }]"))["ingress"],
-    );
-    assert.equal(problemsOf(policy("ingress: [{ from: [null] }]")).length, 1);
-    assert.equal(problemsOf(pod("ports: [null]")).length, 1);
-  });
-
-  it("READ-01: an invalid port of a container is refused whether it has a name or not, and so are its protocol and its host port", () => {
-    const refused = "wl.yaml:7: Pod a/p: spec.containers[0].ports[0].";
-    for (const name of ["", "name: http, "]) {
-      assert.deepEqual(problemsOf(pod(`ports: [{ ${name}containerPort: 70000 }]`)), [
-        `${refused}containerPort: 70000; expected an integer from 1 to 65535`,
-      ]);
-      assert.deepEqual(problemsOf(pod(`ports: [{ ${name}containerPort: 80, protocol: HTTP }]`)), [
-        `${refused}protocol: "HTTP"; expected one of TCP, UDP, SCTP`,
-      ]);
-      assert.deepEqual(problemsOf(pod(`ports: [{ ${name}containerPort: 80, hostPort: 70000 }]`)), [
-        `${refused}hostPort: 70000; expected an integer from 0 to 65535`,
-      ]);
-      assert.deepEqual(problemsOf(pod(`ports: [{ ${name}containerPort: 80, hostPort: 8080 }]`)), []);
-    }
   });
 
   it("READ-01: an address with leading zeros is refused in every field", () => {

@@ -51,21 +51,6 @@ describe("cli/input: kinds", () => {
     });
   }
 
-  it("READ-20: a StatefulSet stands for as many pods as it has replicas, up to 20, each with its own labels", async () => {
-    const ofPod = (number: number): string =>
-      POLICY.replace("app: web", `statefulset.kubernetes.io/pod-name: web-${number}`);
-    const set = (replicas: number): string =>
-      workload("apps/v1", "StatefulSet", `{ replicas: ${replicas}, template: ${SPEC} }`);
-    const ask = (number: number, input: string): Promise<Outcome> =>
-      run(input, "explain", "--from", "shop/web-0", "--to", `shop/web-${number}`, "--port", "80");
-    assert.equal((await ask(2, set(3) + ofPod(2))).code, 1);
-    assert.equal((await ask(1, set(3) + ofPod(2))).code, 0);
-    assert.equal((await ask(19, set(500) + ofPod(19))).code, 1);
-    assert.equal((await ask(20, set(500) + ofPod(19))).code, 3);
-    assert.doesNotMatch((await run(set(3) + ofPod(2), "lint")).out, /selects-nothing/);
-    assert.match((await run(set(3) + ofPod(2), "matrix", "-o", "json")).out, /shop\/statefulset\/web/);
-  });
-
   it("READ-20: an OpenShift Template is opened with the values of its parameters", async () => {
     const template = `apiVersion: template.openshift.io/v1
 kind: Template
@@ -95,17 +80,6 @@ objects:
     assert.deepEqual(denied, [2, 3], matrixLines(out));
     const bad = await run(set(SPEC.replace("app: web", "app: [7]")), "matrix");
     assert.match(bad.err, /^a\.yaml:7: RayCluster shop\/web: spec\.b\.0\.podTemplate\.metadata\.labels/m);
-  });
-
-  it("READ-20: patterns and whole objects within an object of other makers do not stand for pods", async () => {
-    const whole = workload(
-      "example.org/v1",
-      "Composition",
-      `{ base: { apiVersion: apps/v1, spec: { template: ${SPEC} } } }`,
-    );
-    const pattern = workload("kyverno.io/v1", "Policy", `{ rules: [{ pattern: { spec: { template: ${SPEC} } } }] }`);
-    const { err } = await run(whole + pattern + POLICY, "matrix");
-    assert.match(err, /^NetworkPolicy shop\/web .* selects none|no pods and no workloads were read/m);
   });
 
   for (const [apiVersion, kind, consequence] of [

@@ -3,16 +3,6 @@ import { manifestFiles, type ManifestFileSystem } from "../../../../cli/input/ma
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles } from "../../../support/cli/cli.ts";
 
-const POLICY = `apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: { name: web, namespace: shop }
-spec:
-  podSelector: {}
-  ingress:
-    - ports:
-        - port: 80
-`;
-
 const deployment = (name: string): string => `apiVersion: apps/v1
 kind: Deployment
 metadata: { name: ${name}, namespace: shop }
@@ -41,20 +31,6 @@ const keys = (contents: Readonly<Record<string, string>>, paths: readonly string
 };
 
 describe("cli/input/manifests", () => {
-  it("CNP-13: a ClusterNetworkPolicy that is given in two versions is a duplicate", () => {
-    const policyOf = (version: string): string =>
-      `apiVersion: policy.networking.k8s.io/${version}\nkind: ClusterNetworkPolicy\nmetadata: { name: a }\n` +
-      "spec: { tier: Admin, priority: 1, subject: { namespaces: {} } }\n";
-    const files = { "a.yaml": policyOf("v1alpha2"), "b.yaml": policyOf("v1beta1") };
-    for (const name of ["a.yaml", "b.yaml"]) {
-      assert.deepEqual(keys(files, [name]), { keys: ["ClusterNetworkPolicy a"], problems: [] });
-    }
-    assert.deepEqual(keys(files, ["a.yaml", "b.yaml"]), {
-      keys: ["ClusterNetworkPolicy a"],
-      problems: ["b.yaml:1: ClusterNetworkPolicy a: also in a.yaml:1; expected once"],
-    });
-  });
-
   it("CLI-03: files, directories and standard input are read as by kubectl", () => {
     const files = memoryFiles({
       "-": "",
@@ -77,12 +53,6 @@ describe("cli/input/manifests", () => {
     const linked: ManifestFileSystem = { ...files, isLink: (path) => path === "d/c" };
     assert.deepEqual(manifestFiles(linked, ["d"], true), ["d/a.yaml", "d/f.json"]);
     assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /download it first/);
-  });
-
-  it("CLI-03: a file without an extension, and standard input, are JSON when they begin like it", () => {
-    const json = '\n {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}';
-    const yaml = "apiVersion: v1\nkind: Namespace\nmetadata: { name: b }\n";
-    assert.deepEqual(keys({ "-": json, x: yaml }, ["-", "x"]).keys, ["Namespace a", "Namespace b"]);
   });
 
   it("READ-05: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
@@ -116,35 +86,6 @@ describe("cli/input/manifests", () => {
     ]);
   });
 
-  it("CLI-02: every problem is reported with its line, and a duplicate object is a problem", () => {
-    const bad = POLICY.replace("port: 80", "port: 70000").replace("name: web", "name: other");
-    const broken = "kind: [";
-    const contents = {
-      "a.yaml": `${POLICY}---\n${bad}---\n${POLICY.replace("port: 80", "port: 81")}`,
-      "b.yaml": broken,
-    };
-    assert.deepEqual(keys(contents, ["a.yaml", "b.yaml"]), {
-      keys: ["NetworkPolicy shop/web"],
-      problems: [
-        "a.yaml:17: NetworkPolicy shop/other: spec.ingress[0].ports[0].port: 70000; expected an integer from 1 to 65535",
-        "b.yaml:1: a [ is not closed; expected ] after its last entry",
-        "a.yaml:19: NetworkPolicy shop/web: also in a.yaml:1; expected once",
-      ],
-    });
-  });
-
-  it("CLI-03: a byte order mark is ignored in files of any name", () => {
-    const json = JSON.stringify({ apiVersion: "v1", kind: "Namespace", metadata: { name: "a" } });
-    for (const [name, text] of [
-      ["a.json", json],
-      ["a.yaml", json],
-      ["-", json],
-      ["-", "apiVersion: v1\r\nkind: Namespace\r\nmetadata: { name: a }\r\n"],
-    ] as const) {
-      assert.deepEqual(keys({ [name]: `\ufeff${text}` }, [name]), { keys: ["Namespace a"], problems: [] }, name);
-    }
-  });
-
   it("CLI-02: a Service with an invalid selector is a problem, since the API server would refuse it", () => {
     const service = (spec: string): string =>
       `apiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: shop }\nspec:\n  ${spec}\n`;
@@ -154,12 +95,5 @@ describe("cli/input/manifests", () => {
     });
     assert.equal(keys({ "a.yaml": service("selector: { app: -web }") }, ["a.yaml"]).problems.length, 1);
     assert.equal(keys({ "a.yaml": service("type: ExternalName") }, ["a.yaml"]).problems.length, 0);
-  });
-
-  it("CLI-02: policies have the lines of their fields", () => {
-    const { manifests } = readManifests(memoryFiles({ "a.yaml": `---\n${POLICY}` }), ["a.yaml"], false);
-    const [manifest] = manifests;
-    assert.equal(manifest?.lineOf(["spec", "ingress", 0, "ports", 0, "port"]), 9);
-    assert.equal(manifest.lineOf(["spec", "ingress", 0, "from"]), 8);
   });
 });

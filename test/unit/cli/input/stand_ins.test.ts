@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { judge } from "../../../../objects/gate/gate.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
-import { memoryFiles, runCli, matrixLines } from "../../../support/cli/cli.ts";
-import { manifest, named, networkPolicy, ownedBy } from "../../../support/cli/objects.ts";
+import { memoryFiles } from "../../../support/cli/cli.ts";
+import { manifest, named, ownedBy } from "../../../support/cli/objects.ts";
 
 const workload = (kind: string, name: string, fields = ""): string => {
   const template = `template: { metadata: { labels: { app: ${name} } }, spec: {} }`;
@@ -32,16 +31,6 @@ describe("stand-in pods of templates", () => {
         );
         assert.deepEqual(owners, ["StatefulSet"], kind);
       }
-    }
-  });
-
-  it("READ-05: only stand-ins of StatefulSets have names that the API server accepts for pods", () => {
-    const all = podsOf(...KINDS.map((kind) => workload(kind, "log")));
-    assert.equal(new Set(all).size, all.length);
-    for (const key of all) {
-      const name = key.slice("a/".length);
-      const verdict = judge({ apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "a" } });
-      assert.equal(verdict.type, /^log-\d$/.test(name) ? "accepted" : "refused", name);
     }
   });
 
@@ -79,22 +68,5 @@ describe("stand-in pods of templates", () => {
     ] as const) {
       assert.equal(podsOf(workload(kind, "w", fields)).length, count, `${kind} ${fields}`);
     }
-  });
-
-  it("READ-05: a workload with one replica reaches itself, also where a policy isolates its pods from each other", async () => {
-    const denied = networkPolicy("a/p", "podSelector: {}, policyTypes: [Ingress, Egress]");
-    const answers = async (fields: string): Promise<readonly string[]> => {
-      const files = memoryFiles({ "a.yaml": workload("Deployment", "w", fields) + denied });
-      const matrix = await runCli(["policy", "matrix", "-f", "a.yaml", "-o", "json"], files);
-      const ends = ["--from", "a/deployment/w", "--to", "a/deployment/w", "--port", "80"];
-      const explain = await runCli(["policy", "explain", "-f", "a.yaml", "-o", "json", ...ends], files);
-      const { allowed } = JSON.parse(explain.out) as { readonly allowed: boolean };
-      const own = matrixLines(matrix.out)
-        .split("\n")
-        .filter((line) => line.startsWith("a/deployment/w,a/deployment/w,"));
-      return [...own, String(allowed)];
-    };
-    assert.deepEqual(await answers("replicas: 1, "), ["a/deployment/w,a/deployment/w,all,all", "true"]);
-    assert.deepEqual(await answers("replicas: 2, "), ["a/deployment/w,a/deployment/w,none,none", "false"]);
   });
 });

@@ -39,16 +39,6 @@ describe("the input of a command", () => {
     assert.equal((await run(["policy", "matrix"], { "-": POD })).err, "read 1 object on standard input\n");
   });
 
-  it("READ-07: every command that reads objects prints that line, and --quiet omits it", async () => {
-    const files = { "a.yaml": `${POD}---\n${CLOSED}---\napiVersion: v1\nkind: Node\nmetadata: { name: node-1 }\n` };
-    for (const command of [...COMMANDS, ["policy", "lint"], ["policy", "diff", "there.yaml"]]) {
-      const line = /^read \d+ objects? in a\.yaml$/m;
-      const { err } = await run(command, files);
-      assert.match(err, line, `${command.join(" ")}: ${err}`);
-      assert.doesNotMatch((await run([...command, "--quiet"], files)).err, /^read /m, command.join(" "));
-    }
-  });
-
   it("READ-08: an unknown field in a policy is refused with its line, as by kubectl's strict validation", async () => {
     const cluster = (subject: string, more = ""): string =>
       `apiVersion: policy.networking.k8s.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: { name: c }\nspec:\n  tier: Admin\n  priority: 1\n  subject: ${subject}\n${more}`;
@@ -143,24 +133,6 @@ describe("the input of a command", () => {
       const { out } = await run(["policy", "lint"], files);
       assert.ok(out.indexOf(`${field}: a field`) > 0 && out.indexOf(`${field}: a field`) < out.indexOf(second), out);
     }
-  });
-
-  it("READ-09: an incomplete manifest is an error, and so are files without any manifest", async () => {
-    for (const text of [
-      POD.replace("kind: Pod\n", ""),
-      POD.replace("kind", "Kind"),
-      CLOSED.replace(/apiVersion: .*\n/, ""),
-      `${POD}---\nreplicas: 2\n`,
-    ]) {
-      const { code, out } = await matrix({ "a.yaml": text, "b.yaml": CONFIG_MAP });
-      assert.deepEqual([code, out], [3, ""], text);
-    }
-    const { code, err } = await matrix({ "package.json": "{}", "values.yaml": "a: 1\n" });
-    assert.equal(code, 3);
-    assert.match(
-      err,
-      /no manifest in what was given; expected one: package\.json \(no manifest\), values\.yaml \(no manifest\)$/m,
-    );
   });
 
   it("READ-07: --exclude skips files by name, directory or path, and names them", async () => {

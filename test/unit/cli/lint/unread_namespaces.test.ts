@@ -1,5 +1,4 @@
-import assert from "node:assert/strict";
-import { assertFindings, findingsOf, pod, policy } from "../../../support/cli/lint_case.ts";
+import { assertFindings, pod, policy } from "../../../support/cli/lint_case.ts";
 
 const PODS = pod("web") + pod("db");
 
@@ -22,23 +21,5 @@ describe("policy lint of peers in namespaces that were not read", () => {
       ],
       [from(inAll("role: scraper"))],
     ]);
-  });
-
-  it("LINT-10: lint has no finding about a peer for the cluster's DNS whose pods are in no file", () => {
-    const to = (peer: string): string =>
-      PODS +
-      policy(
-        "p",
-        `podSelector: {}, policyTypes: [Egress], egress: [{ to: [${peer}], ports: [{ port: 53, protocol: UDP }] }]`,
-      );
-    const label = "podSelector: { matchLabels: { k8s-app: kube-dns } }";
-    const name = "namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: kube-system } }";
-    for (const peer of [`{ namespaceSelector: {}, ${label} }`, `{ ${name}, ${label} }`, `{ ${name} }`]) {
-      for (const id of ["allows-nothing", "unknown-namespace", "peer-selects-nothing", "dns-forgotten"]) {
-        assert.deepEqual(findingsOf(id, to(peer)), [], `${id} ${peer}`);
-      }
-    }
-    // In the policy's own namespace these pods are missing.
-    assert.equal(findingsOf("allows-nothing", to(`{ ${label} }`)).length, 1);
   });
 });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { carryOut } from "../../../../cli/node/cleanup/carry_out.ts";
 import type { Inventory } from "../../../../cli/node/cleanup/inventory.ts";
 import { cleanupPlan } from "../../../../cli/node/cleanup/plan.ts";
 import { type Removal, removalText } from "../../../../cli/node/cleanup/removal.ts";
@@ -18,7 +17,7 @@ import { isDetachConfiguration } from "../../../../policyd/installation/network_
 import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
 import { sha256 } from "../../../support/cni/cni.ts";
-import { BRIDGE, HOST, inventory, LIST, listOf, texts, VETH } from "../../../support/node/inventory.ts";
+import { BRIDGE, HOST, inventory, LIST, texts, VETH } from "../../../support/node/inventory.ts";
 import { link, PLACE } from "../../../support/node/node_facts.ts";
 
 const CONFIGURATION =
@@ -136,33 +135,6 @@ describe("cli/node: cleanup", () => {
     assert.ok(!isDetachConfiguration(LIST));
   });
 
-  it("UNINSTALL-03: the list for deletion is also made where ours was removed, with the entries of cniChain unchanged", () => {
-    const without = { own: undefined, isDetachThere: false, others: [] };
-    const [list] = cleanupPlan(inventory({ files: [], lists: without }), true).removals;
-    assert.ok(list?.kind === "list");
-    const { plugins } = JSON.parse(list.text) as { readonly plugins: unknown };
-    assert.deepEqual(plugins, [
-      { type: "drawbridge", bridge: "drawbridge0", runDir: "/run/drawbridge", detachOnly: true },
-    ]);
-    const chained = { type: "tuning", "drawbridge.dev/from": "cniChain" };
-    const own = listOf({ type: "drawbridge" }, chained);
-    const [second] = cleanupPlan(inventory({ lists: { ...without, own } }), true).removals;
-    assert.ok(second?.kind === "list");
-    assert.deepEqual((JSON.parse(second.text) as { readonly plugins: unknown }).plugins, [
-      { type: "drawbridge", detachOnly: true },
-      chained,
-    ]);
-  });
-
-  it("UNINSTALL-03: where runtimes can delete by another configuration, no list is made", () => {
-    const lists = { own: undefined, isDetachThere: false, others: ["10-flannel.conflist"] };
-    assert.equal(texts(cleanupPlan(inventory({ lists }), true).removals)[0], `file ${CONFIGURATION_FILE}`);
-    // The list of an earlier cleanup stays as long as there are pods.
-    const later = cleanupPlan(inventory({ lists: DETACHING, files: [{ path: DETACH_FILE, isOurs: true }] }), true);
-    assert.ok(!texts(later.removals).some((text) => text.includes(DETACH_FILE)));
-    assert.ok(later.kept.some(({ what }) => what === DETACH_FILE));
-  });
-
   it("DOCTOR-03: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
     const name = "dbi0123456789ab";
     const delay = link(7, name, { kind: "ifb", mac: delayDeviceMac(sha256, name) });
@@ -208,11 +180,6 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
   });
 
-  it("DOCTOR-03: a veth with a name like ours and another MAC address is not touched", () => {
-    const { removals } = cleanupPlan(inventory({ links: [{ ...VETH, mac: OTHER_MAC }] }), true);
-    assert.ok(!texts(removals).includes(`link ${HOST}`));
-  });
-
   it("DOCTOR-03: a bridge that stays keeps our programs only while pods use it", () => {
     const bridge = { ...BRIDGE, mac: OTHER_MAC };
     const changes = {
@@ -226,25 +193,6 @@ describe("cli/node: cleanup", () => {
     );
     assert.ok(kept.some(({ what }) => what === "link drawbridge0"));
     assert.ok(!texts(cleanupPlan(inventory(changes), false).removals).some((text) => text.startsWith("program ")));
-  });
-
-  it("DOCTOR-07: a cleanup continues after a failure and says what is left", () => {
-    const { removals } = cleanupPlan(inventory(), true);
-    const asked: Removal[] = [];
-    const outcomes = carryOut(
-      {
-        remove: (removal) => {
-          asked.push(removal);
-          if (removal.kind === "table") throw new DrawbridgeError("ERR_NETLINK", "another process owns the table");
-        },
-      },
-      removals,
-    );
-    assert.deepEqual(asked, removals);
-    assert.deepEqual(
-      outcomes.flatMap(({ removal, failure }) => (failure === undefined ? [] : [removal.kind])),
-      ["table", "table"],
-    );
   });
 
   async function run(
@@ -315,16 +263,6 @@ describe("cli/node: cleanup", () => {
     assert.equal(code, 3);
     assert.match(err, /policyd answers/);
     assert.ok(!texts(removed).includes(`file ${PROGRAMS[0]}`));
-  });
-
-  it("UNINSTALL-03: exit code 1 means that --pods has left pods", async () => {
-    assert.equal((await run(["--yes", "--pods"])).code, 1);
-    assert.equal((await run(["--yes", "--pods"], GONE)).code, 0);
-  });
-
-  it("DOCTOR-08: exit codes are 0 when everything is removed and 1 when something is left", async () => {
-    assert.equal((await run(["--yes"])).code, 0);
-    assert.equal((await run(["--yes"], {}, "link")).code, 1);
   });
 
   for (const [name, args, file] of [

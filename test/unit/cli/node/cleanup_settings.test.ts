@@ -59,22 +59,6 @@ describe("cli/node: settings in a cleanup", () => {
     });
   }
 
-  it("UNINSTALL-01: redirects stay off while pods use the bridge, and a record of another release stays", () => {
-    const setting = { key: "net/ipv4/conf/all/send_redirects", original: "1", ours: ["0"] };
-    const path = "/run/drawbridge/settings/y.json";
-    const changes = {
-      settings: [
-        { path: "/run/drawbridge/settings/x.json", setting, present: "0" },
-        { path, setting: undefined, present: undefined },
-      ],
-    };
-    const isSetting = (one: Removal): boolean => one.kind === "setting";
-    assert.ok(!cleanupPlan(inventory(changes), false).removals.some(isSetting));
-    const { removals, kept } = cleanupPlan(inventory(changes), true);
-    assert.equal(removals.filter(isSetting).length, 1);
-    assert.ok(kept.some(({ what }) => what === path));
-  });
-
   it("UNINSTALL-01: the record of an original value stays when the setting cannot be restored", () => {
     const record = "/run/drawbridge/settings/x.json";
     const removals: readonly Removal[] = [

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { parse } from "yaml";
 import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import { diagnose } from "../../../../policyd/problems/diagnose.ts";
 import { seen } from "../../../../policyd/problems/check.ts";
-import type { NodePlace } from "../../../../cli/node/place.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import type { RulesetOverview } from "../../../../kernel/nftables/decode/overview.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
@@ -11,7 +9,7 @@ import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
-import { link, nodeFacts, PLACE, pluginFile } from "../../../support/node/node_facts.ts";
+import { link, nodeFacts, pluginFile } from "../../../support/node/node_facts.ts";
 import { TRIAL_CASES } from "../../../support/node/trial_cases.ts";
 import { PROBE_CASES } from "../../../support/node/probe_cases.ts";
 import { ROUTE_CASES } from "../../../support/node/route_cases.ts";
@@ -67,7 +65,6 @@ const DEFAULT_ROUTE = {
   protocol: 3,
   onLink: false,
 } as const;
-const NETWORK = seen(HEALTHY.network);
 const DAEMON = seen(HEALTHY.daemon);
 
 function daemon(changes: object): Partial<NodeFacts> {
@@ -257,35 +254,6 @@ describe("cli/node: doctor", () => {
     });
   }
 
-  it("CHAIN-06: a configuration before ours that leads to ours or is declared is not a finding", () => {
-    const configurations = { value: ["00-multus.conf", "10-drawbridge.conflist"] };
-    const leading = nodeFacts({ configurations, firstLeadsToOurs: { value: true } });
-    const declared = nodeFacts({ configurations, expected: { ...HEALTHY.expected, primary: "00-multus.conf" } });
-    const other = nodeFacts({ configurations, expected: { ...HEALTHY.expected, primary: "01-other.conf" } });
-    assert.deepEqual(
-      [leading, declared].map((facts) => diagnose(facts, CHECKS).findings),
-      [[], []],
-    );
-    const [finding] = diagnose(other, CHECKS).findings;
-    assert.match(finding?.what ?? "", /00-multus\.conf comes before/);
-    assert.match(finding?.way ?? "", /cniPrimary/);
-  });
-
-  it("DOCTOR-01: each check has a case", () => {
-    const tried = new Set(CASES.map(([check]) => check));
-    assert.deepEqual(
-      CHECKS.filter(({ id }) => !tried.has(id)).map(({ id }) => id),
-      [],
-    );
-  });
-
-  it("DOCTOR-01: four of five addresses in use and a route of our protocol are not findings", () => {
-    assert.ok(NETWORK !== undefined);
-    const routes = { value: [{ ...DEFAULT_ROUTE, destination: parseCidr("10.244.1.0/24"), protocol: 107 }] };
-    const facts = nodeFacts({ ...reservations({ reservations: [2, 3, 4, 5].map(reserved) }), routes });
-    assert.deepEqual(diagnose(facts, CHECKS).findings, []);
-  });
-
   it("DOCTOR-05: facts that cannot be read are reported for each check that needs them, and the other checks run", () => {
     const reason = "list tables: operation not permitted (EPERM); run as root";
     const { findings, unseen } = diagnose(nodeFacts({ ruleset: { unseen: reason }, now: 0 }), CHECKS);
@@ -317,39 +285,6 @@ describe("cli/node: doctor", () => {
       assertGolden(`node/doctor/report.${format}`, outcome.out);
     });
   }
-
-  it("DOCTOR-06: -o yaml has what -o json has", async () => {
-    const outcome = await doctor(BROKEN, "-o", "yaml");
-    assert.match(outcome.out, /^[\w-]+:/);
-    assert.deepEqual(parse(outcome.out), JSON.parse((await doctor(BROKEN, "-o", "json")).out));
-  });
-
-  it("DOCTOR-01: paths come from the daemon's configuration, and options override them", async () => {
-    const text = [
-      "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration",
-      "bridge: br7\nsocketPath: /run/other/policyd.sock\nstateDirectory: /run/other",
-      "cniBinDirectory: /opt/other/bin\ncniConfDirectory: /etc/other/net.d\n",
-    ].join("\n");
-    const placeFor = async (...args: readonly string[]): Promise<NodePlace> => {
-      const places: NodePlace[] = [];
-      const readFacts = (place: NodePlace): NodeFacts => (places.push(place), HEALTHY);
-      const { code } = await runOnNode(["node", "doctor", ...args], nodeOf({ readFacts }), {
-        files: { "policyd.yaml": text },
-      });
-      assert.equal(code, 0);
-      return places[0] ?? assert.fail();
-    };
-    assert.deepEqual(await placeFor(), PLACE);
-    const other = await placeFor("--config", "policyd.yaml", "--state-directory", "/run/mine");
-    assert.deepEqual(other, {
-      ...PLACE,
-      bridge: "br7",
-      socket: "/run/other/policyd.sock",
-      stateDirectory: "/run/mine",
-      binaryDirectory: "/opt/other/bin",
-      configurationDirectory: "/etc/other/net.d",
-    });
-  });
 
   it("DOCTOR-11 DOCTOR-05: a check that cannot run is not an error, unless root could run it or no check ran", async () => {
     const fields = [...new Set(CHECKS.flatMap(({ needs }) => needs))];
@@ -384,15 +319,5 @@ describe("cli/node: doctor", () => {
     assert.equal(code, 3);
     assert.match(out, /^not checked: probe: run it on the node itself/m);
     assert.deepEqual(probes, [HEALTHY]);
-  });
-
-  it("DOCTOR-06: exit codes are 0 for no findings or only info, 3 where nothing could be read, 2 for an unknown check", async () => {
-    const codeOf = async (facts: NodeFacts, ...args: readonly string[]) => (await doctor(facts, ...args)).code;
-    assert.equal(await codeOf(HEALTHY), 0);
-    assert.equal(await codeOf(nodeFacts(LEGACY)), 0);
-    assert.equal(await codeOf(BROKEN, "--only", "attachments"), 3);
-    assert.equal(await codeOf(BROKEN, "--only", "clock,ipv6"), 0);
-    assert.equal(await codeOf(BROKEN, "--only", "fowarding"), 2);
-    assert.equal(await codeOf(BROKEN, "--list"), 0);
   });
 });

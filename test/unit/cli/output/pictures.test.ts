@@ -5,7 +5,7 @@ import { inMarkdown, markdownCode, markdownTable, markupText } from "../../../..
 import { formatPage } from "../../../../cli/output/page/page.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
-import { ask, networkPolicy, pod } from "../../../support/cli/objects.ts";
+import { ask, pod } from "../../../support/cli/objects.ts";
 
 const EVIL = `a/<b>"x'&\`|\n\u202e${"n".repeat(60)}`;
 describe("cli/output: pictures, pages and Markdown", () => {
@@ -66,21 +66,6 @@ describe("cli/output: pictures, pages and Markdown", () => {
       markdownTable([inMarkdown`a`, inMarkdown`b`], [[inMarkdown`1`, inMarkdown`2`]]),
       "| a | b |\n| --- | --- |\n| 1 | 2 |\n",
     );
-  });
-
-  it("PAGE-09: -o md of diff stays below the size limit of a comment, and says how much is omitted", async () => {
-    const keys = Array.from({ length: 90 }, (_, i) => `${"n".repeat(60)}/p${i}`);
-    const pods = keys.map((key) => pod(key)).join("");
-    const policies = keys.map((key, i) =>
-      networkPolicy(key, `podSelector: { matchLabels: { app: p${i} } }, ingress: [{ ports: [{ port: ${i + 1} }] }]`),
-    );
-    const files = memoryFiles({ "old.yaml": pods, "new.yaml": pods + policies.join("") });
-    const { out, code } = await runCli(["policy", "diff", "old.yaml", "new.yaml", "--by", "pod", "-o", "md"], files);
-    assert.equal(code, 1);
-    assert.ok(out.length < 65_536, `${out.length} characters`);
-    assert.match(out, /^\*\*Traffic changes: 0 entries open connections, 90 close some\.\*\*\n/);
-    assert.match(out, /\nand 40 more\n/);
-    assert.match(out, /<\/details>\n$/);
   });
 
   for (const args of [

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { markdownGraph } from "../../../../cli/output/graph.ts";
 import { formatTable } from "../../../../cli/output/table.ts";
-import { writeAll } from "../../../../cli/output/write_all.ts";
 
 describe("cli/output: printers", () => {
   it("a table has columns as wide as their texts without colours, and folds the last one", () => {
@@ -25,15 +24,5 @@ describe("cli/output: printers", () => {
     assert.match(text, /^ {4}n0\["#34;#93;#59;x#60;img src#61;x onerror#61;1#62;#92;u#123;a#125;#96;#96;#96;"\]$/m);
     assert.match(text, /^ {2}n0 -->\|"#34;"\| n1$/m);
     assert.equal(markdownGraph({ names: [], edges: Array.from({ length: 41 }, () => edge) }), "");
-  });
-
-  it("many texts are written in few chunks and in order", () => {
-    const pieces: string[] = [];
-    writeAll(
-      { write: (text) => void pieces.push(text) },
-      Array.from({ length: 100_000 }, (_, i) => `${i}\n`),
-    );
-    assert.equal(pieces.join(""), Array.from({ length: 100_000 }, (_, i) => `${i}\n`).join(""));
-    assert.ok(pieces.length <= 3, String(pieces.length));
   });
 });

@@ -1,16 +1,9 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { type Outcome, runCli } from "../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../support/cli/golden.ts";
 import { ask as run, manifest, named, pod } from "../../../support/cli/objects.ts";
 
 const policy = (spec: string): string => manifest("NetworkPolicy", named("shop/p"), `spec: ${spec}`);
-const clusterPolicy = (subject: string): string =>
-  manifest(
-    "ClusterNetworkPolicy",
-    "name: c",
-    `spec: { tier: Baseline, priority: 1, subject: ${subject}, ingress: [{ action: Deny, from: [{ namespaces: {} }] }] }`,
-  );
 const PODS = pod("shop/db") + pod("shop/web") + pod("open/job") + pod("open/agent", "", { spec: "hostNetwork: true" });
 
 interface Report {
@@ -51,42 +44,6 @@ describe("policy coverage and policy describe", () => {
         (one) => one.includes("agent") || one.startsWith("outside 0.0.0.0/0 except 192.0.2.0/24 > shop/db"),
       ),
     );
-  });
-
-  it("COVER-01: policy coverage and policy describe list connections that come in by an Ingress, and name the ways in that are not judged", async () => {
-    const files = fixtureFiles("ways_in");
-    const ask = async (...args: readonly string[]) => runCli(["policy", ...args, "-f", "ways_in/before.yaml"], files);
-    assert.match((await ask("coverage")).out, /^shop\/cart +8080\/TCP +outside through IngressClass nginx$/m);
-    const { outside } = JSON.parse((await ask("coverage", "-o", "json")).out) as Report;
-    assert.deepEqual(
-      outside.filter(({ to }) => to === "shop/cart"),
-      [{ from: "outside through IngressClass nginx", to: "shop/cart", connections: ["8080/TCP"] }],
-    );
-    assert.match((await ask("coverage", "-o", "line")).out, /the outside reaches 2 workloads$/m);
-    assert.match((await ask("describe", "shop/cart")).out, /8080\/TCP +edge\/controller, outside through IngressClass/);
-    const text = readFileSync("test/fixtures/cli/ways_in/before.yaml", "utf8").replace(
-      "name: cart, port",
-      "name: x, port",
-    );
-    for (const command of [["coverage"], ["describe", "edge"]]) {
-      assert.doesNotMatch((await ask(...command)).err, /ignored|no way in/);
-      const { err } = await run(text, "policy", ...command);
-      assert.match(err, /^no way in is judged by Ingress shop\/shop/m);
-    }
-  });
-
-  it("COVER-01: a namespace is closed by default where a pod to come is isolated, or nobody new reaches it", async () => {
-    for (const [text, ...expected] of [
-      [policy("{ podSelector: {} }"), true, false],
-      [policy("{ podSelector: {}, policyTypes: [Ingress, Egress] }"), true, true],
-      [policy("{ podSelector: { matchExpressions: [{ key: x, operator: DoesNotExist }] } }"), true, false],
-      [policy("{ podSelector: { matchLabels: { app: db } } }"), false, false],
-      [clusterPolicy("{ namespaces: { matchLabels: { kubernetes.io/metadata.name: shop } } }"), true, false],
-      [clusterPolicy("{ namespaces: { matchLabels: { kubernetes.io/metadata.name: open } } }"), false, false],
-    ] as const) {
-      const shop = (await report(PODS + text)).namespaces.find(({ name }) => name === "shop");
-      assert.deepEqual([shop?.ingress, shop?.egress], expected, text);
-    }
   });
 
   it("COVER-01: one line has the numbers for CI, --min decides the exit code, -n limits all of it, and without pods there is no answer", async () => {

@@ -41,14 +41,6 @@ describe("rules", () => {
     assert.deepEqual(elementsOf(out, "pod4"), []);
   });
 
-  it("RULES-01: the tables of another node have its own pods and the same rules", async () => {
-    const [one, two] = await Promise.all(["worker-1", "worker-2"].map(async (node) => (await rules(node, {})).out));
-    assert.deepEqual(elementsOf(two ?? "", "localpods4"), ["10.244.2.7"]);
-    const chainsOf = (text = ""): readonly string[] => text.match(/^\tchain .*?^\t\}/gms) ?? [];
-    assert.ok(chainsOf(one).length > 10);
-    assert.deepEqual(chainsOf(one), chainsOf(two));
-  });
-
   it("RULES-01: the tables have the policies of the node's pods, and none of policies for other pods", async () => {
     const text = async (node: string, policies: string, ...args: readonly string[]): Promise<string> =>
       (await rules(node, { "policies.yaml": policies }, "-f", "policies.yaml", ...args)).out;
@@ -85,16 +77,6 @@ describe("rules", () => {
     assert.match(tried, /counter comment "would be isolated by shop\/front-only"/);
   });
 
-  it("RULES-02: policies and Services that the configuration leaves to other programs are missing", async () => {
-    const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
-    const tables = async (fields: string): Promise<string> =>
-      (await rules("worker-1", { "policyd.yaml": head + fields }, "--config", "policyd.yaml")).out;
-    const ofOthers = await tables("policies: false\nservices: false\n");
-    assert.doesNotMatch(ofOthers, /drawbridge-policy|goto services4|by-selector/);
-    assert.match(await tables("policies: false\n"), /goto services4/);
-    assert.match(await tables("services: false\n"), /drawbridge-policy/);
-  });
-
   it("RULES-02: policyd's configuration is applied, and an invalid one is an error", async () => {
     const configuration =
       "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nbridge: br7\ntableOwner: true\n";
@@ -106,18 +88,6 @@ describe("rules", () => {
     assert.deepEqual([bad.code, bad.out], [3, ""]);
     assert.match(bad.err, /^drawbridge: configuration policyd\.yaml: /);
     assert.equal((await rules("worker-1", {}, "--config", "nowhere")).code, 3);
-  });
-
-  it("RULES-02: Services that another program serves are in no table", async () => {
-    const configuration = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nservices: false\n";
-    const { out, code } = await rules("worker-1", { "policyd.yaml": configuration }, "--config", "policyd.yaml");
-    assert.equal(code, 0);
-    assert.match(
-      out,
-      /^# Services are not in it: by the configuration \(services: false\) another program serves them\.$/m,
-    );
-    assert.doesNotMatch(out, /10\.96\.|EndpointSlice|localpods4/);
-    assert.deepEqual(elementsOf(out, "leaving_pods4").length, 1);
   });
 
   it("RULES-02: standard input is read once", async () => {

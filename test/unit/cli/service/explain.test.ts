@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { parseTarget } from "../../../../cli/service/target.ts";
 import { runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
 
@@ -55,23 +54,6 @@ describe("cli/service/explain", () => {
       const { code, out, err } = await ask(args);
       assert.deepEqual([code, out], [3, ""]);
       assert.match(err, message);
-    }
-  });
-
-  it("EXPLAIN-07: a target is an address or a Service with a port", () => {
-    const targets = ["10.0.0.1:80", "[fd00::1]:53/udp", "service/a/b:http", "svc/a/b:1/SCTP"];
-    for (const text of targets) assert.ok(parseTarget(text) !== undefined, text);
-    const others = [
-      "10.0.0.1",
-      "fd00::1:80",
-      "[10.0.0.1:80",
-      "a/b:80",
-      "10.0.0.1:http",
-      "10.0.0.1:0",
-      "10.0.0.1:65536",
-    ];
-    for (const text of [...others, "service/a/b:80/ICMP", "service/a/b:http/TCP", "node/a:80"]) {
-      assert.equal(parseTarget(text), undefined, text);
     }
   });
 });

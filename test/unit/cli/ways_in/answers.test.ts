@@ -63,21 +63,6 @@ describe("ways in: answers", () => {
     }
   });
 
-  it("INGRESS-07: a way that only part of the outside, the controllers or the pods may use is open in part", async () => {
-    const range = edge("{ from: [{ ipBlock: { cidr: 10.0.0.0/8 } }], ports: [{ port: 80 }] }");
-    const some = ["IngressClass nginx > shop/web: 8080/TCP (some)"];
-    assert.deepEqual((await waysInOf(BASE + range)).open, some);
-    const second = pod("edge/nginx-2", "10.244.0.8", { labels: `${NGINX_LABELS}, tier: new` });
-    const closed = SHOP.replace(
-      FROM_EDGE,
-      FROM_EDGE.replace(" } } }", " } }, podSelector: { matchLabels: { app: nginx } } }"),
-    );
-    assert.deepEqual((await waysInOf(BASE + second + closed)).open, some);
-    const notBehind = pod("shop/web-2", "10.244.0.9", { labels: "pod: two" });
-    const byNamespace = await waysInOf(BASE + notBehind, "--by", "namespace");
-    assert.deepEqual(byNamespace.open, ["IngressClass nginx > shop: 8080/TCP (some)"]);
-  });
-
   it("INGRESS-07: a controller of the host's network counts as its node, and one without a Service is reached at its own ports", async () => {
     const onHost = pod("edge/nginx", "10.0.0.1", {
       labels: NGINX_LABELS,

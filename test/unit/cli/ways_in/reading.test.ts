@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, runCli, runCliWhole, matrixLines } from "../../../support/cli/cli.ts";
+import { memoryFiles, runCli, matrixLines } from "../../../support/cli/cli.ts";
 import { FakeCluster, statusOf } from "../../../support/daemon/fake_cluster.ts";
 import { readObjects } from "../../../../objects/yaml/documents.ts";
 import { ask, object } from "../../../support/cli/objects.ts";
@@ -34,19 +34,6 @@ describe("ways in: reading", () => {
       const linted = await ask(text + healthy, "policy", "lint");
       assert.match(linted.err, /omitted: a way in by it is not known/, text);
     }
-  });
-
-  it("INGRESS-06: Ingresses count as read in answers about policies, and as ignored in other commands", async () => {
-    const files = memoryFiles({ "a.yaml": NGINX + WEB + INGRESS, "empty.yaml": WEB });
-    const summary = async (...args: readonly string[]): Promise<string> =>
-      (await runCliWhole(args, files)).err.split("\n")[0] ?? "";
-    for (const args of [["matrix"], ["lint"], ["explain", "--from", "1.1.1.1", "--to", "shop/web"]]) {
-      assert.equal(await summary("policy", ...args, "-f", "a.yaml"), "read 6 objects in a.yaml", args.join(" "));
-    }
-    const diff = await runCliWhole(["policy", "diff", "empty.yaml", "a.yaml"], files);
-    assert.match(diff.err, /^read 6 objects in a\.yaml$/m);
-    const rules = await runCliWhole(["rules", "--node", "n", "-f", "a.yaml"], files);
-    assert.match(rules.err, /ignored 1 Ingress, 1 IngressClass: no answer depends on these kinds/);
   });
 
   it("INGRESS-06: unsupported kinds and versions of ways in are reported, and the command continues", async () => {

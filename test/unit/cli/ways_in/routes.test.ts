@@ -54,20 +54,6 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-01: endpoints come from EndpointSlices if there are any", async () => {
-    const slice = object(
-      "discovery.k8s.io/v1",
-      "EndpointSlice",
-      "name: web-1, namespace: shop, labels: { kubernetes.io/service-name: web }",
-      "addressType: IPv4, ports: [{ name: http, port: 8888 }], endpoints: [{ addresses: [10.244.0.9], conditions: { ready: true } }]",
-    );
-    const text = NGINX + WEB + pod("shop/old", "10.244.0.9") + slice;
-    const { open } = await waysInOf(
-      `${text}${ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "number: 80")}]`)}`,
-    );
-    assert.deepEqual(open, ["IngressClass nginx > shop/old: 8888/TCP"]);
-  });
-
   it("INGRESS-01: the class comes from the field, the older annotation or the default, or else is a controller's usual name", async () => {
     const rules = `rules: [${pathTo("web", "number: 80")}]`;
     const ofClass = object(
@@ -224,13 +210,6 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual([missing.code, missing.out], [3, ""]);
     assert.match(missing.err, /--ingress-controller "edge\/nobody": no running pod has this name/);
     assert.equal((await ask(all, "policy", "matrix", ...given("Edge mine"))).code, 2);
-  });
-
-  it("INGRESS-05: the name of a class without an object cannot end a line", async () => {
-    const named = ingress("web", `ingressClassName: "a\\nb", rules: [${pathTo("web", "number: 80")}]`);
-    const text = WEB + pod("edge/mine", "10.244.0.8") + named;
-    const { out } = await ask(text, "policy", "matrix", "--ingress-controller", "edge/mine");
-    assert.match(out, /^outside through IngressClass a\S+b +/m);
   });
 
   it("INGRESS-06: a way that cannot be evaluated is reported with the objects, the reason and the way out", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { type ClusterAccess, parseRequestTimeout } from "../../../../../cli/input/cluster/access.ts";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
 import { FakeCluster, type Fault, objectsIn, type RawObject } from "../../../../support/daemon/fake_cluster.ts";
@@ -77,27 +76,6 @@ describe("commands on a running cluster", () => {
       assert.deepEqual([ofCluster.code, ofCluster.err], [ofFiles.code, ofFiles.err]);
     });
   }
-
-  it("CLUSTER-01: policy diff accepts the cluster as either side", async () => {
-    const same = await run(["policy", "diff", "cluster", "shop"]);
-    assert.deepEqual([same.code, same.err], [0, ""]);
-    const opened = await run(["policy", "diff", "shop", "cluster", "-o", "json"], shopWith(OPEN_POLICY));
-    assert.equal(opened.code, 1, opened.err);
-    const { changes } = JSON.parse(opened.out) as { changes: readonly { change: string; from: readonly string[] }[] };
-    assert.deepEqual(
-      new Set(changes.map(({ change, from }) => `${change} ${from.join()}`)),
-      new Set(["added shop/deployment/cart"]),
-    );
-    assert.match(opened.out, /"file": "cluster"/);
-  });
-
-  it("CLUSTER-01: policy dry-run tries a change against the cluster", async () => {
-    const files = memoryFiles({ "change.yaml": JSON.stringify(OPEN_POLICY) });
-    const outcome = await run(["policy", "dry-run", "-f", "change.yaml", "--against", "cluster"], undefined, files);
-    assert.equal(outcome.code, 1, outcome.err);
-    assert.match(outcome.out, /added NetworkPolicy shop\/cart-out/);
-    assert.match(outcome.out, /before: .*\(cluster\)/);
-  });
 
   it("CLUSTER-01: a directory called cluster is ./cluster, and the running cluster cannot be mixed with files", async () => {
     const files = memoryFiles({ "./cluster/a.yaml": "", "cluster/a.yaml": JSON.stringify(OPEN_POLICY) });
@@ -189,56 +167,6 @@ describe("commands on a running cluster", () => {
       assert.match(outcome.err, words);
     }
     assert.equal((await run(["policy", "lint", "--list"])).code, 0);
-  });
-
-  it("CLUSTER-08: kubeconfig, context and timeout reach the connection", async () => {
-    const seen: ClusterAccess[] = [];
-    const cluster = new FakeCluster(SHOP);
-    const connect = (access: ClusterAccess): ReturnType<FakeCluster["connect"]> => {
-      seen.push(access);
-      return cluster.connect();
-    };
-    const clusters = { connect, namespaceOf: () => cluster.namespaceOf(), sleep: () => Promise.resolve() };
-    const options = ["--kubeconfig", "k", "--context", "c", "--request-timeout", "1m30s"];
-    for (const args of [
-      ["matrix", "--cluster", ...options],
-      ["diff", "cluster", "shop", ...options],
-    ]) {
-      await runCli(["policy", ...args], fixtureFiles("shop"), undefined, clusters);
-    }
-    await runCli(["policy", "matrix", "--cluster"], fixtureFiles("shop"), undefined, clusters);
-    await runCli(["policy", "lint", "--cluster", "--request-timeout", "0"], fixtureFiles("shop"), undefined, clusters);
-    const chosen = { kubeconfig: "k", context: "c", requestTimeout: 90_000 };
-    const standard = { kubeconfig: undefined, context: undefined };
-    assert.deepEqual(seen, [
-      chosen,
-      chosen,
-      { ...standard, requestTimeout: 30_000 },
-      { ...standard, requestTimeout: undefined },
-    ]);
-  });
-
-  it("CLUSTER-08: a timeout has the formats that kubectl accepts", () => {
-    const read = ["30", "30s", "1m30s", "2h", "500ms", "0", "0s", "", "s", "-1", "1d", "1.5s", "600h", "1e3"].map(
-      parseRequestTimeout,
-    );
-    const [none, forever] = [undefined, Infinity];
-    assert.deepEqual(read, [
-      30_000,
-      30_000,
-      90_000,
-      7_200_000,
-      500,
-      forever,
-      forever,
-      none,
-      none,
-      none,
-      none,
-      1500,
-      none,
-      none,
-    ]);
   });
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { type ApiResponse, NoAnswer } from "../../../../../cli/input/cluster/object_input.ts";
+import { type ApiResponse } from "../../../../../cli/input/cluster/object_input.ts";
 import { listAll } from "../../../../../cli/input/cluster/list.ts";
 import { type Resource, RESOURCES } from "../../../../../cli/input/cluster/resources.ts";
 import { answer, FakeCluster, type Fault, listOf, SERVER, statusOf } from "../../../../support/daemon/fake_cluster.ts";
@@ -41,17 +41,6 @@ describe("lists of an API server", () => {
     assert.deepEqual(names, ["a", "b", "c", "d", "e"]);
     const path = "/apis/networking.k8s.io/v1/networkpolicies?limit=500";
     assert.deepEqual(server.asked, [path, `${path}&continue=2`, `${path}&continue=4`]);
-  });
-
-  it("CLUSTER-01: each item gets the kind of its list", async () => {
-    const server = new FakeCluster(FIVE);
-    const kinds = await listAll(
-      server,
-      POLICIES,
-      (object) => object,
-      () => Promise.resolve(),
-    );
-    assert.deepEqual(kinds, FIVE);
   });
 
   it("CLUSTER-02: a list that expires is read again once from the start, and nothing of the first read remains", async () => {
@@ -118,15 +107,6 @@ describe("lists of an API server", () => {
     assert.match(message, /429, the server has too much to do \(slow down\); try again later/);
   });
 
-  it("CLUSTER-04: an optional kind that the server does not have gives an empty list", async () => {
-    const { server, names } = await list(() => statusOf(404, "page not found"), CLUSTER_POLICIES);
-    assert.deepEqual(
-      [names, server.asked.map((path) => path.split("/")[3])],
-      [[], ["v1beta1", "v1alpha2"]],
-      "the server has no version of the kind",
-    );
-  });
-
   it("CNP-13: ClusterNetworkPolicies are read once, in the newest version that the server has", async () => {
     const policy = { kind: "ClusterNetworkPolicy", metadata: { name: "a" } };
     for (const [served, asked] of [
@@ -173,15 +153,5 @@ describe("lists of an API server", () => {
     assert.match(unknown.message, /401, the server does not know who asks \(Unauthorized\); log in again/);
     const odd = await list(() => ({ status: 302, retryAfter: undefined, body: [] }));
     assert.match(odd.message, /status 302; expected 200; see whether kubectl get networkpolicies.* -A works/);
-  });
-
-  it("CLUSTER-05: the error without an answer has the reason and the way out", async () => {
-    const { message } = await list(() => {
-      throw new NoAnswer("connect ECONNREFUSED 127.0.0.1:1", "expected another address");
-    });
-    assert.equal(
-      message,
-      `${SERVER}: list networkpolicies.networking.k8s.io: connect ECONNREFUSED 127.0.0.1:1; expected another address`,
-    );
   });
 });

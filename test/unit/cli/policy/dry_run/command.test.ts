@@ -169,26 +169,6 @@ describe("cli/policy/dry_run", () => {
     );
   });
 
-  it("DRYRUN-02: a name to delete that is not among the objects is exit code 3, with the nearest names of its kind", async () => {
-    const against = pod("web", "web") + policy("deny-all", "{ podSelector: {} }");
-    for (const [name, message] of [
-      [
-        "networkpolicy/shop/denyall",
-        "NetworkPolicy shop/denyall is not among the objects; did you mean NetworkPolicy shop/deny-all?",
-      ],
-      [
-        "netpol/shopp/deny-all",
-        "NetworkPolicy shopp/deny-all is not among the objects; did you mean NetworkPolicy shop/deny-all?",
-      ],
-      ["pod/shop/wbe", "Pod shop/wbe is not among the objects; did you mean Pod shop/web?"],
-      ["service/shop/web", "Service shop/web is not among the objects; expected one that is there"],
-    ] as const) {
-      const files = memoryFiles({ "a.yaml": against });
-      const { code, out, err } = await runCli(["policy", "dry-run", "--delete", name, "--against", "a.yaml"], files);
-      assert.deepEqual([code, out, err.trimEnd()], [3, "", `drawbridge: --delete: ${message}`]);
-    }
-  });
-
   it("DRYRUN-02: a workload's template changes the labels of its pods, which keep their addresses", async () => {
     const deployment = (app: string): string =>
       object(

@@ -216,23 +216,4 @@ describe("policy explain: policies in shadow", () => {
     assert.match(out, /1-5431\/TCP, 5433-65535\/TCP/);
     assert.match(out, /shadow: would be denied by default\/try/);
   });
-
-  it("EXPLAIN-12: JSON has the verdict of policies in shadow", async () => {
-    const { out } = await explain(objects, "--from default/other --to default/db --port 5432 -o json");
-    const explanation = JSON.parse(out) as { cases: { ingress: { shadow: unknown }; egress: { shadow: unknown } }[] };
-    assert.equal(explanation.cases[0]?.egress.shadow, null);
-    assert.deepEqual(explanation.cases[0].ingress.shadow, {
-      allowed: false,
-      wouldDrop: true,
-      policies: [{ policy: "NetworkPolicy default/try", file: "a.yaml", line: 1 }],
-      rule: null,
-      nearest: {
-        policy: "NetworkPolicy default/try",
-        path: "ingress[0].from[0], ports[0]",
-        file: "a.yaml",
-        line: 9,
-        failed: [{ type: "pod labels", text: "the pod has not app=web" }],
-      },
-    });
-  });
 });

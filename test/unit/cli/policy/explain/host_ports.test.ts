@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
+import { type Outcome } from "../../../../support/cli/cli.ts";
 import { ask, networkPolicy, node, pod } from "../../../../support/cli/objects.ts";
 
 const NODE = node("n1", "192.168.0.1");
@@ -41,14 +41,4 @@ describe("cli/policy/explain: host ports", () => {
       assert.equal(code, expected, out);
     });
   }
-
-  it("EXPLAIN-16: the node by its name has the same answer, and policy test takes it, too", async () => {
-    assert.equal((await explain(x(USUAL), "198.51.100.9", "8081", "node/n1")).code, 1);
-    const tests = "tests: [{ from: 198.51.100.9, to: node/n1, port: 8081, expect: denied, reason: closed }]\n";
-    const files = memoryFiles({
-      "a.yaml": NODE + x(USUAL) + POLICY,
-      "t.yaml": `apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\n${tests}`,
-    });
-    assert.equal((await runCli(["policy", "test", "t.yaml", "-f", "a.yaml"], files)).code, 0);
-  });
 });

@@ -26,27 +26,4 @@ describe("cli/policy/explain: a pod and its own node", () => {
       assert.equal(out.replaceAll(/\s+/g, " ").includes(remark), isSaid, `${from} ${nodeName}`);
     }
   });
-
-  it("EXPLAIN-06: a host port of a node is named, since the pod's policies decide about it", async () => {
-    const ports =
-      "{ containerPort: 80, hostPort: 8080 }, { containerPort: 81, hostPort: 8081, hostIP: 127.0.0.1 }, " +
-      '{ containerPort: 82, hostPort: 8082, hostIP: "0:0::1" }, { containerPort: 83, hostPort: 8083, hostIP: 0.0.0.0 }, ' +
-      "{ containerPort: 53, protocol: UDP }";
-    const asked = async (port: string, spec = "nodeName: n1"): Promise<string> => {
-      const objects = node("n1") + pod("shop/db", "", { ports, spec }) + pod("shop/web", "", { spec: on("n2") }) + DENY;
-      const question = ["--from", "shop/web", "--to", "node/n1", ...(port === "" ? [] : ["--port", port])];
-      return (await explain(objects, ...question)).out;
-    };
-    const note =
-      "Note: port 8080/TCP of node/n1 is a host port of shop/db: it leads to port 80 of that pod, whose policies decide.";
-    assert.ok((await asked("8080")).includes(note));
-    assert.ok((await asked("")).includes(note));
-    assert.match(await asked("8080", ""), /port 8080\/TCP of its node is a host port of shop\/db/);
-    assert.match(await asked("8081"), /port 8081\/TCP of 127\.0\.0\.1 on node\/n1 is a host port of shop\/db/);
-    assert.match(await asked("8082"), /port 8082\/TCP of ::1 on node\/n1 is a host port of shop\/db/);
-    assert.match(await asked("8083"), /port 8083\/TCP of node\/n1 is a host port of shop\/db/);
-    for (const port of ["80", "8080/UDP", "53/UDP"]) assert.doesNotMatch(await asked(port), /host port/, port);
-    assert.doesNotMatch(await asked("8080", on("n2")), /host port/);
-    assert.doesNotMatch(await asked("8080", "nodeName: n1, hostNetwork: true"), /host port/);
-  });
 });

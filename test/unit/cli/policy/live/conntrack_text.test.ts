@@ -38,12 +38,6 @@ describe("cli/policy/live: conntrack's output", () => {
     assert.deepEqual(reported(read(`<conntrack>${XML}${XML.replace("40001", "40002")}</conntrack>`)).length, 2);
   });
 
-  it("LIVE-01: an entry of two nodes counts once, in whatever chunks the text comes", () => {
-    const text = `${PLAIN}\n${EXTENDED}\n${PLAIN}\n`;
-    assert.deepEqual(reported(read(...Array.from(text))), reported(read(text)));
-    assert.equal(read(text).connections.length, 2);
-  });
-
   it("LIVE-01: entries of protocols without policies are counted and not evaluated", () => {
     const gre = "ipv4 2 gre 47 29 src=10.0.0.1 dst=10.0.0.2 srckey=0x0 dstkey=0x0 src=10.0.0.2 dst=10.0.0.1 use=1";
     const unknown = "unknown 2 29 src=10.0.0.1 dst=10.0.0.2 src=10.0.0.2 dst=10.0.0.1 use=1";

@@ -85,25 +85,4 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
     const elsewhere = await suggest(known + flow({ workload: "mon/deployment/a" }, "mon/deployment/b"));
     assert.equal(elsewhere.code, 0);
   });
-
-  it("SUGGEST-11: flows of templates' pods become rules with DNS that is not in the input, and a note says so", async () => {
-    const { code, out, err } = await suggest(flow({ workload: "shop/deployment/web" }, "shop/statefulset/db"));
-    assert.equal(code, 0);
-    assert.match(
-      out,
-      /name: observed-db[^]*?ingress:\n +- from:\n +- podSelector:\n +matchLabels:\n +app: web\n +ports:\n +- protocol: TCP\n +port: 5432/,
-    );
-    assert.equal(out.match(/k8s-app: kube-dns/g)?.length, 4);
-    assert.match(err, /may ask the cluster's DNS, seen or not; it is not in the input/);
-  });
-
-  it("SUGGEST-11: without a flow of the namespace nothing is suggested, and the exit code is 3", async () => {
-    for (const outcome of [
-      await suggest(""),
-      await suggest(flow({ workload: "shop/deployment/web" }, "shop/statefulset/db"), "other"),
-    ]) {
-      assert.deepEqual([outcome.code, outcome.out], [3, ""]);
-      assert.match(outcome.err, /no flow of namespace (shop|other) was seen and no object asks for one/);
-    }
-  });
 });

@@ -124,23 +124,6 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     );
     assert.ok(Math.min(seen.no, seen.yes) > ROUNDS, JSON.stringify(seen));
   });
-
-  it("MATRIX-02: a block's answer for two groups holds for all its pairs, except a group with itself", () => {
-    fc.assert(
-      fc.property(policyCases, fc.constantFrom("pod", "workload", "namespace"), ({ cluster }, by) => {
-        const matrix = matrixOf(indexOf(manifestsOf(crowded(cluster))), by);
-        assert.deepEqual(matrix.blocks.flat().length, matrix.sources.length);
-        assert.deepEqual(matrix.sources, matrix.destinations);
-        for (const from of matrix.blocks) {
-          for (const to of matrix.blocks) {
-            const pairs = from.flatMap((a) => to.map((b) => [a, b] as const)).filter(([a, b]) => !matrix.areOwn(a, b));
-            assert.ok(new Set(pairs.map(([a, b]) => matrix.between(a, b))).size <= 1);
-          }
-        }
-      }),
-      { numRuns: Math.ceil(ROUNDS / 2) },
-    );
-  });
 });
 
 function checkCells(

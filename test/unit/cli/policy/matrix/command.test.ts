@@ -4,8 +4,7 @@ import { asClusterNetworkPolicies } from "../../../../../cli/input/admin_policy.
 import { readObjects } from "../../../../../objects/yaml/documents.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
 import { memoryFiles, type Outcome, runCli, matrixLines } from "../../../../support/cli/cli.ts";
-import { ask, manifest, named, namespace, networkPolicy, objectsIn, pod } from "../../../../support/cli/objects.ts";
-import { MATRIX_FORMATS } from "../../../../../cli/policy/matrix/command.ts";
+import { ask, manifest, named, networkPolicy, objectsIn, pod } from "../../../../support/cli/objects.ts";
 
 const PORTS = "8080,9090/TCP,53/UDP";
 
@@ -52,13 +51,6 @@ describe("policy matrix: output", () => {
     assert.doesNotMatch(odd.err, /write instead/, "what cannot be converted is not guessed");
   });
 
-  it("MATRIX-03: the ports of several --port options add up", async () => {
-    const args = ["--port", "80", "--port", "443,53/UDP", "-o", "json", "--by", "pod"];
-    const { out } = await onPods(xPod("a") + xPod("b"), ...args);
-    for (const port of ["80,TCP", "443,TCP", "53,UDP"])
-      assert.ok(matrixLines(out).includes(`x/a,x/b,${port},yes`), out);
-  });
-
   it("MATRIX-06: a policy in shadow is reported and has no effect, unless --with-shadow treats it as enforced", async () => {
     const shadow = named("x/try", 'annotations: { drawbridge.dev/shadow: "true" }');
     const objects = xPod("a") + xPod("b") + manifest("NetworkPolicy", shadow, "spec: { podSelector: {} }");
@@ -82,11 +74,6 @@ describe("policy matrix: output", () => {
       }
     });
   }
-
-  it("MATRIX-03: the shop's connections by workload as JSON", async () => {
-    const { out } = await matrix("shop", "-o", "json");
-    assertGolden("matrix/shop_workload_connections.json.txt", out);
-  });
 
   for (const args of [
     ["--by", "workload"],
@@ -128,41 +115,10 @@ describe("policy matrix: output", () => {
     );
   });
 
-  it("MATRIX-02: many pods that are alike share one line", async () => {
-    const pods = Array.from({ length: 300 }, (_, i) => xPod(`p${i}`)).join("") + pod("z/q");
-    const { out } = await onPods(pods, "--by", "pod");
-    assert.equal(
-      out,
-      "FROM       CONNECTIONS   TO\nall pods   all           all pods, outside\noutside    all           all pods\n",
-    );
-    const { out: closed } = await onPods(pods + networkPolicy("x/deny", ""), "--by", "pod");
-    assert.equal(
-      closed,
-      "FROM       CONNECTIONS   TO\nall pods   all           z/q, outside\noutside    all           z/q\n",
-    );
-  });
-
   it("MATRIX-02: omitted pairs are reported on standard error", async () => {
     const { err } = await matrix("shop", "--by", "pod");
     assert.match(err, /^not listed: /);
     assert.equal((await matrix("shop", "--by", "pod", "-o", "json")).err, "");
-  });
-
-  it("MATRIX-02: stderr says that a pod and its own node are not isolated, where a pod's node is unknown", async () => {
-    const host = xPod("agent", "nodeName: n1, hostNetwork: true");
-    const said = /^not known: on which node some pods run; NetworkPolicies do not stop traffic /m;
-    assert.match((await onPods(xPod("a") + host)).err, said);
-    assert.doesNotMatch((await onPods(xPod("a", "nodeName: n1") + host)).err, said);
-    assert.doesNotMatch((await onPods(xPod("a") + xPod("b"))).err, said);
-  });
-
-  it("the answer without pods is empty, in every format", async () => {
-    for (const format of MATRIX_FORMATS) {
-      const { code, out } = await onPods(namespace("x"), "-o", format);
-      assert.equal(code, 0);
-      assert.doesNotMatch(out.replace(/^<!doctype[^]*<body>/, "").replace(/<script>[^]*/, ""), /x\/|->|-->/);
-      if (format === "json") assert.deepEqual(JSON.parse(out), []);
-    }
   });
 });
 
@@ -182,14 +138,6 @@ describe("policy matrix: its command line", () => {
       assert.match(err, /error: option/);
     }
     assert.equal((await runCli(["policy", "matrix"], memoryFiles({}))).code, 2, "without -f");
-  });
-
-  it("CLI-05: an invalid object ends with 3 and no answer", async () => {
-    const bad = networkPolicy("x/deny", "podSelector: 5");
-    const { code, out, err } = await onPods(xPod("a") + bad);
-    assert.equal(code, 3);
-    assert.equal(out, "");
-    assert.match(err, /^a\.yaml:3: NetworkPolicy x\/deny: spec\.podSelector: /);
   });
 
   it("MATRIX-03: the list for the outside below a grid has no line of a pod with itself", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
-import { networkPolicy, object, pod, service } from "../../../../support/cli/objects.ts";
-import { FROM_EDGE, ingress, NGINX, NGINX_LABELS, pathTo, waysInOf, WEB } from "../../../../support/cli/ways_in.ts";
+import { networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
+import { FROM_EDGE, ingress, NGINX, pathTo, waysInOf, WEB } from "../../../../support/cli/ways_in.ts";
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
 const BASE = NGINX + WEB + INGRESS;
@@ -43,13 +43,6 @@ describe("cli/policy/suggest: ways in", () => {
     assert.equal(await isAllowed(after, "203.0.113.7", "shop/web", "8080"), false);
   });
 
-  it("SUGGEST-09: a connection that was seen and is asked for has one rule, with the comment", async () => {
-    const unseen = await suggest(BASE, "shop");
-    const seen = await suggest(BASE, "shop", entry("10.244.0.2", "10.244.0.3", 8080));
-    assert.equal(seen.out, unseen.out);
-    assert.doesNotMatch(seen.err, /no connection was seen/);
-  });
-
   it("SUGGEST-09: node ports, balancers and external addresses keep their pods open for every address in each protocol", async () => {
     const dns =
       pod("shop/dns", "10.244.0.9", { ports: "{ name: dns, containerPort: 5353, protocol: UDP }" }) +
@@ -76,25 +69,6 @@ describe("cli/policy/suggest: ways in", () => {
     assert.doesNotMatch(out, /203\.0\.113\.9/);
     assert.doesNotMatch(err, /such addresses change/);
     assert.equal(await isAllowed(web + out, "203.0.113.9", "shop/web", "8080"), true);
-  });
-
-  it("SUGGEST-09: a controller in the host's network is allowed by its nodes' addresses, its pods' own node included", async () => {
-    const onHost = pod("edge/nginx", "10.0.0.1", { labels: NGINX_LABELS, spec: "hostNetwork: true, nodeName: n1" });
-    const node = object("v1", "Node", "name: n1", "status: { addresses: [{ type: InternalIP, address: 10.0.0.1 }] }");
-    const text = WEB.replace("spec: { containers", "spec: { nodeName: n1, containers") + INGRESS + onHost + node;
-    const { out } = await suggest(text, "shop");
-    assert.match(
-      out,
-      new RegExp(String.raw`# ${FOR_INGRESS.replace("*", "\\*")}\n +- ipBlock:\n +cidr: 10\.0\.0\.1/32$`, "m"),
-    );
-  });
-
-  it("SUGGEST-09: a balancer of a cloud that sends from outside keeps the backend open for every address", async () => {
-    const alb = WEB + INGRESS.replace("ClassName: nginx", "ClassName: alb");
-    const { out, err } = await suggest(alb, "shop");
-    assert.equal(await isAllowed(alb + out, "203.0.113.7", "shop/web", "8080"), true);
-    assert.equal(await isAllowed(alb + out, "203.0.113.7", "shop/web", "9090"), false);
-    assert.doesNotMatch(err, /no way in is judged/);
   });
 
   it("SUGGEST-09: policy suggest names a way into the namespace if its controller is unknown, unless --ingress-controller names the pods", async () => {
