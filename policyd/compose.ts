@@ -290,7 +290,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     events: clusterEvents,
     flows: policies.flowLedger,
     nodeAddress: () => routes.nodeAddress,
-    policyReport: policyReporter({ notices: policies.notices, counters: policyReading }),
+    policyReport: policyReporter({ notices: policies.notices, counters: policyReading, names: policies.knownNames }),
   });
 
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {

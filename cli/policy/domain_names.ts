@@ -1,3 +1,11 @@
+import type {
+  ClusterNetworkPolicy,
+  ClusterPolicyPeer,
+  ClusterPolicyRule,
+  NetworkPolicy,
+  PolicyPeer,
+  PolicyRule,
+} from "../../objects/model.ts";
 import { printable, shortList } from "../../objects/printable.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import { ExitCode } from "../exit_code.ts";
@@ -8,7 +16,13 @@ const MOST_NAMED = 5;
 /** Returns the domain names that rules of some clusters have. */
 export function domainNamesIn(indexes: readonly PolicyIndex[]): readonly string[] {
   const policies = indexes.flatMap(({ networkPolicies, clusterPolicies }) => [...networkPolicies, ...clusterPolicies]);
-  const peers = policies.flatMap(({ rules }) => rules.egress).flatMap((rule) => rule.peers ?? []);
+  return namesIn(policies.map(({ policy }) => policy));
+}
+
+/** Returns the domain names that rules of some policies have, each once and sorted. */
+export function namesIn(policies: readonly Pick<NetworkPolicy | ClusterNetworkPolicy, "egress">[]): readonly string[] {
+  const rules = policies.flatMap(({ egress }): readonly (PolicyRule | ClusterPolicyRule)[] => egress);
+  const peers = rules.flatMap((rule): readonly (PolicyPeer | ClusterPolicyPeer)[] => rule.peers ?? []);
   return [...new Set(peers.flatMap((peer) => (peer.type === "names" ? peer.names : [])))].sort();
 }
 

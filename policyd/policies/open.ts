@@ -63,6 +63,7 @@ export interface OpenedPolicies {
   readonly cuts: () => CutsStatus | undefined;
   /** Likewise. */
   readonly names: () => NameCounts | undefined;
+  readonly knownNames: NameLearning["knownByPolicy"];
 }
 
 /**
@@ -93,6 +94,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     dropLog: () => undefined,
     cuts: () => undefined,
     names: () => undefined,
+    knownNames: () => new Map(),
   };
 }
 
@@ -164,6 +166,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     dropLog: () => dropLog.counts(),
     cuts: () => cuts.status(),
     names: () => names.counts(),
+    knownNames: (most) => names.knownByPolicy(most),
   };
 }
 

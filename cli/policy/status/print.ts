@@ -1,3 +1,4 @@
+import { formatAddress } from "../../../kernel/ip/address.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import { timeText } from "../../output/text.ts";
@@ -5,6 +6,7 @@ import type { Style } from "../../style.ts";
 import type { PolicyStatus, RuleCount } from "./status.ts";
 
 const MOST_NAMES = 3;
+const NAMES_HEAD = ["policy", "domain name", "address", "known by", "node", "for"];
 
 /** Returns the policies as a table, followed by the reasons why some are not in force as written. */
 export function statusTable(all: readonly PolicyStatus[], style: Style, columns: number): string {
@@ -19,14 +21,22 @@ export function statusTable(all: readonly PolicyStatus[], style: Style, columns:
     unusedText(status.rules),
   ]);
   const notes = all.flatMap((status) => status.problems.map((problem) => `${nameOf(status)}: ${problem}`));
-  return [formatTable(head, rows, columns), ...notes.map((note) => `\n${printable(note)}\n`)].join("");
+  const known = all.flatMap((status) => [
+    ...status.names.map(({ name, address, pod = "", node, seconds }) =>
+      [nameOf(status), name, formatAddress(address), pod, node, `${seconds} s`].map(printable),
+    ),
+    ...status.unknownNames.map((name) => [nameOf(status), name, "none", "", "", ""].map(printable)),
+  ]);
+  const names = known.length === 0 ? "" : `\n${formatTable(NAMES_HEAD, known, columns)}`;
+  return [formatTable(head, rows, columns), names, ...notes.map((note) => `\n${printable(note)}\n`)].join("");
 }
 
 /** Returns the object that docs/cli.md describes. */
 export function statusObject(all: readonly PolicyStatus[]): object {
   return {
-    policies: all.map(({ since, missing, ...rest }) => ({
+    policies: all.map(({ since, missing, names, ...rest }) => ({
       ...rest,
+      names: names.map((one) => ({ ...one, address: formatAddress(one.address) })),
       since: since === undefined ? null : new Date(since).toISOString(),
       missing: missing.map(({ node, inForce }) => ({ node, inForce: inForce ?? null })),
     })),

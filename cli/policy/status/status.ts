@@ -1,6 +1,8 @@
+import { matchesDomain } from "../../../objects/domain_name.ts";
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import { isShadow } from "../../../objects/shadow_annotation.ts";
 import type { ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
+import { namesIn } from "../domain_names.ts";
 import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
 
 /** The report of a node about its policies. */
@@ -30,6 +32,10 @@ export interface PolicyStatus {
   /** When the last node put it in force, in milliseconds since 1970; undefined while one is missing. */
   readonly since: number | undefined;
   readonly rules: readonly RuleCount[];
+  /** The addresses that pods know by its domain names, as far as nodes report them. */
+  readonly names: readonly (ReportedPolicy["names"][number] & { readonly node: string })[];
+  /** Its domain names by which no pod knows an address. */
+  readonly unknownNames: readonly string[];
   /** Why nodes do not have it in force as written, each reason once. */
   readonly problems: readonly string[];
 }
@@ -48,6 +54,7 @@ export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: read
   const isThere = (one: ReportedPolicy | undefined): boolean =>
     one?.inForce === generation && one.state !== "off" && (one.state === "shadow") === isTried;
   const missing = found.filter(({ reported }) => !isThere(reported));
+  const names = found.flatMap(({ node, reported }) => (reported?.names ?? []).map((one) => ({ ...one, node })));
   const times = found.map(({ reported }) => reported?.since ?? 0);
   return {
     kind,
@@ -62,6 +69,8 @@ export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: read
       policy,
       found.flatMap(({ reported }) => reported?.rules ?? []),
     ),
+    names,
+    unknownNames: namesIn([policy]).filter((pattern) => !names.some(({ name }) => matchesDomain(pattern, name))),
     problems: [...new Set(found.flatMap(({ reported }) => reported?.problems ?? []))],
   };
 }

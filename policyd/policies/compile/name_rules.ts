@@ -16,7 +16,7 @@ import {
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
-import type { NameGroup, Profile } from "./profile.ts";
+import type { NameGroup, Profile, RuleOrigin } from "./profile.ts";
 
 /** The names of the sets by which answers of DNS are found, each followed by the family's digit. */
 export const ANSWER_SETS = {
@@ -187,9 +187,21 @@ export function nameGroupsOf(profile: Profile | undefined): readonly NameGroup[]
   if (profile === undefined) return [];
   const known = groups.get(profile);
   if (known !== undefined) return known;
-  const rules = [profile.admin, profile.isolation?.rules ?? [], profile.shadow?.rules ?? []].flat();
-  const all = rules.flatMap(({ peers }) => peers ?? []).filter((peer) => peer.type === "names");
-  const found = [...new Map(all.map((group) => [group.key, group])).values()];
+  const all = namedPeers(profile).map(({ group }) => [group.key, group] as const);
+  const found = [...new Map(all).values()];
   groups.set(profile, found);
   return found;
+}
+
+/** Returns the names in the rules of a profile in force, by the kinds and keys of their policies. */
+export function namesByPolicy(profile: Profile): ReadonlyMap<string, readonly string[]> {
+  const found = Map.groupBy(namedPeers(profile), ({ origin: { kind, policy } }) => `${kind} ${policy}`);
+  return new Map([...found].map(([policy, all]) => [policy, all.flatMap(({ group }) => group.names)]));
+}
+
+function namedPeers(profile: Profile): readonly { readonly origin: RuleOrigin; readonly group: NameGroup }[] {
+  const rules = [profile.admin, profile.isolation?.rules ?? [], profile.shadow?.rules ?? []].flat();
+  return rules.flatMap(({ origin, peers = [] }) =>
+    peers.flatMap((group) => (group.type === "names" ? [{ origin, group }] : [])),
+  );
 }

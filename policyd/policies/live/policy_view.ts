@@ -39,6 +39,8 @@ export interface NamedPod {
   /** Of all its networks. */
   readonly addresses: readonly Address[];
   readonly groups: readonly NameGroup[];
+  /** That of its egress; undefined after the last policy has gone. */
+  readonly profile: Profile | undefined;
 }
 
 /** Returns a view of live policies. */
@@ -68,5 +70,6 @@ function namedPods(locals: LivePolicies["locals"]): readonly NamedPod[] {
     podKey: all[0]?.podKey,
     addresses: all.flatMap(({ addresses }) => addresses),
     groups: nameGroupsOf(all[0]?.claimed?.egress?.profile),
+    profile: all[0]?.claimed?.egress?.profile,
   }));
 }

@@ -19,6 +19,7 @@ import {
   knownElement,
   MOST_KNOWN,
   nameSetNamed,
+  namesByPolicy,
   nameSets,
 } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
@@ -55,6 +56,16 @@ export interface NameCounts {
   readonly dropped: number;
   /** How often the kernel had no room for further answers. */
   readonly overruns: number;
+}
+
+/** An address that a pod knows by a name of a policy. */
+export interface KnownName {
+  readonly name: string;
+  readonly address: Address;
+  /** Undefined for an attachment without a pod. */
+  readonly pod: string | undefined;
+  /** How long it still counts. */
+  readonly seconds: number;
 }
 
 /** An address of a pod, and one that an answer gave it for a name. */
@@ -121,6 +132,28 @@ export class NameLearning implements PolicyFollower {
   /** Returns whether a pod has got an address for one of some names, however long ago. */
   isKnownBy(names: readonly string[], pod: Address, remote: Address): boolean {
     return this.#known.until(names, pod, remote) !== undefined;
+  }
+
+  /**
+   * Returns what pods know now by the names of policies, by the policies' kinds and keys, the last learned of a pod first.
+   *
+   * @param most the number of addresses for each policy
+   */
+  knownByPolicy(most: number): ReadonlyMap<string, readonly KnownName[]> {
+    const now = this.#parts.clock.now();
+    const found = new Map<string, KnownName[]>();
+    for (const [own, { podKey: pod, profile }] of this.#pods) {
+      for (const [policy, names] of profile === undefined ? [] : namesByPolicy(profile)) {
+        const all = found.get(policy) ?? [];
+        found.set(policy, all);
+        for (const entry of this.#known.of(own).toReversed()) {
+          if (all.length >= most) break;
+          const { name, until } = untilOf(names, entry) ?? { name: "", until: now };
+          if (until > now) all.push({ name, address: entry.remote, pod, seconds: Math.ceil((until - now) / 1000) });
+        }
+      }
+    }
+    return found;
   }
 
   /** Reads what an earlier daemon left. */

@@ -1,6 +1,8 @@
 import * as v from "valibot";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseJsonLine } from "../../lib/json_line.ts";
 import { printableUpTo } from "../../../objects/printable.ts";
+import type { KnownName, NameLearning } from "../names/name_learning.ts";
 import type { PolicyNotices, PolicyStanding } from "./policy_notices.ts";
 
 /** A policy on a node. */
@@ -11,6 +13,8 @@ export interface ReportedPolicy extends PolicyStanding {
     readonly rule: number;
     readonly packets: number;
   }[];
+  /** Addresses that pods of the node know by its domain names. */
+  readonly names: readonly KnownName[];
 }
 
 /** A part of a report: lines of JSON, and where the next part begins. */
@@ -26,6 +30,8 @@ const MOST_PROBLEMS = 3;
 const LONGEST_PROBLEM = 300;
 /** More rules of a policy than nodes have. */
 const MOST_RULES = 200;
+/** These make half of a message at most. */
+const MOST_NAMES = 50;
 
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const schema = v.object({
@@ -37,6 +43,22 @@ const schema = v.object({
   state: v.picklist(["enforced", "restricted", "shadow", "off"]),
   problems: v.array(v.string()),
   rules: v.array(v.object({ direction: v.picklist(["egress", "ingress"]), rule: count, packets: count })),
+  // Daemons of earlier versions do not report them.
+  names: v.optional(
+    v.array(
+      v.object({
+        name: v.pipe(v.string(), v.maxLength(253)),
+        address: v.pipe(
+          v.string(),
+          v.ip(),
+          v.transform((text) => parseAddress(text)),
+        ),
+        pod: v.optional(v.pipe(v.string(), v.maxLength(512))),
+        seconds: count,
+      }),
+    ),
+    [],
+  ),
 });
 
 /** The packets that a rule of a policy has matched on this node. */
@@ -45,6 +67,7 @@ type RulePackets = ReportedPolicy["rules"][number] & { readonly policy: string }
 /** The sources of a report. */
 export interface ReportParts {
   readonly notices: Pick<PolicyNotices, "all">;
+  readonly names: NameLearning["knownByPolicy"];
   readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<RulePackets> } };
 }
 
@@ -57,10 +80,11 @@ export function policyReporter(parts: ReportParts): (after: string | undefined) 
   };
 }
 
-async function reportedPolicies({ notices, counters }: ReportParts): Promise<readonly ReportedPolicy[]> {
+async function reportedPolicies({ notices, counters, names }: ReportParts): Promise<readonly ReportedPolicy[]> {
   await counters.refresh();
   const packets = packetsByPolicy(counters.sums.rules());
-  return notices.all().map((one) => ({ ...one, rules: packets.get(one.key) ?? [] }));
+  const known = names(MOST_NAMES);
+  return notices.all().map((one) => ({ ...one, rules: packets.get(one.key) ?? [], names: known.get(idOf(one)) ?? [] }));
 }
 
 /** Returns the part of a report after a policy. @param after `next` of the part before; undefined for the first */
@@ -79,16 +103,18 @@ export function reportPage(policies: readonly ReportedPolicy[], after: string | 
 }
 
 /** Returns a policy as a line of JSON. */
-export function reportLine({ since, problems, rules, ...rest }: ReportedPolicy): string {
+export function reportLine({ since, problems, rules, names, ...rest }: ReportedPolicy): string {
   const cut = problems.slice(0, MOST_PROBLEMS).map((problem) => printableUpTo(problem, LONGEST_PROBLEM));
   const time = since === undefined ? undefined : new Date(since).toISOString();
-  return `${JSON.stringify({ ...rest, since: time, problems: cut, rules: rules.slice(0, MOST_RULES) })}\n`;
+  const known = names.map((one) => ({ ...one, address: formatAddress(one.address) }));
+  return `${JSON.stringify({ ...rest, since: time, problems: cut, rules: rules.slice(0, MOST_RULES), names: known })}\n`;
 }
 
 /** Reads a line of {@link reportLine}. @throws DrawbridgeError ERR_INPUT with the field and what was expected */
 export function parseReportLine(line: string): ReportedPolicy {
-  const { since, inForce, ...rest } = parseJsonLine(line, schema, "policy");
-  return { ...rest, inForce, since: since === undefined ? undefined : Date.parse(since) };
+  const { since, inForce, names, ...rest } = parseJsonLine(line, schema, "policy");
+  const known = names.map(({ pod, ...one }) => ({ ...one, pod }));
+  return { ...rest, inForce, since: since === undefined ? undefined : Date.parse(since), names: known };
 }
 
 /** Returns the packets of rules by the policy's key. */

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
+import { systemMachine } from "../../../../cli/node/machine/system_machine.ts";
+import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { parseReportLine } from "../../../../policyd/policies/status/policy_report.ts";
 import { scrape } from "../../../support/daemon/scrape.ts";
 import { Program } from "../../../support/on_top/program.ts";
 import { ask, lookUp } from "../../../support/on_top/resolver.ts";
@@ -149,13 +152,25 @@ describe("egress to domain names", function () {
       .filter((line) => / \. .* comment "/.test(line))
       .join("\n");
 
-  it("NAME-01: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule", async () => {
+  it("NAME-01 NAME-20: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule, and is listed", async () => {
     await lab.apply(objects(policy("x", ["api.example.com", "*.wild.example.com"])));
     assert.equal(await marks("x/a", "outside", "80/TCP"), "XX");
     await resolve("x/a", "api.example.com");
     assert.equal(await marks("x/a", "outside", "80/TCP", "81/TCP", "80/UDP"), "..XXXX", elements());
     assert.equal(await marks("x/b", "outside", "80/TCP"), "XX");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
+    const { policyd } = lab.overrides("node1") as { readonly policyd: { readonly socket: string } };
+    const text = lab.wired("node1").node.inside(() => systemMachine(lab.lab.calls).readPolicies(policyd.socket));
+    const names = text
+      .split("\n")
+      .slice(0, -1)
+      .flatMap((line) => parseReportLine(line).names);
+    assert.deepEqual(
+      names.map(({ name, pod, address }) => `${name} ${pod} ${formatAddress(address)}`).toSorted(),
+      textsOf(lab.place("outside"))
+        .map((address) => `api.example.com x/a ${address}`)
+        .toSorted(),
+    );
   });
 
   it("NAME-03: times to live of 0, 300 seconds and a day are kept for a minute, five minutes and an hour", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { type ReportedPolicy, reportLine } from "../../../../../policyd/policies/status/policy_report.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { manifest, named, namespace, node, objectsIn, ownedBy, pod } from "../../../../support/cli/objects.ts";
@@ -43,6 +44,7 @@ function report(fields: Partial<ReportedPolicy> = {}): string {
     state: "enforced",
     problems: [],
     rules: [{ direction: "ingress", rule: 0, packets: 10 }],
+    names: [],
     ...fields,
   });
 }
@@ -50,13 +52,13 @@ function report(fields: Partial<ReportedPolicy> = {}): string {
 const TRIED = report({ key: "shop/tried", generation: 1, inForce: 1, state: "shadow", rules: [] });
 
 /** Runs `policy status` on nodes that give these answers one after the other and then repeat the last. */
-async function status(args: readonly string[], first: readonly string[], second: readonly string[]) {
+async function status(args: readonly string[], first: readonly string[], second: readonly string[], objects = WORLD) {
   const left: Readonly<Record<string, string[]>> = { "drawbridge-a": [...first], "drawbridge-b": [...second] };
   const programs = new ScriptedPrograms((words) => {
     const answers = left[words.find((word) => word in left) ?? ""];
     return answers === undefined ? NODES : answers.length > 1 ? answers.shift() : answers[0];
   });
-  const cluster = new FakeCluster(WORLD);
+  const cluster = new FakeCluster(objects);
   const outcome = await runCli(["policy", "status", ...args], memoryFiles({}), undefined, cluster, { programs });
   return { ...outcome, calls: programs.called, slept: cluster.slept };
 }
@@ -111,6 +113,33 @@ describe("cli/policy/status", () => {
     const { code, out } = await status(["shop/db"], [restricted], [restricted]);
     assert.equal(code, 0);
     assert.equal(out.match(/shop\/db: ingress\[0\]: it is too large\\u\{1b\}\[2J/g)?.length, 1);
+  });
+
+  it("NAME-20: names are listed with the addresses that pods know by them on each node, and names that no pod knows", async () => {
+    const annotation = '"drawbridge.dev/egress-domain-names": "*.example.com:443 www.example.org:443"';
+    const objects = objectsIn(
+      manifest(
+        "NetworkPolicy",
+        named("shop/out", `generation: 1, annotations: { ${annotation} }`),
+        "spec: { podSelector: {}, policyTypes: [Egress] }",
+      ),
+    );
+    const known = { name: "api.example.com", address: parseAddress("2001:db8::7"), pod: "shop/db-1", seconds: 59 };
+    const of = (names: ReportedPolicy["names"]) => report({ key: "shop/out", generation: 1, inForce: 1, names });
+    const table = await status([], [of([known])], [of([{ ...known, pod: undefined }])], objects);
+    assert.deepEqual(table.out.split("\n").slice(-5), [
+      "POLICY     DOMAIN NAME       ADDRESS       KNOWN BY    NODE   FOR",
+      "shop/out   api.example.com   2001:db8::7   shop/db-1   n1     59 s",
+      "shop/out   api.example.com   2001:db8::7               n2     59 s",
+      "shop/out   www.example.org   none",
+      "",
+    ]);
+    const { out } = await status(["-o", "json"], [of([known])], [of([])], objects);
+    const { policies } = JSON.parse(out) as { readonly policies: readonly Readonly<Record<string, unknown>>[] };
+    assert.deepEqual(
+      [policies[0]?.["names"], policies[0]?.["unknownNames"]],
+      [[{ ...known, address: "2001:db8::7", node: "n1" }], ["www.example.org"]],
+    );
   });
 
   it("PSTATUS-04: -o json has the same content, and an unknown name is refused with the nearest", async () => {

@@ -4,6 +4,7 @@ import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { loggerOf } from "../../../../../policyd/log/logger.ts";
 import { ANSWER_PREFIX, knownElement, nameSets } from "../../../../../policyd/policies/compile/name_rules.ts";
 import { nameGroup } from "../../../../../policyd/policies/compile/peer_groups.ts";
+import type { ProfileRule } from "../../../../../policyd/policies/compile/profile.ts";
 import type { NamedPod } from "../../../../../policyd/policies/live/policy_view.ts";
 import { NameLearning, type NameLearningParts } from "../../../../../policyd/policies/names/name_learning.ts";
 import { FakeKernelNotifications } from "../../../../support/daemon/fake_notifications.ts";
@@ -19,7 +20,7 @@ const OTHER = nameGroup(["*.example.org"]);
 const CONTAINER = "0123456789abcdef0123";
 
 function pod(container = CONTAINER): NamedPod {
-  return { container, podKey: "x/a", addresses: [POD], groups: [GROUP] };
+  return { container, podKey: "x/a", addresses: [POD], groups: [GROUP], profile: undefined };
 }
 
 /** Returns changes of elements as `add elements 203.0.113.7`. */
@@ -64,7 +65,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual([commits, learning.isKnownBy(GROUP.names, POD, REMOTE)], [[], true]);
   });
 
-  it("NAME-10: a policy that changes after a restart applies at once to what pods know already, for what is left of its time", async () => {
+  it("NAME-11: a policy that changes after a restart applies at once to what pods know already, for what is left of its time", async () => {
     const { learning, commits, clock } = await started(
       () => [{ ...pod(), groups: [nameGroup(["api.example.com"])] }],
       45_000,
@@ -97,8 +98,8 @@ describe("addresses of names over a restart of the daemon", () => {
   });
 
   /** Lets a pod get answers. @returns a function for one answer that returns the times in the elements written for it */
-  async function answering() {
-    const { learning, commits, clock } = await started(() => [pod()]);
+  async function answering(learner = pod()) {
+    const { learning, commits, clock } = await started(() => [learner]);
     const events = new FakeKernelNotifications();
     learning.start(events);
     assert.deepEqual(events.sources, []);
@@ -134,6 +135,33 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual(answer("b.example.com", 900), [900_000, 900_000]);
     const { answers, known } = learning.counts();
     assert.deepEqual([answers, known], [6, 1]);
+  });
+
+  it("NAME-20: each policy has the addresses that its own names stand for, the last learned first, until their time is over", async () => {
+    const ruleOf = (policy: string, name: string): ProfileRule => ({
+      peers: [nameGroup([name])],
+      ports: undefined,
+      action: "allow",
+      origin: { kind: "NetworkPolicy", policy, index: 0 },
+    });
+    const rules = [ruleOf("x/b", "b.example.com"), ruleOf("x/all", "*.example.com"), ruleOf("x/none", "c.example.com")];
+    const isolation = { policies: [], rules, omitted: [] };
+    const profile = { direction: "egress", key: "", admin: [], isolation, shadow: undefined, baseline: [] } as const;
+    const { learning, clock, answer } = await answering({ ...pod(), profile });
+    answer("a.example.com", 60);
+    answer("b.example.com", 600, [parseAddress("203.0.113.8")]);
+    const known = (most = 9) =>
+      [...learning.knownByPolicy(most)].map(([policy, all]) => [
+        policy,
+        ...all.map(({ name, pod: key, address, seconds }) => `${name} ${key} ${formatAddress(address)} ${seconds}`),
+      ]);
+    const [a, b] = ["a.example.com x/a 203.0.113.7 60", "b.example.com x/a 203.0.113.8 600"];
+    const none = ["NetworkPolicy x/none"];
+    assert.deepEqual(known(), [["NetworkPolicy x/b", b], ["NetworkPolicy x/all", b, a], none]);
+    assert.deepEqual(known(1)[1], ["NetworkPolicy x/all", b]);
+    clock.spend(60_000);
+    const later = b?.replace("600", "540");
+    assert.deepEqual(known(), [["NetworkPolicy x/b", later], ["NetworkPolicy x/all", later], none]);
   });
 
   it("NAME-07: of a name with new addresses in each answer a pod learns 4,096 at once, and one more each 10 ms", async () => {

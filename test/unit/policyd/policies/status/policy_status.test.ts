@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { ClusterObject } from "../../../../../objects/model.ts";
 import { recordingNotices } from "../../../../support/recording_notices.ts";
@@ -25,6 +26,8 @@ function policy(name: string, generation: number): ClusterObject {
   ]).networkPolicies.values();
   return object ?? assert.fail();
 }
+
+const KNOWN = { name: "api.example.com", address: parseAddress("2001:db8::7"), pod: "shop/web", seconds: 60 };
 
 const set = (object: ClusterObject) => ({ type: "set", kind: object.kind, key: object.key, object }) as const;
 
@@ -101,6 +104,7 @@ describe("policyd/policies/status", () => {
     state: "enforced",
     problems: [],
     rules: [{ direction: "ingress", rule: 0, packets: 7 }],
+    names: [],
     ...fields,
   });
 
@@ -128,6 +132,8 @@ describe("policyd/policies/status", () => {
     const rules = Array.from({ length: 5000 }, (_, rule) => ({ direction: "egress" as const, rule, packets: 1 }));
     const problems = Array.from({ length: 50 }, () => `\u001b${"x".repeat(5000)}`);
     const line = reportLine(reported("shop/a", { rules, problems, inForce: undefined, since: undefined }));
+    const names = Array.from({ length: 50 }, () => ({ ...KNOWN, name: "a".repeat(253), pod: "a".repeat(317) }));
+    assert.ok(JSON.stringify(reportLine(reported("shop/a", { rules, problems, names }))).length < 64_000);
     assert.ok(line.length < 12_000 && !line.includes("\u001b"));
     const read = parseReportLine(line);
     assert.deepEqual(
@@ -139,7 +145,7 @@ describe("policyd/policies/status", () => {
     }
   });
 
-  it("PSTATUS-04: packets count by policy and rule, and the counters are read with the first part", async () => {
+  it("PSTATUS-04 NAME-20: packets count by policy and rule, addresses that pods know by its names are beside them, and the counters are read with the first part", async () => {
     let refreshed = 0;
     const series = [
       { policy: "shop/a", direction: "ingress", rule: 0, packets: 5 },
@@ -155,6 +161,7 @@ describe("policyd/policies/status", () => {
         refresh: async () => void refreshed++,
         sums: { rules: () => series },
       },
+      names: () => new Map([["NetworkPolicy shop/b", [KNOWN]]]),
     };
     const report = policyReporter(parts);
     const { lines } = await report(undefined);
@@ -163,7 +170,8 @@ describe("policyd/policies/status", () => {
       { direction: "ingress", rule: 0, packets: 5 },
       { direction: "egress", rule: 1, packets: 0 },
     ]);
-    assert.deepEqual([b?.state, b?.problems, b?.rules], ["restricted", ["too large"], []]);
+    assert.deepEqual([b?.state, b?.problems, b?.rules, b?.names], ["restricted", ["too large"], [], [KNOWN]]);
+    assert.deepEqual(a?.names, []);
     await report("NetworkPolicy shop/a");
     assert.equal(refreshed, 1);
     const { lines: rest } = await policyReporter(parts)("NetworkPolicy shop/a");
