@@ -53,7 +53,7 @@ describe("links between the documents", () => {
   it("missing files, headings and anchors are found", () => {
     assert.equal(problemOf("docs/cli.md", "configuration.md"), undefined);
     assert.equal(problemOf("docs/cli.md", "nowhere.md"), "no such file");
-    assert.equal(problemOf("docs/cli.md", "configuration.md#metrics"), undefined);
+    assert.equal(problemOf("docs/cli.md", "configuration.md#fragments"), undefined);
     assert.equal(problemOf("docs/cli.md", "configuration.md#nowhere"), "no such heading");
     assert.equal(problemOf("README.md", "../x.md"), "leaves the project");
     assert.deepEqual(linksOf("[a](b.md#c) `[no](x)` ![p](q.png)\n```\n[no](y)\n```\n[d]: e.md\n"), [
