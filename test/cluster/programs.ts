@@ -88,7 +88,18 @@ export interface BuiltPrograms {
 
 /** Builds the programs that the cache lacks: 20 minutes on two processors the first time. */
 export function buildPrograms(say: (line: string) => void): BuiltPrograms {
-  return { etcd: build(ETCD, say), coredns: build(COREDNS, say), kubernetes: build(KUBERNETES, say) };
+  return { etcd: buildEtcd(say), coredns: build(COREDNS, say), kubernetes: build(KUBERNETES, say) };
+}
+
+/** Builds etcd, unless the cache has it. */
+export function buildEtcd(say: (line: string) => void): BuiltModule {
+  return build(ETCD, say);
+}
+
+/** Builds only these commands of Kubernetes, unless the cache has them. */
+export function buildKubernetes(names: readonly string[], say: (line: string) => void): BuiltModule {
+  const commands = KUBERNETES.commands.filter((command) => names.includes(programOf(command)));
+  return build({ ...KUBERNETES, commands, tests: {} }, say);
 }
 
 /** Builds containerd 2, unless the cache has it. */

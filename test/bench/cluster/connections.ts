@@ -1,6 +1,6 @@
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import process from "node:process";
-import { buildPrograms } from "../../cluster/programs.ts";
+import { buildKubernetes } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { compared, type Row } from "../row.ts";
 import { estimateRatio, median, type Pair } from "../statistics.ts";
@@ -24,7 +24,7 @@ export async function compareConnections(
   plan: Plan,
   progress: (step: string) => void,
 ): Promise<readonly Row[]> {
-  const { kubernetes } = buildPrograms(progress);
+  const kubernetes = buildKubernetes(["kube-proxy"], progress);
   const program = new ConnectionProgram(lab.scratch);
   await using stands = new AsyncDisposableStack();
   async function open(name: string, keeper: Keeper): Promise<ConnectionStand> {

@@ -43,7 +43,7 @@ export class ControlPlane {
     lab: Lab,
     namespace: LabNamespace,
     address: string,
-    programs: BuiltPrograms,
+    programs: Pick<BuiltPrograms, "etcd" | "kubernetes">,
   ): Promise<ControlPlane> {
     const directory = path.join(lab.scratch, "control-plane");
     const account = path.join(directory, "account");

@@ -1,6 +1,5 @@
-/** The size of the cluster, and the number of measurements. */
+/** The number of measurements, for a cluster of any number of Services. */
 export interface Plan {
-  readonly services: number;
   readonly endpoints: number;
   /** Rounds over the two programs that serve Services, each with a first sync and all changes. */
   readonly rounds: number;
@@ -14,8 +13,15 @@ export interface Plan {
   readonly connectionRounds: number;
 }
 
+/** A plan with the size of its cluster. */
+export interface SizedPlan extends Plan {
+  readonly services: number;
+}
+
+/** The numbers of Services that are compared: most clusters have 50 to 1,000. */
+export const SIZES: readonly number[] = [50, 300, 1000, 3000, 10_000];
+
 export const DEFAULT_PLAN: Plan = {
-  services: 10_000,
   endpoints: 3,
   rounds: 6,
   singleChanges: 5,
@@ -25,10 +31,9 @@ export const DEFAULT_PLAN: Plan = {
   connectionRounds: 8,
 };
 
-/** A plan to check that the benchmark works: too few rounds for an interval, and a small cluster. */
+/** A plan to check that the benchmark works: too few rounds for an interval. */
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
-  services: 1000,
   rounds: 2,
   singleChanges: 2,
   seconds: 5,

@@ -10,7 +10,7 @@ import {
 import type { AddressCommits } from "../daemon/address_commits.ts";
 import type { ApiClient, ApiRequest } from "./api_client.ts";
 import { monotonicOffset } from "./monotonic.ts";
-import type { Plan } from "./plan.ts";
+import type { SizedPlan } from "./plan.ts";
 
 /** The first numbers above every Service of the cluster: no other Service has the addresses of these. */
 const FIRST_NEW_SERVICE = 50_000;
@@ -38,13 +38,13 @@ interface Change {
 /** Fills an API server with a plan's Services, and changes them. Every change has addresses that no other has. */
 export class ServiceChanges {
   readonly #client: ApiClient;
-  readonly #plan: Plan;
+  readonly #plan: SizedPlan;
   #added = 0;
   #removed = 0;
   #replaced = 0;
   #refused = 0;
 
-  constructor(client: ApiClient, plan: Plan) {
+  constructor(client: ApiClient, plan: SizedPlan) {
     this.#client = client;
     this.#plan = plan;
   }

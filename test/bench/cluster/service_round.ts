@@ -3,7 +3,7 @@ import type { Lab } from "../../lab/lab.ts";
 import { AddressCommits, COMMITS_SOURCE } from "../daemon/address_commits.ts";
 import type { Access } from "./control_plane.ts";
 import { firstSync } from "./first_sync.ts";
-import type { Plan } from "./plan.ts";
+import type { SizedPlan } from "./plan.ts";
 import { type Memory, processorSeconds } from "../process_usage.ts";
 import { CHANGE_KINDS, type ChangeKind, type ServiceChanges } from "./service_changes.ts";
 import type { ServiceProxy } from "./service_proxy.ts";
@@ -29,7 +29,7 @@ export interface Stage {
   readonly lab: Lab;
   readonly access: Access;
   readonly changes: ServiceChanges;
-  readonly plan: Plan;
+  readonly plan: SizedPlan;
 }
 
 /** Starts a program, makes all changes of the plan and ends it. */

@@ -1,5 +1,5 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { buildPrograms } from "../../cluster/programs.ts";
+import { buildEtcd, buildKubernetes } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { compared, type Halves, onePairInTurn, type Row } from "../row.ts";
@@ -7,7 +7,7 @@ import { sizeText } from "../services/cluster.ts";
 import { median, quantile } from "../statistics.ts";
 import { ControlPlane } from "./control_plane.ts";
 import { kubeProxy } from "./kube_proxy.ts";
-import type { Plan } from "./plan.ts";
+import type { SizedPlan } from "./plan.ts";
 import { policyd } from "./policyd.ts";
 import { CHANGE_KINDS, ServiceChanges } from "./service_changes.ts";
 import { type Measurement, measureRound } from "./service_round.ts";
@@ -20,8 +20,11 @@ type Progress = (step: string) => void;
  *
  * Each program has a node of its own and runs while the other one does not; the order changes from round to round.
  */
-export async function compareServices(lab: Lab, plan: Plan, progress: Progress): Promise<readonly Row[]> {
-  const programs = buildPrograms(progress);
+export async function compareServices(lab: Lab, plan: SizedPlan, progress: Progress): Promise<readonly Row[]> {
+  const programs = {
+    etcd: buildEtcd(progress),
+    kubernetes: buildKubernetes(["kube-apiserver", "kube-proxy"], progress),
+  };
   const { node1, node2, router } = twoNodes(lab);
   progress("starts etcd and kube-apiserver");
   const control = await ControlPlane.start(lab, router, formatAddress(node1.routerAddresses[0]), programs);
@@ -51,7 +54,7 @@ export async function compareServices(lab: Lab, plan: Plan, progress: Progress):
   return rowsOf(pairs, plan, `kube-proxy ${programs.kubernetes.version}`);
 }
 
-function rowsOf(measured: readonly Halves<Measurement>[], plan: Plan, against: string): readonly Row[] {
+function rowsOf(measured: readonly Halves<Measurement>[], plan: SizedPlan, against: string): readonly Row[] {
   const row = (title: string, unit: "ms" | "MB", valueOf: (one: Measurement) => number): Row =>
     compared(
       title,
