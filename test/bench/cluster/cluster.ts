@@ -1,7 +1,10 @@
 import type { Subject, Subjects } from "../subjects.ts";
 import { compareConnections } from "./connections.ts";
-import { type Plan, SIZES } from "./plan.ts";
+import { type Plan, SIZES, type SizedPlan } from "./plan.ts";
 import { compareServices } from "./services.ts";
+
+/** The number of Services beside each change a second: half of the changes replace an endpoint, each Service's every 20 s. */
+const SERVICES_OF_ONE_CHANGE = 10;
 
 /**
  * Returns the subjects: policyd beside kube-proxy with real components of a cluster of each size, and whole connections
@@ -12,9 +15,14 @@ export function clusterSubjects(plan: Plan): Subjects {
     ...Object.fromEntries(
       SIZES.map((services): [string, Subject] => [
         `services-${services}`,
-        (lab, progress) => compareServices(lab, { ...plan, services }, progress),
+        (lab, progress) => compareServices(lab, sized(plan, services), progress),
       ]),
     ),
     connections: (lab, progress) => compareConnections(lab, plan, progress),
   };
+}
+
+/** Returns the plan of a cluster whose Services change seldom enough that no change hides the previous one. */
+function sized(plan: Plan, services: number): SizedPlan {
+  return { ...plan, services, changesPerSecond: Math.min(plan.changesPerSecond, services / SERVICES_OF_ONE_CHANGE) };
 }

@@ -31,9 +31,9 @@ export class AddressCommits implements NotificationListener {
 
   onMessages(messages: readonly ReceivedMessage[]): void {
     for (const message of messages) {
-      const found = parseNotification(message);
-      if (found?.kind === "generation") this.#generation(performance.now());
-      else if (found !== undefined) this.#look(Buffer.from(message.body));
+      if (parseNotification(message)?.kind === "generation") this.#generation(performance.now());
+      // Also the changes of kube-proxy's tables, whose families our own parser does not know.
+      else this.#look(Buffer.from(message.body));
     }
   }
 
