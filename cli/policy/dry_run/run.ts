@@ -85,7 +85,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     },
     { by: "workload", options: policyOptions, controllers: ingressController },
   );
-  const { sides, diff, locations } = comparison;
+  const { sides, locations } = comparison;
   const places = { isLive, ledgers: ledger, access: read };
   const live = await tryOnConnections(io, places, applied, { options: policyOptions, locate: locations.after });
   tellUnjudged(io, comparison.ways.after.doubts);
@@ -97,7 +97,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     wayObjects: ways.changes,
     isolation: isolationEffects(sides, isShown),
     diff: diffReport(comparison, shown, isMerged),
-    warnings: warningsOf(sides, applied, diff),
+    warnings: warningsOf(comparison, applied, there),
   });
   const result = { ...tryAs(true), live };
   if (output === "html") {

@@ -1,44 +1,65 @@
-import { type Direction, DIRECTIONS, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import { type Direction, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import type { Pod } from "../../../objects/model.ts";
-import { isShadow, SHADOW_ANNOTATION } from "../../../objects/shadow_annotation.ts";
 import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
-import type { IndexedPeer, IndexedRule, PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
-import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import { selects } from "../../../objects/semantics/policies/selector.ts";
-import type { Manifest } from "../../input/manifests.ts";
+import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { Manifests } from "../../input/manifests.ts";
 import { includes } from "../connections/connection_set.ts";
+import type { Comparison } from "../diff/compared.ts";
 import type { PolicyDiff } from "../diff/diff.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { GroupNames } from "../diff/group_names.ts";
+import { lintContext } from "../lint/context.ts";
+import { lintIn } from "../lint/lint.ts";
+import { allowsNothing } from "../lint/rules/allows_nothing.ts";
+import { hostNetwork } from "../lint/rules/peers.ts";
+import { unknownPortName } from "../lint/rules/ports.ts";
+import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } from "../lint/rules/selects_nothing.ts";
+import { inShadow } from "../lint/rules/shadow.ts";
 import { oversizes } from "../size.ts";
 import type { Applied } from "./apply.ts";
-import { type AnyPolicy, selectionOf } from "./effect.ts";
 
 /** A part of a change that is probably a mistake. */
 export interface Warning {
-  /** Stable, for programs. */
-  readonly id:
-    | "not-found"
-    | "in-shadow"
-    | "selects-nothing"
-    | "peer-selects-nothing"
-    | "unknown-port-name"
-    | "dns-blocked"
-    | "too-large";
+  /** Stable, for programs: that of the rule of `policy lint`, or of a finding about the change itself. */
+  readonly id: string;
   readonly text: string;
   readonly file: string | undefined;
   readonly line: number | undefined;
 }
 
-/** Returns the warnings about a change, in the order of the given objects. */
-export function warningsOf(sides: Sides, { changes, missing }: Applied, diff: PolicyDiff): readonly Warning[] {
-  const ofPolicies = changes.flatMap(({ type, after }) => {
-    if (after === undefined || type === "deleted") return [];
-    const { object } = after;
-    if (object.kind !== "NetworkPolicy" && object.kind !== "ClusterNetworkPolicy") return [];
-    return [...shadowWarnings(after), ...policyWarnings(sides.after, { ...after, object })];
-  });
+/** The rules of lint about policies that do not do what somebody who applies them expects. */
+const LINT_RULES = [
+  inShadow,
+  selectsNothing,
+  hostNetwork,
+  allowsNothing,
+  peerSelectsNothing,
+  namespaceTypo,
+  unknownNamespace,
+  unknownPortName,
+];
+
+/**
+ * Returns the warnings about a change: what lint finds in its policies, and what it cuts.
+ *
+ * @param there the objects before the change, with what else was read
+ */
+export function warningsOf(
+  { sides, diff }: Pick<Comparison, "sides" | "diff">,
+  { changes, missing, after }: Applied,
+  there: Manifests,
+): readonly Warning[] {
+  const given = new Set(changes.flatMap((one) => (one.after === undefined ? [] : nameOf(one.after.object))));
+  const settings = { ...sides.after.options, refuseExternalIps: false };
+  const context = lintContext({ ...there, manifests: after, wayObjects: [] }, settings);
+  const ofPolicies = lintIn(context, LINT_RULES, [])
+    .filter(({ place }) => given.has(place.object))
+    .map(({ id, place: { object, file, line }, message, fix }): Warning => {
+      return { id, text: `${object}: ${message}; fix: ${fix}`, file, line };
+    });
   const notFound = missing.map((name): Warning => ({
     id: "not-found",
     text: `${name} is not among the objects: nothing to delete`,
@@ -56,98 +77,6 @@ function sizeWarnings({ before, after }: Sides): readonly Warning[] {
   return textsOf(after)
     .filter((text) => !known.has(text))
     .map((text): Warning => ({ id: "too-large", text, file: undefined, line: undefined }));
-}
-
-function shadowWarnings({ object, file, lineOf }: Manifest): readonly Warning[] {
-  if (object.kind !== "NetworkPolicy" || !isShadow(object)) return [];
-  const text = `NetworkPolicy ${object.key} is in shadow: it changes nothing; policy matrix --with-shadow shows what it would`;
-  return [{ id: "in-shadow", text, file, line: lineOf(["metadata", "annotations", SHADOW_ANNOTATION]) }];
-}
-
-function policyWarnings(
-  index: PolicyIndex,
-  { object: policy, file, line, lineOf }: Manifest<AnyPolicy>,
-): readonly Warning[] {
-  const name = `${policy.kind} ${policy.key}`;
-  const isSelected = selectionOf(index, policy);
-  const subjects = [...index.pods.values()].filter(isSelected);
-  if (subjects.length === 0) {
-    const host = [...index.pods.values()].some(({ pod }) => isSelectedOnHost(policy, pod));
-    const because = host ? ": pods of the host's network are never selected" : "";
-    return [{ id: "selects-nothing", text: `${name} selects no pod${because}`, file, line }];
-  }
-  const all = policy.kind === "NetworkPolicy" ? index.networkPolicies : index.clusterPolicies;
-  const rules = all.find((one) => one.policy.key === policy.key)?.rules;
-  return DIRECTIONS.flatMap((direction) =>
-    (rules?.[direction] ?? []).flatMap((rule): readonly Warning[] => {
-      const destinations = direction === "ingress" ? subjects : destinationsOf(index, rule);
-      return ruleProblems(index, rule, direction, destinations, policy.kind).map(({ id, field, text }) => ({
-        id,
-        text: `${name} ${direction}[${rule.index}].${field[0]}[${field[1]}]${text}`,
-        file,
-        line: lineOf(["spec", direction, rule.index, ...field]),
-      }));
-    }),
-  );
-}
-
-interface RuleProblem extends Pick<Warning, "id" | "text"> {
-  /** The name of a list in the rule, and the index in it. */
-  readonly field: readonly [string, number];
-}
-
-function ruleProblems(
-  objects: PolicyIndex,
-  { peers, ports }: IndexedRule,
-  direction: Direction,
-  destinations: readonly PodEntry[],
-  kind: AnyPolicy["kind"],
-): readonly RuleProblem[] {
-  const ofPeers = (peers ?? [])
-    .filter((peer) => isEmptyPeer(peer, objects))
-    .map(({ type, index }): RuleProblem => ({
-      id: "peer-selects-nothing",
-      field: [direction === "ingress" ? "from" : "to", index],
-      text: ` selects no ${type === "nodes" ? "node" : "pod"}`,
-    }));
-  const unknown = (ports ?? []).filter((port) => isUnknown(port, destinations));
-  const ofPorts = unknown.map(({ port, index }): RuleProblem => ({
-    id: "unknown-port-name",
-    field: [kind === "NetworkPolicy" ? "ports" : "protocols", index],
-    text: `: no pod that it is for has a port ${JSON.stringify(port)}`,
-  }));
-  return [...ofPeers, ...ofPorts];
-}
-
-function isSelectedOnHost(policy: AnyPolicy, { hostNetwork, namespace, labels }: Pod): boolean {
-  if (!hostNetwork || policy.kind !== "NetworkPolicy") return false;
-  return namespace === policy.namespace && selects(policy.podSelector, labels);
-}
-
-/** Returns whether a peer selects nothing of an index, whose pods and nodes are those without stand-ins. */
-function isEmptyPeer(peer: IndexedPeer, { pods, nodes }: PolicyIndex): boolean {
-  if (peer.type === "nodes") return ![...peer.names].some((name) => nodes.has(name));
-  if (peer.type !== "pods") return false;
-  return ![...pods.values()].some(
-    ({ subject }) => subject !== undefined && peer.members[subject.identity.number] === 1,
-  );
-}
-
-/** Returns the pods of an egress rule; peers without named ports are omitted. */
-function destinationsOf({ pods }: PolicyIndex, { peers }: IndexedRule): readonly PodEntry[] {
-  return [...pods.values()].filter(({ subject }) => {
-    if (subject === undefined) return false;
-    return (
-      peers === undefined || peers.some((peer) => peer.type === "pods" && peer.members[subject.identity.number] === 1)
-    );
-  });
-}
-
-function isUnknown({ port, protocol }: PortPattern, destinations: readonly PodEntry[]): boolean {
-  if (typeof port !== "string" || destinations.length === 0) return false;
-  return !destinations.some(({ pod }) =>
-    pod.ports.some((one) => one.name === port && (protocol === undefined || one.protocol === protocol)),
-  );
 }
 
 const DNS = { protocol: "UDP", port: DNS_PORT } as const;

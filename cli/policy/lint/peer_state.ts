@@ -25,7 +25,7 @@ export type PeerState =
   | { readonly type: "unknown namespace" }
   /** Its namespaces have pods without the labels, and it is for namespaces that were not read, too. */
   | { readonly type: "unread pods" }
-  /** Its namespaces have pods, but none with the labels. */
+  /** Its namespaces have pods, but none with the labels; or there are nodes, and it is for others. */
   | { readonly type: "nothing"; readonly suggestion: Suggestion | undefined };
 
 type Peer = PolicyPeer | ClusterPolicyPeer;
@@ -44,6 +44,10 @@ export function evaluatedPeers(context: LintContext, { linted, rule, indexed }: 
   const own = ownNamespace(linted.policy);
   return peers.map((peer, i) => {
     const looked = indexed.peers?.[i];
+    if (peer.type === "nodes" && looked?.type === "nodes" && looked.names.size === 0 && context.nodes.length > 0) {
+      const labels = context.nodes.map((node) => node.labels);
+      return { peer, state: { type: "nothing", suggestion: nearestLabel(peer.selector, labels) } };
+    }
     const pods = looked === undefined ? undefined : context.podsOf(looked);
     if (peer.type !== "pods" || pods === undefined || pods.length > 0) return { peer, state: SOMETHING };
     return { peer, state: emptyState(context, peer, own) };

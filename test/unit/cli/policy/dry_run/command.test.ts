@@ -229,10 +229,22 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual(
       warnings.map(({ text, line }) => [text, line]),
       [
-        ["NetworkPolicy shop/nobody selects no pod", 2],
-        ["NetworkPolicy shop/host selects no pod: pods of the host's network are never selected", 7],
-        ["NetworkPolicy shop/web ingress[0].from[0] selects no pod", 15],
-        ['NetworkPolicy shop/web ingress[0].ports[0]: no pod that it is for has a port "htpp"', 15],
+        [
+          "NetworkPolicy shop/nobody: selects nothing (pods with app=wbe in namespace shop); fix: there is no app=wbe; probably app=web is meant",
+          5,
+        ],
+        [
+          "NetworkPolicy shop/host: selects pods of the host's network, on which it has no effect: shop/host; fix: protect their ports on the node itself, or run them without hostNetwork",
+          10,
+        ],
+        [
+          'NetworkPolicy shop/web: no container of the destination pods has a port "htpp"/TCP, so it matches nothing; fix: the names they have: http; or give the number',
+          15,
+        ],
+        [
+          "NetworkPolicy shop/web: no pods of a namespace with team=x are among the files; fix: give its files, too, with -f, or the Namespace object of shop",
+          15,
+        ],
       ],
     );
     const closed = policy("closed", "{ podSelector: {}, policyTypes: [Egress], egress: [{ ports: [{ port: 443 }] }] }");
