@@ -40,13 +40,6 @@ describe("policy lint of selected pods and allowed connections", () => {
     const from = (peers: string): string => PODS + policy("p", `podSelector: {}, ingress: [{ from: [${peers}] }]`);
     const web = "{ podSelector: { matchLabels: { app: web } } }";
     const nobody = "{ podSelector: { matchLabels: { app: wbe } } }";
-    const toNodes = (role: string): string =>
-      PODS +
-      manifest(
-        "ClusterNetworkPolicy",
-        "name: c",
-        `spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, egress: [{ action: Accept, to: [{ namespaces: {} }, { nodes: { matchLabels: { role: ${role} } } }] }] }`,
-      );
     assertFindings("peer-selects-nothing", [
       [
         from(`${web}, ${nobody}`),
@@ -55,13 +48,6 @@ describe("policy lint of selected pods and allowed connections", () => {
       [from(web)],
       [from(nobody)],
       [from(`${web}, { namespaceSelector: { matchLabels: { team: far-away } } }`)],
-      [
-        toNodes("edge") + manifest("Node", "name: n1, labels: { role: egde }", "status: {}"),
-        "ClusterNetworkPolicy c: this peer is nobody (nodes with role=edge) (there is no role=edge; probably role=egde is meant)",
-      ],
-      [toNodes("edge") + manifest("Node", "name: n1, labels: { role: edge }", "status: {}")],
-      // Without nodes nothing is known about them.
-      [toNodes("edge")],
     ]);
     assertFindings("unknown-namespace", [
       [

@@ -355,4 +355,24 @@ describe("policy lint of rules' peers and ports", () => {
       [egress("{ networks: [192.0.2.0/24] }")],
     ]);
   });
+
+  it("LINT-10: a peer for nodes beside pods is found where none of the nodes has the labels", () => {
+    const policyTo = (role: string): string =>
+      pod("web") +
+      manifest(
+        "ClusterNetworkPolicy",
+        "name: c",
+        `spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, egress: [{ action: Accept, to: [{ namespaces: {} }, { nodes: { matchLabels: { role: ${role} } } }] }] }`,
+      );
+    const node = manifest("Node", "name: n1, labels: { role: egde }", "status: {}");
+    assertFindings("peer-selects-nothing", [
+      [
+        policyTo("edge") + node,
+        "ClusterNetworkPolicy c: this peer is nobody (nodes with role=edge) (there is no role=edge; probably role=egde is meant)",
+      ],
+      [policyTo("egde") + node],
+      // Without nodes nothing is known about them.
+      [policyTo("edge")],
+    ]);
+  });
 });
