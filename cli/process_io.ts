@@ -62,7 +62,7 @@ const ownPrograms: Programs = {
 const thisNode: NodeAccess = {
   async open(networkNamespace) {
     // The interface to the kernel is native code that no other command needs.
-    const { openMachine } = await import("./node/machine/open.ts");
+    const { openMachine } = await import("./node/machine/system_machine.ts");
     return openMachine(networkNamespace);
   },
   sleep: (milliseconds) => sleep(milliseconds),

@@ -1,13 +1,12 @@
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import * as v from "valibot";
 import { printable } from "../../objects/printable.ts";
 import { ExitCode } from "../exit_code.ts";
 import { daemonPods, forEachNode, kubectl, type KubectlAccess } from "../input/programs/daemons.ts";
-import { BOUNDS, type ProgramResult, printedBy } from "../input/programs/programs.ts";
+import { BOUNDS, printedBy, type ProgramResult } from "../input/programs/programs.ts";
 import type { Io } from "../io.ts";
 import { type Item, itemsOfCluster, itemsOfNode } from "./collected.ts";
-import { hiddenNames } from "./hidden_names.ts";
 import { type ArchivedText, tarOf } from "./tar.ts";
 
 const optionsSchema = v.object({
@@ -73,4 +72,33 @@ async function hiding(io: Io, access: KubectlAccess): Promise<(text: string) => 
     return name === "" ? [] : [{ namespace, name }];
   });
   return hiddenNames(pods, randomBytes(16).toString("hex"));
+}
+
+/** A pod's name and namespace. */
+interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+const NAMES = /([a-z0-9-]+\/)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)/g;
+
+/**
+ * Returns a function that replaces the names of pods in a text by hashes, one name by one hash. After `NAMESPACE/` each
+ * name counts as a pod's, since a log also has those of pods that are gone.
+ *
+ * @param salt keeps guesses from being confirmed
+ */
+function hiddenNames(pods: readonly PodName[], salt: string): (text: string) => string {
+  const names = new Set(pods.map(({ name }) => name));
+  const namespaces = new Set(pods.map(({ namespace }) => `${namespace}/`));
+  const hidden = (name: string): string =>
+    `hidden-${createHash("sha256").update(`${salt}/${name}`).digest("hex").slice(0, 12)}`;
+  return (text) =>
+    text.replaceAll(NAMES, (whole, before: string | undefined, name: string) => {
+      if (names.has(name) || namespaces.has(before ?? "")) return `${before ?? ""}${hidden(name)}`;
+      // A name in the cluster's DNS begins with a pod's.
+      const parts = name.split(".");
+      if (!parts.some((part) => names.has(part))) return whole;
+      return `${before ?? ""}${parts.map((part) => (names.has(part) ? hidden(part) : part)).join(".")}`;
+    });
 }

@@ -1,18 +1,19 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { printable } from "../../objects/printable.ts";
+import { printable, shortList } from "../../objects/printable.ts";
 import type { Io } from "../io.ts";
 import { nearestNames } from "../nearest_names.ts";
 import { readCluster } from "./cluster/read_cluster.ts";
-import { type Manifests, readManifests } from "./manifests.ts";
+import { type Manifests, type ReadingReport, readManifests } from "./manifests.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import { CLUSTER, locationText } from "./place.ts";
 import type { Reading } from "./reading.ts";
-import { doubtsOf } from "./report/doubts.ts";
-import { summaryText } from "./report/summary.ts";
+import { doubtsOf } from "./doubts.ts";
+import { counted } from "../output/text.ts";
+import type { SkippedFile } from "./files/not_manifest.ts";
 
 /** The most lines of one kind that are printed. */
 const MOST_SHOWN = 20;
-/** The most files in one message. */
+/** The most names in one message. */
 const MOST_NAMED = 5;
 /** The most lines of a replacement object that are printed. */
 const LONGEST_REPLACEMENT = 60;
@@ -160,4 +161,34 @@ export function tellAll(io: Io, list: Manifests["problems"]): void {
     if (replacement !== undefined) io.err.write(replacementText(replacement));
   }
   if (list.length > MOST_SHOWN) io.err.write(`and ${list.length - MOST_SHOWN} more\n`);
+}
+
+/** Returns one line about the input: the number of objects and files, and what was ignored or skipped and why. */
+function summaryText({ files, objects, ignored, unread, skipped }: ReadingReport): string {
+  const parts = [
+    `read ${counted(objects, "object")} ${placeText(files)}`,
+    ...(ignored.size === 0 ? [] : [`ignored ${kindsText(ignored)}: no answer depends on these kinds`]),
+    ...(unread.size === 0
+      ? []
+      : [`did not read ${kindsText(unread)}: pods and rules that these make are in no answer`]),
+    ...(skipped.length === 0 ? [] : [`skipped ${shortList(skipped, MOST_NAMED, skippedText)}`]),
+  ];
+  return printable(parts.join("; "));
+}
+
+function kindsText(kinds: ReadonlyMap<string, number>): string {
+  const sorted = [...kinds].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return shortList(sorted, MOST_NAMED, ([kind, count]) => `${count} ${kind}`);
+}
+
+function placeText(files: readonly string[]): string {
+  const [first, ...others] = files;
+  if (first === undefined) return "in no file";
+  if (first === CLUSTER) return "of the cluster";
+  if (others.length > 0) return `in ${files.length} files`;
+  return first === "-" ? "on standard input" : `in ${first}`;
+}
+
+function skippedText({ file, reason }: SkippedFile): string {
+  return `${file} (${reason})`;
 }

@@ -7,11 +7,12 @@ import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
 import { manifestFiles, type ManifestFileSystem } from "./manifest_files.ts";
-import { withStandInPods } from "./objects/stand_in_pods.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
 import { membersAt } from "./raw.ts";
 import type { PlacedWayObject } from "./ways/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
+import { workloadKeyOf } from "../../objects/workload_name.ts";
+import { renamedPod, standInName } from "./workload.ts";
 
 /** An object from a file. */
 export interface Manifest<T extends ClusterObject = ClusterObject> {
@@ -178,4 +179,31 @@ function withoutDoubles(manifests: readonly Manifest[]): {
 /** Returns a text that only objects with equal content share. */
 function contentOf({ object, source, hostPorts }: Manifest): string {
   return contentText([object, source, hostPorts]);
+}
+
+/** Returns written objects and, for workloads without pods among them, pods that stand for their templates. */
+function withStandInPods(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+  return [...written, ...withFreeNames(written, withoutPods(templates, written))];
+}
+
+/** Returns the pods of templates, except those of workloads with written pods. */
+function withoutPods(templates: readonly Manifest[], written: readonly Manifest[]): readonly Manifest[] {
+  const present = new Set(written.map(({ object }) => workloadKey(object)));
+  return templates.filter(({ object }) => !present.has(workloadKey(object)));
+}
+
+function workloadKey(object: ClusterObject): string | undefined {
+  return object.kind === "Pod" ? workloadKeyOf(object) : undefined;
+}
+
+/** Renames pods with a taken name. A StatefulSet's pod has its real name, unless another workload's pod has it. */
+function withFreeNames(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+  const taken = new Set(written.map(({ object }) => nameOf(object)));
+  return templates.map((manifest): Manifest => {
+    const { object } = manifest;
+    if (object.kind !== "Pod" || object.controller === undefined || !taken.has(nameOf(object))) return manifest;
+    const { kind, name } = object.controller;
+    const ordinal = Number(object.name.slice(name.length + 1));
+    return { ...manifest, object: renamedPod(object, standInName(name, kind, ordinal)) };
+  });
 }

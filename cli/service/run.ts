@@ -11,10 +11,13 @@ import { loadManifests, namespaceFor } from "../input/load.ts";
 import type { Io } from "../io.ts";
 import { EXPLAIN_FORMATS } from "../policy/explain/command.ts";
 import { ExplainContext } from "../policy/explain/context.ts";
-import { styleOf } from "../style.ts";
-import { explainService } from "./explain.ts";
-import { serviceExplanationText } from "./print.ts";
+import { type Style, styleOf } from "../style.ts";
+import { explainService, type PacketReport, type ServiceExplanation } from "./explain.ts";
 import { parseTarget, TARGET_FORMS } from "./target.ts";
+import { printable } from "../../objects/printable.ts";
+import { foldLine } from "../output/fold.ts";
+import { serviceTexts } from "../policy/explain/service_print.ts";
+import { socketText } from "../policy/explain/service_report.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -55,4 +58,31 @@ export async function runServiceExplain(io: Io, options: unknown): Promise<ExitC
     : serviceExplanationText(explanation, styleOf(io.out), io.out.columns);
   io.out.write(text);
   return explanation.delivered ? ExitCode.YES : ExitCode.NO;
+}
+
+const ENTRIES = { node: "this node itself", pod: "a pod of this node", outside: "not from this node" } as const;
+
+const ANSWERS = {
+  pass: "passes unchanged",
+  translate: "goes to a Service",
+  drop: "is dropped",
+  reject: "is refused",
+} as const;
+
+/** Returns the explanation in words, folded to the width of the terminal. */
+function serviceExplanationText({ packets, remarks }: ServiceExplanation, style: Style, columns: number): string {
+  const blocks = packets.map((packet) => {
+    const head = foldLine(headText(packet, style), columns, 0, 2);
+    return head + serviceTexts([packet.report], style, columns).join("");
+  });
+  const notes = remarks.map((remark) => foldLine(`Note: ${printable(remark)}.`, columns, 0, 6)).join("");
+  return [...blocks, ...(notes === "" ? [] : [notes])].join("\n");
+}
+
+function headText({ from, entry, protocol, address, port, report }: PacketReport, style: Style): string {
+  const { verdict, nodes } = report;
+  const where = nodes.length === 0 ? "" : `on node ${nodes.join(", ")}, `;
+  const to = address === null ? `port ${port}` : socketText(address, port);
+  const paint = verdict === "drop" || verdict === "reject" ? style.bad : style.good;
+  return `${where}${protocol} from ${style.strong(from.join(", "))} (${ENTRIES[entry]}) to ${style.strong(to)}: ${paint(ANSWERS[verdict])}`;
 }

@@ -14,7 +14,6 @@ import { expectDomainPattern } from "../domain_name.ts";
 import { expectPort } from "../name.ts";
 import { expectInteger, expectString, invalid, Reader } from "./reader.ts";
 import { expectNetwork } from "./address.ts";
-import { onlyMember } from "./members.ts";
 import { readGeneration, readMetadata, readUid } from "./metadata.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";
@@ -209,4 +208,18 @@ function expectPodsForNames(
   if (hasName && peers.some(({ type }) => type !== "pods")) {
     throw invalid(rule.path("protocols"), "destinationNamedPort", "numbers beside nodes, networks and names");
   }
+}
+
+/**
+ * Returns the name of an object's only member, which must be one of the given names. A second member is of a later API,
+ * and what it means for the known one is not ours to guess.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+function onlyMember<const T extends string>(reader: Reader, names: readonly T[]): T {
+  const members = reader.entries().flatMap(([member, value]) => (value === null ? [] : [member]));
+  const name = names.find((candidate) => members.includes(candidate));
+  if (name !== undefined && members.length === 1) return name;
+  const found = members.length === 0 ? "nothing" : members.slice(0, 5).join(", ");
+  throw invalid(reader.field, found, `exactly one of ${names.join(", ")}`);
 }

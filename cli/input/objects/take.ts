@@ -2,7 +2,6 @@ import { judge, nameOf } from "../../../objects/gate/gate.ts";
 import type { ClusterObject } from "../../../objects/model.ts";
 import type { FieldPath, LocatedObject } from "../../../objects/yaml/documents.ts";
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
-import { fieldPathOf, withPathInTemplate } from "../field_path.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
 import { textAt } from "../raw.ts";
@@ -257,4 +256,27 @@ export function isExperimental(message: string): boolean {
 
 function isReplacedPolicy(value: unknown): boolean {
   return typeof value === "object" && value !== null && "apiVersion" in value && value.apiVersion === REPLACED_POLICIES;
+}
+
+/** Matches the field in a gate's message: names joined by dots, `[0]`, `["a key"]`, and `key` for a map's keys. */
+const FIELD = /^[A-Z]\w*(?: \S+)?: ([a-zA-Z][\w-]*(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*)(?: key)?: /;
+const STEP = /([\w-]+)|\["((?:[^"\\]|\\.)*)"\]/g;
+
+/**
+ * Returns the field that a message of the gates is about. These have the form `Kind name: spec.ports[0].port: …`; any
+ * other message is about the whole object, an empty path.
+ */
+function fieldPathOf(message: string): FieldPath {
+  const [, field = ""] = FIELD.exec(message) ?? [];
+  return [...field.matchAll(STEP)].map(([, name, quoted]) => {
+    if (name === undefined) return String(JSON.parse(`"${quoted ?? ""}"`));
+    return /^\d+$/.test(name) ? Number(name) : name;
+  });
+}
+
+/** Moves a gate's message to an object with the fields elsewhere: `Pod a/web-0: metadata.labels` of a template. */
+function withPathInTemplate(message: string, name: string, prefix: string): string {
+  const [whole] = FIELD.exec(message) ?? [];
+  const rest = message.slice(message.indexOf(": ") + 2);
+  return `${name}: ${whole === undefined ? "" : `${prefix}.`}${rest}`;
 }

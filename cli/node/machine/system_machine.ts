@@ -2,8 +2,7 @@ import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import { openConntrackSocket, visitEntries } from "../../../kernel/conntrack/table.ts";
 import type { NodeMachine } from "./machine.ts";
 import { readFacts } from "./read_facts.ts";
-import { readFlows } from "./read_flows.ts";
-import { readPolicies } from "./read_policies.ts";
+import { readFlows, readPolicies } from "./ask_daemon.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import type { ProbeCalls } from "./probe/tracer.ts";
 import { attemptLater, runProbe } from "./probe/run_probe.ts";
@@ -11,6 +10,8 @@ import { readAuditFacts } from "./read_audit.ts";
 import { repairLeak } from "./repair_leak.ts";
 import { readInventory, readPods } from "./read_inventory.ts";
 import { remove } from "./remove.ts";
+import { enterNamespace, openNamespace } from "../../../kernel/network_namespace.ts";
+import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
 /** Returns the machine as the calling thread sees it, in the thread's namespace at the time of each call. */
 export function systemMachine(syscalls: ProbeCalls): NodeMachine {
@@ -38,4 +39,11 @@ function visitConnections(syscalls: MachineCalls, visit: (entry: ConntrackEntry)
   } finally {
     socket.close();
   }
+}
+
+/** Opens this machine; the thread stays in the named namespace. @throws SyscallError ERR_NAMESPACE */
+export function openMachine(networkNamespace: string | undefined): NodeMachine {
+  const syscalls = nodeSyscalls();
+  if (networkNamespace !== undefined) enterNamespace(syscalls, openNamespace(syscalls, networkNamespace));
+  return systemMachine(syscalls);
 }

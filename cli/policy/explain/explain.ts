@@ -1,20 +1,27 @@
 import { type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Service } from "../../../objects/model.ts";
 import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
-import { flowEndOf, type Host, hostName, type HostsEnd, type ServiceEnd } from "../../cluster/find_end.ts";
+import {
+  type End,
+  flowEndOf,
+  type Host,
+  hostAt,
+  hostName,
+  type HostsEnd,
+  nodeOf,
+  type ServiceEnd,
+} from "../../cluster/find_end.ts";
 import { type ServiceReport, serviceReport } from "./service_report.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { hasAddress } from "./paths/entry_nodes.ts";
-import { changingPorts } from "./changing_ports.ts";
-import type { ExplainContext } from "./context.ts";
+import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest } from "./evaluate_way.ts";
 import { mergeOutcomes, type Outcome } from "./merge.ts";
-import { nodesThatMatterTo } from "./paths/nodes_that_matter.ts";
 import { assumptionsOf } from "./assumptions.ts";
-import { connectionsOf, trafficParts } from "./traffic_part.ts";
+import { changingPorts, connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./paths/targets.ts";
-import { directWay, missingPod, stoppedWay, type ConnectionPath } from "./paths/connection_path.ts";
+import { type ConnectionPath, directWay, missingPod, stoppedWay } from "./paths/connection_path.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,
@@ -180,4 +187,29 @@ function serviceEndReport({ name }: ServiceEnd, cases: readonly Case[]): Endpoin
 
 function endpointReport({ name, type, hosts }: HostsEnd, evaluated: readonly Host[]): EndpointReport {
   return { name, type, hosts: evaluated.map(hostName), count: hosts.length };
+}
+
+/**
+ * Returns the nodes on which a pod's location makes a difference towards an end. These are the nodes that are part of
+ * the end, directly or by pods of the host's network, since policies never separate a pod from its node (POL-07); for a
+ * Service that chooses endpoints by node, all nodes.
+ */
+function nodesThatMatterTo(context: ExplainContext, end: End): NodesThatMatter {
+  return end.type === "service" ? ofService(context, end.service) : nodesOf(end.hosts);
+}
+
+function ofService({ cluster, worlds }: ExplainContext, service: Service): NodesThatMatter {
+  const policies = [service.internalTrafficPolicy, service.externalTrafficPolicy];
+  const slices = worlds.objects.endpointSlices.filter(
+    ({ namespace, serviceName }) => namespace === service.namespace && serviceName === service.name,
+  );
+  const endpoints = slices.flatMap((slice) => slice.endpoints);
+  const isNarrowed = endpoints.some(({ zoneHints, nodeHints }) => zoneHints !== undefined || nodeHints !== undefined);
+  if (policies.includes("Local") || isNarrowed) return "all";
+  return nodesOf(endpoints.map(({ address }) => hostAt(cluster, address)));
+}
+
+function nodesOf(hosts: readonly Host[]): ReadonlySet<string> {
+  const isNode = (host: Host): boolean => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork);
+  return new Set(hosts.filter(isNode).flatMap((host) => nodeOf(host) ?? []));
 }

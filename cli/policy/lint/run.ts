@@ -4,7 +4,7 @@ import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
-import { emptiness } from "../../input/report/doubts.ts";
+import { emptiness } from "../../input/doubts.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import { textsAt } from "../../input/raw.ts";
 import type { Io } from "../../io.ts";

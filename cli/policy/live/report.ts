@@ -1,8 +1,12 @@
 import type { Sides } from "../diff/end_class.ts";
 import { type Locate, type Place, reasonOf } from "../diff/witness.ts";
 import type { SeenConnections } from "./read_tables.ts";
-import { type Cut, type Forecast, forecast } from "./forecast.ts";
-import { type KeepingRule, keepingRules, type Unkeepable } from "./keeping_rule.ts";
+import { type Cut, type Denial, type Forecast, forecast } from "./forecast.ts";
+import type { Address } from "../../../kernel/ip/address.ts";
+import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
+import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { entryAt, podPeer, rangeAt, rangePeer } from "./peer.ts";
 
 /** A cut with its reasons and the rules that would prevent it. */
 export interface ReportedCut {
@@ -30,4 +34,71 @@ function reportedCut(cut: Cut, rules: ReportedCut["rules"], locate: Locate): Rep
     return { direction, text, places };
   });
   return { cut, reasons, rules };
+}
+
+/** A rule that would keep the connections of a {@link Cut} at one end. */
+export interface KeepingRule {
+  readonly direction: Direction;
+  /** The NetworkPolicy that gets it, as `namespace/name`. */
+  readonly policy: string;
+  /** An element of the policy's `spec.ingress` or `spec.egress`. */
+  readonly rule: object;
+}
+
+/** A connection that no rule of a NetworkPolicy can keep, and why. */
+interface Unkeepable {
+  readonly direction: Direction;
+  readonly reason: string;
+}
+
+/** The most addresses in a rule; more are nobody's intention. */
+const MOST_ADDRESSES = 20;
+
+/**
+ * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them. A rule names
+ * the other end's pods by their common labels, or other addresses themselves, and only this protocol and port.
+ */
+export function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
+  return cut.denials.map((denial) => keepingRule(index, cut, denial));
+}
+
+function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denial): KeepingRule | Unkeepable {
+  const { decision, isolatedBy } = verdict;
+  if (decision.type === "cluster rule") {
+    const { policy, rule, action } = decision.rule;
+    return {
+      direction,
+      reason: `${action} of ClusterNetworkPolicy ${policy}, ${direction}[${rule}], comes before NetworkPolicies`,
+    };
+  }
+  const [policy] = isolatedBy;
+  if (policy === undefined) return { direction, reason: "no NetworkPolicy isolates it" };
+  if (cut.protocol === "ICMP")
+    return { direction, reason: "a rule with ports does not allow ICMP; one without ports does" };
+  const [namespace = ""] = policy.split("/");
+  const others = cut.connections.map((connection) => {
+    const address = direction === "ingress" ? connection.source : connection.destination;
+    return { address, range: rangeAt(connection, address) };
+  });
+  const peers = peersOf(index, namespace, others);
+  if (typeof peers === "string") return { direction, reason: peers };
+  const ports = [{ protocol: cut.protocol, port: cut.port }];
+  return { direction, policy, rule: { [direction === "ingress" ? "from" : "to"]: peers, ports } };
+}
+
+/** Returns peers that contain all addresses and their ranges, or a text that says why there are none. */
+function peersOf(
+  index: PolicyIndex,
+  namespace: string,
+  others: readonly { readonly address: Address; readonly range: Cidr }[],
+): readonly object[] | string {
+  const pods = [...new Set(others.flatMap(({ address }) => entryAt(index, address)?.pod ?? []))];
+  const [first] = pods;
+  if (first !== undefined) {
+    const peer = podPeer(pods, namespace);
+    return peer === undefined ? `its pods have no label in common; give ${first.namespace}'s workload one` : [peer];
+  }
+  const ranges = new Map(others.map(({ range }) => [formatCidr(range), range]));
+  if (ranges.size > MOST_ADDRESSES) return `${ranges.size} addresses: expected a range that holds them, as an ipBlock`;
+  return [...ranges.values()].map(rangePeer);
 }

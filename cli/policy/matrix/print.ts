@@ -1,10 +1,11 @@
-import type { Graph } from "../../output/graph.ts";
+import { type Graph, markdownGraph } from "../../output/graph.ts";
 import { formatRow, GAP, widthsOf } from "../../output/table.ts";
 import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { areAsked, cellRowsOf, cellsOf, type CellText, cellText, isPartly, remembered } from "./cell.ts";
 import { graphName, type MatrixEnd } from "./end.ts";
 import { answerFor, type Asked, type Matrix, type PortQuestion } from "./matrix.ts";
+import { inMarkdown, type Markdown, markdownCode, markdownTable, markdownWords } from "../../output/markup.ts";
 
 /** With more columns, or wider lines, the matrix becomes a list. */
 export const WIDEST_GRID = 12;
@@ -85,4 +86,35 @@ export function matrixGraph(matrix: Matrix, { ports }: Asked): Graph {
   const ends = [...new Set([...matrix.sources, ...matrix.destinations])];
   // The outside and new pods appear only with their arrows.
   return { names: ends.filter((end) => end.kind === "pods" || reached.has(graphName(end))).map(graphName), edges };
+}
+
+const MOST_ROWS = 300;
+
+/**
+ * Returns a matrix as Markdown: a small one as a grid, otherwise the pairs between which something is allowed. A picture
+ * follows where it is not too large.
+ */
+export function matrixMarkdown(matrix: Matrix, asked: Asked): Markdown {
+  return matrix.groups.length === 0
+    ? inMarkdown`There are no pods.\n`
+    : inMarkdown`${matrixTable(matrix, asked)}${markdownGraph(matrixGraph(matrix, asked))}`;
+}
+
+function matrixTable(matrix: Matrix, { ports }: Asked): Markdown {
+  const textOf = cellText(ports);
+  const { sources, destinations, between } = matrix;
+  const words = (text: string): Markdown => (text === "" ? inMarkdown`–` : markdownCode(text));
+  if (Math.max(sources.length, destinations.length) <= WIDEST_GRID) {
+    const rows = sources.map((from) => [
+      markdownCode(from.name),
+      ...destinations.map((to) => (areAsked(from, to) ? words(textOf(between(from, to))) : inMarkdown``)),
+    ]);
+    return markdownTable([inMarkdown`from \\ to`, ...destinations.map(({ name }) => markdownCode(name))], rows);
+  }
+  const open = [...cellsOf(matrix, true, textOf)];
+  const rows = open
+    .slice(0, MOST_ROWS)
+    .map(({ from, to, connections }) => [markdownCode(from.name), markdownCode(to.name), words(textOf(connections))]);
+  const more = open.length > MOST_ROWS ? inMarkdown`\nand ${open.length - MOST_ROWS} more pairs\n` : inMarkdown``;
+  return inMarkdown`${markdownTable(["from", "to", "connections"].map(markdownWords), rows)}${more}`;
 }

@@ -25,11 +25,10 @@ import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
 import { cellText } from "./cell.ts";
 import { chosenPods } from "../../cluster/chosen_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
-import { matrixMarkdown } from "./markdown.ts";
 import { type NewPods, newPodsFor } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
-import { formatGrid, matrixJson } from "./print.ts";
+import { formatGrid, matrixJson, matrixMarkdown } from "./print.ts";
 import { shortList } from "../../../objects/printable.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 

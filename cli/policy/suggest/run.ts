@@ -16,8 +16,9 @@ import { serviceObjects } from "../../cluster/service_objects.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { doubtsOf, waysInto } from "../../ways_in/ways_in.ts";
 import { askedConnections } from "./asked.ts";
-import { policiesText } from "./print.ts";
-import { suggest } from "./suggest.ts";
+import { suggest, type Suggestion } from "./suggest.ts";
+import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
+import { Document, isNode } from "yaml";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -60,4 +61,25 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
     );
   }
   return omitted.length === 0 ? ExitCode.YES : ExitCode.NO;
+}
+
+const PEERS = { ingress: "from", egress: "to" } as const;
+
+/** Returns the policies as YAML, with a comment at each peer that an object asks for. */
+function policiesText({ policies, comments }: Pick<Suggestion, "policies" | "comments">): string {
+  const documents = policies.map((policy) => {
+    const document = new Document(policy, { aliasDuplicateObjects: false });
+    for (const direction of DIRECTIONS) {
+      for (const [i, rule] of (policy.spec[direction] ?? []).entries()) {
+        for (const [j, peer] of (rule[PEERS[direction]] ?? []).entries()) {
+          const node = document.getIn(["spec", direction, i, PEERS[direction], j], true);
+          const lines = comments.get(peer);
+          if (isNode(node) && lines !== undefined)
+            node.commentBefore = lines.map((line) => ` asked for by ${printable(line)}`).join("\n");
+        }
+      }
+    }
+    return document.toString();
+  });
+  return documents.join("---\n");
 }

@@ -2,7 +2,6 @@ import { FAMILIES } from "../../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import * as fc from "fast-check";
-import { conntrackLine } from "../../../../cli/node/connections/conntrack_line.ts";
 import { readConntrack } from "../../../../cli/policy/live/conntrack_text.ts";
 import { type Connection, flowOf } from "../../../../cli/policy/live/connection.ts";
 import { forecast } from "../../../../cli/policy/live/forecast.ts";
@@ -19,6 +18,7 @@ import { NODE_NAMES } from "../../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../../../support/privilege.ts";
 import { countedSeed, roundsFor } from "../../../support/long_form.ts";
+import { conntrackLine } from "../../../../cli/node/connections/run.ts";
 
 const ROUNDS = roundsFor("rounds", 2, 40);
 /** The ways by which each of the four other places reaches a place. */

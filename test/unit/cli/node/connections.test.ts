@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { conntrackLine } from "../../../../cli/node/connections/conntrack_line.ts";
 import { ConntrackStatus } from "../../../../kernel/conntrack/entry.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { udpEntry } from "../../../support/services/udp_entry.ts";
+import { conntrackLine } from "../../../../cli/node/connections/run.ts";
 
 const TRANSLATED = udpEntry(["10.96.0.10", 53], ["10.244.0.3", 5353]);
 

@@ -6,7 +6,6 @@ import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import { diagnosisObject, diagnosisTable } from "../../../../cli/node/doctor/print.ts";
 import { parseReply, type PolicydStatus, replyToJson } from "../../../../attachment/policyd_messages.ts";
-import { withStatus } from "../../../../cli/node/doctor/status.ts";
 import { styleOf } from "../../../../cli/style.ts";
 import { desiredBridges } from "../../../../cni/node_state/desired.ts";
 import type { FailureCause } from "../../../../cni/status/failure_record.ts";
@@ -15,7 +14,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import { AttachmentFailures } from "../../../../policyd/attachments/failures.ts";
-import { type MachineFacts, SEVERITIES, seen } from "../../../../policyd/problems/check.ts";
+import { type MachineFacts, seen, SEVERITIES } from "../../../../policyd/problems/check.ts";
 import { diagnose } from "../../../../policyd/problems/diagnose.ts";
 import { Examination } from "../../../../policyd/checks/examination.ts";
 import { codeOf, PROBLEM_CODES, type ProblemCode, severityOf } from "../../../../policyd/problems/problem.ts";
@@ -39,6 +38,7 @@ import { RECORDS } from "../../../support/node_state/records.ts";
 import { FakeRouteKernel } from "../../../support/routes/fake_route_kernel.ts";
 import { DOCTORS, errorsInSources } from "../../../support/node/error_sites.ts";
 import { foreignRoute, machine, node } from "../../../support/routes/machine.ts";
+import { withStatus } from "../../../../cli/node/doctor/run.ts";
 
 /** How a problem comes about. */
 interface Scenario {

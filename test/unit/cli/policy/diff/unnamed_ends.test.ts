@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { pairsThat } from "../../../../../cli/policy/diff/diff.ts";
+import { pairsThat, UnnamedEnds } from "../../../../../cli/policy/diff/diff.ts";
 import { endsOf } from "../../../../../cli/policy/diff/end_class.ts";
-import { UnnamedEnds } from "../../../../../cli/policy/diff/unnamed_ends.ts";
 import type { PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { indexOf } from "../../../../support/policy/question.ts";
 

@@ -7,7 +7,7 @@ import { readLedger } from "../../../policyd/flows/ledger_files.ts";
 import { atOnce } from "../../../policyd/lib/sliced_work.ts";
 import type { FlowPlace, ReadFlows } from "./machine.ts";
 
-/** A ledger of the largest size is written in less than a second. */
+/** The longest time for an answer; a ledger of the largest size is written in less than a second. */
 const MILLISECONDS = 10_000;
 
 /** Has the daemon write its ledger, and reads it; a failure to write is reported as a problem. */
@@ -33,4 +33,26 @@ function problemOf(action: () => void): string | undefined {
     if (!(error instanceof DrawbridgeError)) throw error;
     return error.message;
   }
+}
+
+/** A bound: a part usually holds several policies, and no cluster has enough of them for more parts. */
+const MOST_PARTS = 100_000;
+
+/**
+ * Asks the daemon for the policies in force, as lines of JSON.
+ *
+ * @throws DrawbridgeError ERR_UNAVAILABLE, ERR_PROTOCOL
+ */
+export function readPolicies(syscalls: MachineCalls, socket: string): string {
+  let text = "";
+  let after: string | undefined;
+  for (let part = 0; part < MOST_PARTS; part++) {
+    const request = after === undefined ? ({ type: "policies" } as const) : ({ type: "policies", after } as const);
+    const reply = askPolicyd(syscalls, socket, request, MILLISECONDS);
+    if (reply.type !== "policies") throw new DrawbridgeError("ERR_PROTOCOL", `policyd answered "${reply.type}"`);
+    text += reply.lines;
+    if (reply.next === undefined) return text;
+    after = reply.next;
+  }
+  throw new DrawbridgeError("ERR_PROTOCOL", `policyd has more than ${MOST_PARTS} parts of policies`);
 }

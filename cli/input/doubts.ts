@@ -1,10 +1,10 @@
-import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
-import type { ClusterNetworkPolicy, Labels, NamespacedPods, NetworkPolicy, Pod } from "../../../objects/model.ts";
-import { selects } from "../../../objects/semantics/policies/selector.ts";
-import type { Manifest } from "../manifests.ts";
-import { locationText } from "../place.ts";
-import { shortList } from "../../../objects/printable.ts";
-import { nameLabel } from "../../../objects/name.ts";
+import { DIRECTIONS } from "../../objects/semantics/policies/flow.ts";
+import type { ClusterNetworkPolicy, Labels, NamespacedPods, NetworkPolicy, Pod } from "../../objects/model.ts";
+import { selects } from "../../objects/semantics/policies/selector.ts";
+import type { Manifest } from "./manifests.ts";
+import { locationText } from "./place.ts";
+import { shortList } from "../../objects/printable.ts";
+import { nameLabel } from "../../objects/name.ts";
 
 /** The most names in a line. */
 const MOST_NAMED = 5;
