@@ -10,9 +10,10 @@ import {
 } from "../../output/markup.ts";
 import { summaryOf } from "./page.ts";
 import { EFFECTS } from "./pair_change.ts";
-import { changeLines, diffGraph, type ReportedChange, type DiffReport } from "./print.ts";
+import { diffGraph, type DiffReport, type ReportedChange, changeInWords } from "./print.ts";
 import type { WayChange } from "./ways/change.ts";
-import { effectText, toText, wayLines } from "./ways/print.ts";
+import { wayInWords } from "./ways/print.ts";
+import type { InWords } from "./witness_text.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;
@@ -37,7 +38,7 @@ export function changeMarkdown(diff: DiffReport, above: readonly Markdown[] = []
   const picture = graph.length < MOST_PICTURE ? graph : inMarkdown``;
   let text = inMarkdown`${head}\n\n${joined(tables, "\n")}${picture}\n<details><summary>Why</summary>\n\n`;
   const end = inMarkdown`\n</details>\n`;
-  const reasons = [...changes.map(changeLines), ...ways.map(wayLines)];
+  const reasons = [...changes.map(changeInWords), ...ways.map(wayInWords)];
   for (const reason of reasons.map(reasonText)) {
     if (text.length + reason.length + end.length > MOST_CHARACTERS) break;
     text = inMarkdown`${text}${reason}`;
@@ -63,16 +64,19 @@ function changeTable(changes: readonly ReportedChange[]): Markdown {
 function wayTable(ways: readonly WayChange[]): Markdown {
   return markdownTable(
     ["", "way in", "requests", "through", "to", "connections"].map(markdownWords),
-    ways.map((way) => [
-      markdownWords(wayLines(way).word),
-      markdownCode(way.name),
-      codes(way.requests),
-      codes(way.through === undefined ? [] : [way.through, ...way.controllers]),
-      codes(toText(way)),
-      way.connections === ""
-        ? markdownWords(effectText(way))
-        : inMarkdown`${codes(way.connections.split(","))}${way.isPartly ? inMarkdown` (some)` : ""}`,
-    ]),
+    ways.map((way) => {
+      const { word, to, connections } = wayInWords(way);
+      return [
+        markdownWords(word),
+        markdownCode(way.name),
+        codes(way.requests),
+        codes(way.through === undefined ? [] : [way.through, ...way.controllers]),
+        codes(to),
+        way.connections === ""
+          ? markdownWords(connections)
+          : inMarkdown`${codes(way.connections.split(","))}${way.isPartly ? inMarkdown` (some)` : ""}`,
+      ];
+    }),
   );
 }
 
@@ -80,7 +84,7 @@ function moreText({ length }: readonly unknown[]): Markdown {
   return length > MOST_ROWS ? inMarkdown`\nand ${length - MOST_ROWS} more\n` : inMarkdown``;
 }
 
-function reasonText({ word, head, lines }: ReturnType<typeof changeLines>): Markdown {
+function reasonText({ word, head, lines }: InWords): Markdown {
   const reasons = lines.map((line) => inMarkdown`  * ${markdownCode(line)}\n`);
   return inMarkdown`* ${markdownWords(word)} ${markdownCode(head)}\n${reasons}`;
 }

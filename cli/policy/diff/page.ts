@@ -1,8 +1,8 @@
-import type { CellState, HeatCell, PageChange, PageContent } from "../../output/page/page.ts";
-import { changeLines, type ReportedChange, type DiffReport } from "./print.ts";
+import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts";
+import { type DiffReport, allInWords } from "./print.ts";
 import { type ChangeType, EFFECTS } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
-import { effectText, senderText, toText, wayLines } from "./ways/print.ts";
+import type { InWords } from "./witness_text.ts";
 
 /** The texts of a page besides its changes. */
 export interface ChangePage {
@@ -17,7 +17,7 @@ export interface ChangePage {
  * @param single the same changes, each between two groups, for the cells of the heat map
  */
 export function changePage({ title, facts }: ChangePage, merged: DiffReport, single: DiffReport): PageContent {
-  const cells = [...pairCells(single.changes), ...wayCells(single.ways)];
+  const cells = cellsOf(single);
   const rows = namesOf(cells.map(({ from }) => from));
   const columns = namesOf(cells.map(({ to }) => to));
   const heat = cells.map(({ from, to, ...cell }): HeatCell => {
@@ -29,49 +29,32 @@ export function changePage({ title, facts }: ChangePage, merged: DiffReport, sin
     facts: [summaryOf(merged), ...facts],
     heat: { rows, columns, cells: heat },
     legend: LEGEND.filter(([state]) => present.has(state)),
-    changes: [
-      ...merged.changes.map((one): PageChange => ({ state: EFFECTS[one.change.type], ...changeLines(one) })),
-      ...merged.ways.map((one): PageChange => ({ state: EFFECTS[one.type], ...wayLines(one) })),
-    ],
+    changes: allInWords(merged).map(({ type, word, head, lines }) => ({ state: EFFECTS[type], word, head, lines })),
   };
 }
 
 /** A cell with the names of its row and column. */
 type NamedCell = Omit<HeatCell, "row" | "column"> & { readonly from: string; readonly to: string };
 
-function pairCells(single: readonly ReportedChange[]): readonly NamedCell[] {
-  const byPair = Map.groupBy(single, ({ from, to }) => `${from[0]} ${to[0]}`);
-  return [...byPair.values()].map((changes): NamedCell => {
-    const [first] = changes;
+/** Returns a cell for each sender, which is a class or Gateway for ways in, and receiver. */
+function cellsOf(single: DiffReport): readonly NamedCell[] {
+  const pairs = allInWords(single).flatMap((one) =>
+    one.from.flatMap((from) => one.to.map((to) => ({ from, to, one }))),
+  );
+  return [...Map.groupBy(pairs, ({ from, to }) => `${from} ${to}`).values()].map((some): NamedCell => {
+    const [{ from, to } = { from: "", to: "" }] = some;
+    const changes = some.map(({ one }) => one);
     return {
-      from: first?.from[0] ?? "",
-      to: first?.to[0] ?? "",
-      state: stateOf(changes.map(({ change }) => change.type)),
-      text: changes.map(({ change }) => `${EFFECTS[change.type]} ${change.text}`).join("; "),
-      why: changes.map((one) => whyText(changeLines(one))).join("\n\n"),
+      from,
+      to,
+      state: stateOf(changes.map(({ type }) => type)),
+      text: changes.map(({ word, connections }) => `${word} ${connections}`).join("; "),
+      why: changes.map(whyText).join("\n\n"),
     };
   });
 }
 
-/** Returns a cell for each class or Gateway and receiver, as in the page of a matrix. */
-function wayCells(ways: readonly WayChange[]): readonly NamedCell[] {
-  const single = ways.flatMap((way) => toText(way).map((to) => ({ from: senderText(way), to, way })));
-  return [...Map.groupBy(single, ({ from, to }) => `${from} ${to}`).values()].flatMap((some): readonly NamedCell[] => {
-    const [first] = some;
-    if (first === undefined) return [];
-    return [
-      {
-        from: first.from,
-        to: first.to,
-        state: stateOf(some.map(({ way }) => way.type)),
-        text: some.map(({ way }) => `${wayLines(way).word} ${effectText(way)}`).join("; "),
-        why: some.map(({ way }) => whyText(wayLines(way))).join("\n\n"),
-      },
-    ];
-  });
-}
-
-function whyText({ word, head, lines }: Omit<PageChange, "state">): string {
+function whyText({ word, head, lines }: InWords): string {
   return [`${word} ${head}`, ...lines.map((line) => `  ${line}`)].join("\n");
 }
 

@@ -6,9 +6,9 @@ import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
 import { EFFECTS, type PairChange } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
-import { wayEdges, wayObject, waysText } from "./ways/print.ts";
+import { wayInWords, wayObject } from "./ways/print.ts";
 import type { Witness } from "./witness.ts";
-import { exampleText, reasonLines, witnessObject } from "./witness_text.ts";
+import { exampleText, reasonLines, type InWords, witnessObject } from "./witness_text.ts";
 
 /** A change with its witness, either merged or between two groups. */
 export interface ReportedChange {
@@ -35,23 +35,18 @@ const NO_DIFFERENCE = "no difference in what may be sent\n";
 const MOST_NAMES = 8;
 
 /** Yields the diff for people, each change with its witness. */
-export function* diffText(
-  { changes, ways, appeared, gone }: DiffReport,
-  style: Style,
-  columns: number,
-): Generator<string> {
-  if (changes.length + ways.length === 0) yield NO_DIFFERENCE;
-  for (const one of changes) {
-    const { change, witness } = one;
-    const word = (change.type === "added" ? style.good : style.bad)(EFFECTS[change.type]);
-    yield foldLine(`${word}${causeText(change)} ${printable(headText(one))}`, columns, 0, 2);
-    yield foldLine(printable(pairsText(one)), columns, 2, 4);
-    for (const line of reasonLines(witness)) yield foldLine(printable(line), columns, 4, 6);
+export function* diffText(report: DiffReport, style: Style, columns: number): Generator<string> {
+  const changes = allInWords(report);
+  if (changes.length === 0) yield NO_DIFFERENCE;
+  for (const { type, word, head, lines } of changes) {
+    const [first = "", ...more] = lines.map(printable);
+    yield foldLine(`${(type === "added" ? style.good : style.bad)(word)} ${printable(head)}`, columns, 0, 2);
+    yield foldLine(first, columns, 2, 4);
+    for (const line of more) yield foldLine(line, columns, 4, 6);
   }
-  yield* waysText(ways, style, columns);
   for (const { what, side } of [
-    { what: "new", side: appeared },
-    { what: "gone", side: gone },
+    { what: "new", side: report.appeared },
+    { what: "gone", side: report.gone },
   ]) {
     const lines = [
       ...(side.pods.length === 0 ? [] : [`${what}: ${names(side.names)} (${counted(side.pods.length, "pod")})`]),
@@ -63,22 +58,25 @@ export function* diffText(
   }
 }
 
-/** Returns a change in words, without colour and unfolded: what changes, and its witness with the reasons. */
-export function changeLines(one: ReportedChange): {
-  readonly word: string;
-  readonly head: string;
-  readonly lines: readonly string[];
-} {
-  const { change, witness } = one;
-  return {
-    word: `${EFFECTS[change.type]}${causeText(change)}`,
-    head: headText(one),
-    lines: [pairsText(one), ...reasonLines(witness)],
-  };
+/** Returns all changes in words, those of ways in last. */
+export function allInWords({ changes, ways }: DiffReport): readonly InWords[] {
+  return [...changes.map(changeInWords), ...ways.map(wayInWords)];
 }
 
-function headText({ from, to, change }: ReportedChange): string {
-  return `${names(from)} -> ${names(to)}: ${connectionsText(change)}`;
+/** Returns a change of pairs in words. */
+export function changeInWords(one: ReportedChange): InWords {
+  const { change, from, to, witness } = one;
+  const connections = connectionsText(change);
+  return {
+    type: change.type,
+    word: `${EFFECTS[change.type]}${causeText(change)}`,
+    head: `${names(from)} -> ${names(to)}: ${connections}`,
+    lines: [pairsText(one), ...reasonLines(witness)],
+    from,
+    to,
+    connections,
+    label: `${connections}${causeText(change)}`,
+  };
 }
 
 function pairsText({ pairs, of, witness }: ReportedChange): string {
@@ -130,19 +128,14 @@ function familyText({ family }: PairChange): string | undefined {
 }
 
 /** Returns the changes as arrows, dashed for removed connections. */
-export function diffGraph({ changes, ways }: DiffReport): Graph {
-  const ofPairs = changes.flatMap(({ from, to, change }): readonly Edge[] =>
-    from.flatMap((source) =>
-      to.map((destination) => ({
-        from: graphName(source),
-        to: graphName(destination),
-        label: `${change.type === "added" ? "+" : "-"} ${connectionsText(change)}${causeText(change)}`,
-        isPartly: change.type === "removed",
-      })),
-    ),
-  );
-  const ofWays = wayEdges(ways).map((edge) => ({ ...edge, from: graphName(edge.from), to: graphName(edge.to) }));
-  const edges = [...ofPairs, ...ofWays];
+export function diffGraph(report: DiffReport): Graph {
+  const edges = allInWords(report).flatMap(({ type, from, to, label }): readonly Edge[] => {
+    if (label === undefined) return [];
+    const arrow = { label: `${type === "added" ? "+" : "-"} ${label}`, isPartly: type === "removed" };
+    return from.flatMap((source) =>
+      to.map((destination) => ({ from: graphName(source), to: graphName(destination), ...arrow })),
+    );
+  });
   return { names: [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))].sort(), edges };
 }
 

@@ -1,5 +1,22 @@
 import { trafficText } from "../../output/text.ts";
+import type { ChangeType } from "./pair_change.ts";
 import type { Reason, Witness } from "./witness.ts";
+
+/** A change in words, without colour and unfolded, as each form for people has it. */
+export interface InWords {
+  readonly type: ChangeType;
+  /** `opens`, with a note that a workload is new or gone. */
+  readonly word: string;
+  /** What changes, and its witness with the reasons. */
+  readonly head: string;
+  readonly lines: readonly string[];
+  /** The rows and columns of a page, and the ends of arrows. */
+  readonly from: readonly string[];
+  readonly to: readonly string[];
+  readonly connections: string;
+  /** The words at an arrow; undefined where nothing is let in. */
+  readonly label: string | undefined;
+}
 
 /** Returns the connection of a witness: `shop/web-0 -> shop/db-0 5432/TCP`. */
 export function exampleText({ source, destination, traffic }: Witness): string {
