@@ -216,8 +216,8 @@ export class UnnamedEnds {
    */
   areAlike(source: End, destination: End): boolean {
     if (!isPod(source) || !isPod(destination)) return false;
-    const before = between(this.#before, source.podBefore, destination.podBefore);
-    return before !== undefined && before === between(this.#after, source.podAfter, destination.podAfter);
+    const before = connectionsOn(this.#before, source.podBefore, destination.podBefore);
+    return before !== undefined && before === connectionsOn(this.#after, source.podAfter, destination.podAfter);
   }
 }
 
@@ -226,7 +226,7 @@ function isPod({ podBefore, podAfter }: End): boolean {
 }
 
 /** Returns the connections on one side, on which an absent pod has none; undefined if rules must be evaluated. */
-function between(
+function connectionsOn(
   pairs: UnnamedPairs,
   source: ClassifiedPod | undefined,
   destination: ClassifiedPod | undefined,

@@ -7,7 +7,7 @@ export interface InWords {
   readonly type: ChangeType;
   /** `opens`, with a note that a workload is new or gone. */
   readonly word: string;
-  /** What changes, and its witness with the reasons. */
+  /** The change itself, then its witness with the reasons. */
   readonly head: string;
   readonly lines: readonly string[];
   /** The rows and columns of a page, and the ends of arrows. */

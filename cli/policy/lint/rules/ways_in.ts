@@ -1,12 +1,13 @@
-import { nameOf } from "../../../../objects/gate/gate.ts";
 import type { Pod } from "../../../../objects/model.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
+import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
 import { groupName } from "../../../cluster/group.ts";
-import { locationText } from "../../../input/place.ts";
 import type { EndpointOf } from "../../../ways_in/backend_pods.ts";
 import type { WayBackend, WayIn } from "../../../ways_in/ways_in.ts";
 import { includes } from "../../connections/connection_set.ts";
 import { PodConnections } from "../../connections/pod_connections.ts";
+import { locator, reasonOf } from "../../diff/witness.ts";
+import { reasonText } from "../../diff/witness_text.ts";
 import type { LintContext } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { namesText } from "../selector_text.ts";
@@ -49,31 +50,19 @@ function keptOut(
   const pods = namesText(closed.map(([, { pod }]) => pod.key));
   const from = `${groupName(controller, "workload")}, the pods of ${through},`;
   const to = `Service ${service}${port === undefined ? "" : ` port ${port}`}`;
-  const message = `leads to ${to}, and ${from} may not send to ${pods} at ${endpoint.port}/TCP: ${reasonOf(context, controller, endpoint)}`;
+  const message = `leads to ${to}, and ${from} may not send to ${pods} at ${endpoint.port}/TCP: ${denialText(context, controller, endpoint)}`;
   const fix = `allow ingress from pods of namespace ${controller.namespace} at port ${endpoint.port}, and egress there`;
   const { file, lineOf, source } = placed;
   return [{ place: { object: name, file, line: lineOf(path), source }, message, fix }];
 }
 
-/** Returns the policies that deny a connection. */
-function reasonOf({ index, manifests }: LintContext, controller: Pod, { pod, port }: EndpointOf): string {
+/** Returns why policies deny a connection. */
+function denialText({ index, manifests }: LintContext, controller: Pod, { pod, port }: EndpointOf): string {
   const ends = { source: { type: "pod", key: controller.key }, destination: { type: "pod", key: pod.key } } as const;
   const verdict = evaluatePolicy(index, { ...ends, protocol: "TCP", port });
   if (verdict.kind === "impossible") return "they have no family of addresses in common";
-  const places = new Map(
-    manifests.manifests.map(({ object, file, line }) => [nameOf(object), locationText(file, line)]),
-  );
-  const denials = (["egress", "ingress"] as const).flatMap((direction) => {
-    const { isAllowed, decision, isolatedBy } = verdict[direction];
-    if (isAllowed) return [];
-    const policies =
-      decision.type === "cluster rule"
-        ? [`ClusterNetworkPolicy ${decision.rule.policy}`]
-        : isolatedBy.map((key) => `NetworkPolicy ${key}`);
-    const names = policies.map((policy) => `${policy} (${places.get(policy) ?? "?"})`);
-    const verb = decision.type === "cluster rule" ? "denies" : "allows";
-    const subject = decision.type === "cluster rule" ? namesText(names) : `no rule of ${namesText(names)}`;
-    return [`${subject} ${verb} the ${direction}`];
-  });
-  return denials.length > 0 ? denials.join("; ") : "in one family of addresses";
+  const locate = locator(manifests.manifests);
+  const denied = DIRECTIONS.filter((direction) => !verdict[direction].isAllowed);
+  const texts = denied.map((direction) => reasonText(direction, reasonOf(verdict[direction], direction, locate)));
+  return texts.length > 0 ? texts.join("; ") : "in one family of addresses";
 }

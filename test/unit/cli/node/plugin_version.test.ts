@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { askVersion } from "../../../../cli/node/machine/read_files.ts";
+import { askVersion } from "../../../../cli/node/machine/plugin_version.ts";
 
 describe("cli/node: a plugin's answer to VERSION", () => {
   let directory = "";

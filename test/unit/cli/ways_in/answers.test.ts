@@ -214,7 +214,7 @@ describe("ways in: answers", () => {
     assert.deepEqual([found?.object, found?.severity, found?.line, more], ["Ingress shop/web", "warning", line, []]);
     assert.match(
       found?.message ?? "",
-      /^leads to Service web port http, and edge\/nginx, the pods of IngressClass nginx, may not send to shop\/web at 8080\/TCP: no rule of NetworkPolicy shop\/web \(a\.yaml:\d+\) allows the ingress$/,
+      /^leads to Service web port http, and edge\/nginx, the pods of IngressClass nginx, may not send to shop\/web at 8080\/TCP: ingress denied: isolated by NetworkPolicy shop\/web \(a\.yaml:\d+\); nearest is shop\/web ingress\[0\] \(a\.yaml:\d+\), but it is for port 1$/,
     );
     assert.equal(found?.fix, "allow ingress from pods of namespace edge at port 8080, and egress there");
     const denied = object(
@@ -225,7 +225,7 @@ describe("ways in: answers", () => {
     );
     assert.match(
       (await lint(BASE + denied))[0]?.message ?? "",
-      /ClusterNetworkPolicy wall \(a\.yaml:\d+\) denies the egress$/,
+      /egress denied: Deny of ClusterNetworkPolicy wall egress\[0\] \(a\.yaml:\d+\)$/,
     );
     const annotated = BASE.replace(
       "name: web, namespace: shop }, spec: { ingressClassName",
