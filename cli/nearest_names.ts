@@ -16,6 +16,12 @@ export function nearestNames(wanted: string, names: Iterable<string>): readonly 
   return found.slice(0, MOST_SHOWN).map(({ name }) => name);
 }
 
+/** Returns a question for the nearest names, or other words where none is near. */
+export function nearestHint(wanted: string, names: Iterable<string>, otherwise: string): string {
+  const nearest = nearestNames(wanted, names);
+  return nearest.length === 0 ? otherwise : `did you mean ${nearest.join(" or ")}?`;
+}
+
 /** Returns whether a name is right but its namespace or kind is wrong, the most common mistake. */
 function isElsewhere(wanted: string, name: string): boolean {
   const [asked, known] = [wanted.split("/"), name.split("/")];

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Pod } from "../../objects/model.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { workloadNameOf } from "../../objects/workload_name.ts";
-import { nearestNames } from "../nearest_names.ts";
+import { nearestHint } from "../nearest_names.ts";
 import type { EndName } from "./end_name.ts";
 import { groupName } from "./group.ts";
 
@@ -53,11 +53,9 @@ export function podsNamed(pods: readonly Pod[], name: EndName): readonly Pod[] {
 export function chosenPods(pods: readonly Pod[], name: EndName, { text, option }: Given): Chosen {
   const found = podsNamed(pods, name);
   if (found.length === 0) {
-    const nearest = nearestNames(text, new Set(pods.flatMap(namesOf)));
-    const hint =
-      nearest.length === 0
-        ? "expected a pod (shop/db-0), a workload (shop/db or shop/statefulset/db) or a namespace (shop) with pods"
-        : `did you mean ${nearest.join(" or ")}?`;
+    const forms =
+      "expected a pod (shop/db-0), a workload (shop/db or shop/statefulset/db) or a namespace (shop) with pods";
+    const hint = nearestHint(text, new Set(pods.flatMap(namesOf)), forms);
     throw new DrawbridgeError("ERR_OBJECT", `${option} ${JSON.stringify(text)}: no running pod has this name; ${hint}`);
   }
   const key = name.type === "pod" && found.some((pod) => pod.key === name.key) ? name.key : undefined;

@@ -7,7 +7,7 @@ import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
 import { namesOf, podsNamed } from "./chosen_pods.ts";
 import { groupName } from "./group.ts";
-import { nearestNames } from "../nearest_names.ts";
+import { nearestHint } from "../nearest_names.ts";
 
 /** One machine or pod at an end of a connection. */
 export type Host =
@@ -143,7 +143,6 @@ function hostsEnd(type: HostsEnd["type"], name: string, hosts: HostsEnd["hosts"]
 }
 
 function missing(what: string, name: string, known: Iterable<string>): DrawbridgeError {
-  const nearest = nearestNames(name, known);
-  const hint = nearest.length === 0 ? "expected one that is in the input" : `did you mean ${nearest.join(" or ")}?`;
+  const hint = nearestHint(name, known, "expected one that is in the input");
   return new DrawbridgeError("ERR_OBJECT", `${what} ${JSON.stringify(name)} is not among the objects; ${hint}`);
 }

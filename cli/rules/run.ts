@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterObject, EndpointSlice } from "../../objects/model.ts";
-import { nearestNames } from "../nearest_names.ts";
+import { nearestHint } from "../nearest_names.ts";
 import { ExitCode } from "../exit_code.ts";
 import { configurationOf } from "../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../input/input_schema.ts";
@@ -42,8 +42,7 @@ function nodeRemarks(objects: readonly ClusterObject[], node: string): readonly 
   if (names.includes(node)) return [];
   if (names.length === 0)
     return [`Node ${node} is not among the objects: its zone, addresses and pod networks are unknown.`];
-  const [nearest] = nearestNames(node, names);
-  const way = nearest === undefined ? `one of ${names.toSorted().slice(0, 5).join(", ")}` : `did you mean ${nearest}?`;
+  const way = nearestHint(node, names, `one of ${names.toSorted().slice(0, 5).join(", ")}`);
   throw new DrawbridgeError("ERR_INPUT", `--node: ${JSON.stringify(node)} is not a Node of these objects; ${way}`);
 }
 

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { seen, SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestHint } from "../../nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
@@ -35,8 +35,7 @@ export async function runDoctor(io: Io, options: unknown): Promise<ExitCode | st
   const ids: readonly string[] = CHECKS.map(({ id }) => id);
   const unknown = only?.find((id) => !ids.includes(id));
   if (unknown !== undefined) {
-    const [nearest] = nearestNames(unknown, ids);
-    return `${JSON.stringify(unknown)} is not a check; ${nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`}`;
+    return `${JSON.stringify(unknown)} is not a check; ${nearestHint(unknown, ids, "--list prints them")}`;
   }
   const checks = CHECKS.filter(({ id }) => only?.includes(id) ?? true);
   if (list) {

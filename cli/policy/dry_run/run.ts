@@ -5,7 +5,7 @@ import type { PolicyOptions } from "../../../objects/semantics/policies/objects.
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { nameOf } from "../../../objects/gate/gate.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestHint } from "../../nearest_names.ts";
 import { wayObjectName } from "../../input/ways/way_object.ts";
 import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
@@ -159,11 +159,8 @@ function expectFound({ missing: [name] }: Applied, { manifests, wayObjects }: Ob
     ...wayObjects.map(({ object }) => wayObjectName(object)),
   ];
   const kind = name.slice(0, name.indexOf(" ") + 1);
-  const nearest = nearestNames(
-    name,
-    known.filter((one) => one.startsWith(kind)),
-  );
-  const hint = nearest.length === 0 ? "expected one that is there" : `did you mean ${nearest.join(" or ")}?`;
+  const ofKind = known.filter((one) => one.startsWith(kind));
+  const hint = nearestHint(name, ofKind, "expected one that is there");
   throw new DrawbridgeError("ERR_INPUT", `--delete: ${name} is not among the objects; ${hint}`);
 }
 

@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { End } from "../../cluster/find_end.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestHint } from "../../nearest_names.ts";
 import type { PortTraffic } from "./paths/targets.ts";
 import type { AskedPort } from "../../input/port_text.ts";
 
@@ -35,11 +35,8 @@ function portByName(end: End, name: string): PortTraffic {
     );
   }
   const names = new Set(ports.map((one) => one.name).filter((one) => one !== ""));
-  const nearest = nearestNames(name, names);
-  const hint =
-    nearest.length > 0
-      ? `did you mean ${nearest.join(" or ")}?`
-      : `expected ${names.size > 0 ? [...names].slice(0, MOST_NAMES).join(", ") : "a number: its ports have no names"}`;
+  const expected = names.size > 0 ? [...names].slice(0, MOST_NAMES).join(", ") : "a number: its ports have no names";
+  const hint = nearestHint(name, names, `expected ${expected}`);
   throw new DrawbridgeError(
     "ERR_OBJECT",
     `--port ${JSON.stringify(name)}: ${end.name} has no port of this name; ${hint}`,

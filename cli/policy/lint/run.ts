@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestHint } from "../../nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
@@ -81,12 +81,8 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
 }
 
 function unknownRule(id: string): string {
-  const [nearest] = nearestNames(
-    id,
-    RULES.map((rule) => rule.id),
-  );
-  const hint = nearest === undefined ? "--list prints them" : `did you mean ${nearest}?`;
-  return `${JSON.stringify(id)} is not a rule; ${hint}`;
+  const names = RULES.map((rule) => rule.id);
+  return `${JSON.stringify(id)} is not a rule; ${nearestHint(id, names, "--list prints them")}`;
 }
 
 function printed(

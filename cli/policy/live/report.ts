@@ -37,7 +37,7 @@ function reportedCut(cut: Cut, rules: ReportedCut["rules"], locate: Locate): Rep
 }
 
 /** A rule that would keep the connections of a {@link Cut} at one end. */
-export interface KeepingRule {
+interface KeepingRule {
   readonly direction: Direction;
   /** The NetworkPolicy that gets it, as `namespace/name`. */
   readonly policy: string;
@@ -58,7 +58,7 @@ const MOST_ADDRESSES = 20;
  * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them. A rule names
  * the other end's pods by their common labels, or other addresses themselves, and only this protocol and port.
  */
-export function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
+function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
   return cut.denials.map((denial) => keepingRule(index, cut, denial));
 }
 

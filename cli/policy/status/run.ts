@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { parseReportLine } from "../../../policyd/policies/status/policy_report.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestHint } from "../../nearest_names.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -92,7 +92,7 @@ function policiesIn(text: string, node: string): NodeReport["policies"] {
 function policyNamed(all: readonly AnyPolicy[], name: string, namespace: string): AnyPolicy {
   const found = all.find(({ key }) => key === name) ?? all.find(({ key }) => key === `${namespace}/${name}`);
   if (found !== undefined) return found;
-  const nearest = nearestNames(name, new Set(all.map(({ key }) => key)));
-  const hint = nearest.length === 0 ? "expected a policy such as shop/db" : `did you mean ${nearest.join(" or ")}?`;
+  const keys = new Set(all.map(({ key }) => key));
+  const hint = nearestHint(name, keys, "expected a policy such as shop/db");
   throw new DrawbridgeError("ERR_OBJECT", `${JSON.stringify(name)}: no policy of the cluster has this name; ${hint}`);
 }

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestHint } from "../../nearest_names.ts";
 import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
@@ -129,7 +129,6 @@ function unknownFieldIn(value: unknown, known: Readonly<Record<string, unknown>>
   const name =
     typeof value === "object" ? Object.keys(value ?? {}).find((key) => !Object.hasOwn(known, key)) : undefined;
   if (name === undefined) return undefined;
-  const [nearest] = nearestNames(name, Object.keys(known));
-  const hint = nearest === undefined ? `expected ${Object.keys(known).join(", ")}` : `did you mean ${nearest}?`;
-  return `unknown field ${name}; ${hint}`;
+  const names = Object.keys(known);
+  return `unknown field ${name}; ${nearestHint(name, names, `expected ${names.join(", ")}`)}`;
 }

@@ -100,7 +100,7 @@ describe("rules", () => {
   it("RULES-02: an unknown node is an error, and a comment says when there are no nodes", async () => {
     const unknown = await rules("worker-3", {});
     assert.deepEqual([unknown.code, unknown.out], [3, ""]);
-    assert.match(unknown.err, /"worker-3" is not a Node of these objects; did you mean worker-1\?/);
+    assert.match(unknown.err, /"worker-3" is not a Node of these objects; did you mean worker-1 or worker-2\?/);
     const withoutNodes = CLUSTER.split(/^---\n/m)
       .filter((document) => !document.includes("kind: Node"))
       .join("---\n");
