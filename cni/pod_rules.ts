@@ -4,9 +4,8 @@ import type { Address } from "../kernel/ip/address.ts";
 import { NetlinkError } from "../kernel/netlink/error.ts";
 import { type Change, tableChanges } from "../kernel/nftables/encode/change.ts";
 import { keyText } from "../kernel/nftables/encode/element.ts";
-import type { Element, SetDefinition, Table, TableReference } from "../kernel/nftables/model/object.ts";
+import type { Element, SetDefinition, Table } from "../kernel/nftables/model/object.ts";
 import { type Nftables, NftablesSocket } from "../kernel/nftables/socket.ts";
-import type { TableHead } from "../kernel/nftables/decode/state.ts";
 import { SyscallError } from "../kernel/syscall/syscalls.ts";
 import type { BridgeConfiguration } from "./configuration/configuration.ts";
 import type { Attachment } from "./environment.ts";
@@ -34,11 +33,6 @@ import type { Wiring } from "./wiring/wiring.ts";
 export { givingWay, noteEnded } from "./del/ended_sandbox.ts";
 export { daemonRuleDifferences, ownRuleDifferences, readRules } from "./check/rules.ts";
 export { demandClosed, forgetAddresses } from "./node_rules/without_policyd.ts";
-
-/** The node's tables, and the head of a table without reading its contents. */
-export interface NodeNftables extends Nftables {
-  head(reference: TableReference): TableHead | undefined;
-}
 
 /**
  * Writes the elements that an attachment's configuration asks for into the node's tables, all of them or nothing, and
@@ -104,7 +98,7 @@ function hasTables(node: PluginMachine, candidates: readonly Table[]): boolean {
  * Runs an action under the lock of the node's tables, so that nothing changes between a call's reads and its writes.
  * The kernel makes each commit atomic, so a killed call leaves nothing half done.
  */
-function withTables(node: PluginMachine, runDir: string, action: (tables: NodeNftables) => void): void {
+function withTables(node: PluginMachine, runDir: string, action: (tables: Nftables) => void): void {
   node.files.makeDirectory(runDir, 0o700);
   // Closing the socket comes last: it waits some milliseconds for deleted objects (nft_rcv_nl_event).
   onTables(node, (tables) => {
@@ -117,7 +111,7 @@ function withTables(node: PluginMachine, runDir: string, action: (tables: NodeNf
   });
 }
 
-function onTables<T>(node: PluginMachine, action: (tables: NodeNftables) => T): T {
+function onTables<T>(node: PluginMachine, action: (tables: Nftables) => T): T {
   const tables = new NftablesSocket(node.syscalls);
   try {
     return action(tables);
@@ -131,11 +125,7 @@ function onTables<T>(node: PluginMachine, action: (tables: NodeNftables) => T): 
  *
  * @param isFree whether the host ports of a host end are free because its pod has ended without DEL
  */
-export function claimIn(
-  tables: NodeNftables,
-  rules: NodeRules,
-  isFree: (owner: string) => boolean = () => false,
-): void {
+export function claimIn(tables: Nftables, rules: NodeRules, isFree: (owner: string) => boolean = () => false): void {
   const preparations = rules.tables.flatMap(({ table }) => prepare(tables, table));
   if (preparations.length > 0) tables.commit(preparations);
   const released = refuseConflict(tables, rules, isFree);
@@ -152,11 +142,11 @@ export function claimIn(
 }
 
 /** Does the part of {@link withdraw} that works on the tables, with the tables open and the lock held. */
-export function withdrawFrom(tables: NodeNftables, candidates: readonly Table[], owner: string): void {
+export function withdrawFrom(tables: Nftables, candidates: readonly Table[], owner: string): void {
   const changes = candidates.flatMap((table): readonly Change[] => {
     const found = tables.head(table);
     if (found === undefined || !isOurs(found)) return [];
-    const sets = found.comment === table.comment ? table.sets : sharedSets(table, tables.table(table) ?? noSets);
+    const sets = found.comment === table.comment ? table.sets : sharedSets(table, tables.sets(table));
     return sets.flatMap((set) => {
       const elements = elementsOf(owner, tables.elements(table, set));
       return elements.length === 0 ? [] : [{ kind: "delete elements", table, set, elements } as const];
@@ -165,9 +155,7 @@ export function withdrawFrom(tables: NodeNftables, candidates: readonly Table[],
   if (changes.length > 0) tables.commit(changes);
 }
 
-const noSets = { sets: new Map() };
-
-function prepare(tables: NodeNftables, table: Table): readonly Change[] {
+function prepare(tables: Nftables, table: Table): readonly Change[] {
   const plan = planTable(table, tables.head(table));
   switch (plan) {
     case "keep":
@@ -175,7 +163,7 @@ function prepare(tables: NodeNftables, table: Table): readonly Change[] {
     case "create":
       return tableChanges(table, new Map());
     case "replace": {
-      const shared = sharedSets(table, tables.table(table) ?? noSets);
+      const shared = sharedSets(table, tables.sets(table));
       const elements = new Map(shared.map((set) => [set.name, tables.elements(table, set)]));
       return [{ kind: "delete table", table }, ...tableChanges(table, elements)];
     }
@@ -192,7 +180,7 @@ function additions({ table, sets }: TableElements): readonly Change[] {
 }
 
 /** Returns the removals of host ports whose holders have ended. @throws DrawbridgeError ERR_HOST_PORT_TAKEN */
-function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: string) => boolean): readonly Change[] {
+function refuseConflict(tables: Nftables, rules: NodeRules, isFree: (owner: string) => boolean): readonly Change[] {
   if (rules.mappings.length === 0) return [];
   const present = new Map(
     claimSets.map((set) => [set.name, tables.elements(ipTable, set).filter((element) => !isStale(element, rules))]),
@@ -217,7 +205,7 @@ function refuseConflict(tables: NodeNftables, rules: NodeRules, isFree: (owner: 
 }
 
 /** Returns the removal of some owners' host ports from a set. */
-function hostPortRemoval(tables: NodeNftables, set: SetDefinition, owners: ReadonlySet<string>): readonly Change[] {
+function hostPortRemoval(tables: Nftables, set: SetDefinition, owners: ReadonlySet<string>): readonly Change[] {
   const elements = tables.elements(ipTable, set).filter(({ comment }) => owners.has(ownerIn(comment) ?? ""));
   return elements.length === 0 ? [] : [{ kind: "delete elements", table: ipTable, set, elements }];
 }
@@ -237,7 +225,7 @@ function isTaken(error: unknown): boolean {
 }
 
 /** Returns the removals of stale elements whose keys are addresses or the host end that the new pod has now. */
-function removalsOfStale(tables: NodeNftables, { table, sets }: TableElements, rules: NodeRules): readonly Change[] {
+function removalsOfStale(tables: Nftables, { table, sets }: TableElements, rules: NodeRules): readonly Change[] {
   return sets.flatMap(({ set, elements }) => {
     const wanted = new Set(elements.map(({ key }) => keyText(key)));
     const stale = tables

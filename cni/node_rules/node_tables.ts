@@ -5,7 +5,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { decodeBody } from "../../kernel/netlink/message.ts";
-import type { TableState } from "../../kernel/nftables/decode/state.ts";
+import type { SetState } from "../../kernel/nftables/decode/state.ts";
 import { requestsOf } from "../../kernel/nftables/encode/change.ts";
 import { setLayout } from "../../kernel/nftables/encode/message.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
@@ -174,9 +174,9 @@ export type TableUse = Pick<AttachmentRecord, "portMappings" | "ipMasq" | "macsp
 const COMPARED = ["flags", "keyType", "keyLength", "dataType", "dataLength"] as const;
 
 /** Returns the sets of a table that another version's table has under the same name, with elements of the same form. */
-export function sharedSets(table: Table, found: Pick<TableState, "sets">): readonly SetDefinition[] {
+export function sharedSets(table: Table, found: readonly SetState[]): readonly SetDefinition[] {
   return table.sets.filter((set) => {
-    const theirs = found.sets.get(set.name);
+    const theirs = found.find(({ name }) => name === set.name);
     const [request] = requestsOf([{ kind: "add set", table, set }]);
     if (theirs === undefined || request === undefined) return false;
     const ours = decodeBody(setLayout, request.body).attributes;

@@ -52,12 +52,6 @@ export interface ConntrackKey {
   readonly id?: number;
 }
 
-/** The packets and bytes that have passed in one direction. */
-export interface ConntrackCounters {
-  readonly packets: bigint;
-  readonly bytes: bigint;
-}
-
 /** An entry of the connection tracking table. */
 export interface ConntrackEntry extends Required<ConntrackKey> {
   readonly family: Family;
@@ -70,8 +64,6 @@ export interface ConntrackEntry extends Required<ConntrackKey> {
   readonly labels: ConntrackLabels;
   /** The seconds until the entry expires without a packet; undefined when the flow is offloaded or gone. */
   readonly timeout: number | undefined;
-  /** undefined unless net.netfilter.nf_conntrack_acct was on when the entry was made. */
-  readonly counters: { readonly original: ConntrackCounters; readonly reply: ConntrackCounters } | undefined;
   readonly tcpState: TcpState | undefined;
 }
 
@@ -126,7 +118,6 @@ export function parseEntry(message: ReceivedMessage): ConntrackEntry {
     mark: values.mark ?? 0,
     labels: values.labels ?? 0n,
     timeout: values.timeout,
-    counters: countersFrom(values),
     tcpState: tcpStateFrom(values.protocolInformation?.tcp?.state),
   };
 }
@@ -135,15 +126,6 @@ function zoneFrom(values: EntryValues): { readonly zone: number; readonly zoneDi
   if (values.original?.zone !== undefined) return { zone: values.original.zone, zoneDirection: "original" };
   if (values.reply?.zone !== undefined) return { zone: values.reply.zone, zoneDirection: "reply" };
   return { zone: values.zone ?? 0, zoneDirection: "both" };
-}
-
-function countersFrom({ originalCounters, replyCounters }: EntryValues): ConntrackEntry["counters"] {
-  if (originalCounters === undefined && replyCounters === undefined) return undefined;
-  const from = (values: EntryValues["originalCounters"]): ConntrackCounters => ({
-    packets: values?.packets ?? 0n,
-    bytes: values?.bytes ?? 0n,
-  });
-  return { original: from(originalCounters), reply: from(replyCounters) };
 }
 
 function tcpStateFrom(number: number | undefined): TcpState | undefined {

@@ -11,7 +11,6 @@ export interface IpHeader {
   /** undefined when the protocol has none, when the bytes end before it, or in a later fragment. */
   readonly sourcePort: number | undefined;
   readonly destinationPort: number | undefined;
-  readonly icmp: { readonly type: number; readonly code: number } | undefined;
   /** The number of bytes before the header of the protocol; more than the packet has if it ends before that. */
   readonly upperOffset: number;
   /** Whether this is a fragment other than the first, which has the transport header. */
@@ -28,7 +27,6 @@ const AUTHENTICATION = 51;
 const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, 60, 135, 139, 140]);
 /** The protocols that begin with a source and a destination port: TCP, UDP, DCCP, SCTP, UDP-Lite. */
 const WITH_PORTS: ReadonlySet<number> = new Set([6, 17, 33, 132, 136]);
-const ICMP: Readonly<Record<Family, number>> = { 4: 1, 6: 58 };
 
 /** The end of the IP headers; the protocol is undefined when the bytes end before it. */
 interface Upper {
@@ -95,9 +93,8 @@ function headerFrom(
   [source, destination]: readonly [Uint8Array, Uint8Array],
   { protocol, offset, isLaterFragment }: Upper,
 ): IpHeader {
-  const has = (length: number): boolean => !isLaterFragment && offset + length <= view.byteLength;
-  const hasPorts = protocol !== undefined && WITH_PORTS.has(protocol) && has(4);
-  const isIcmp = protocol === ICMP[family] && has(2);
+  const isThere = !isLaterFragment && offset + 4 <= view.byteLength;
+  const hasPorts = protocol !== undefined && WITH_PORTS.has(protocol) && isThere;
   return {
     family,
     source: addressFromBytes(source),
@@ -105,7 +102,6 @@ function headerFrom(
     protocol: protocol === undefined ? undefined : protocolFromNumber(protocol),
     sourcePort: hasPorts ? view.getUint16(offset) : undefined,
     destinationPort: hasPorts ? view.getUint16(offset + 2) : undefined,
-    icmp: isIcmp ? { type: view.getUint8(offset), code: view.getUint8(offset + 1) } : undefined,
     upperOffset: offset,
     isLaterFragment,
   };

@@ -10,15 +10,13 @@ import type { Element, SetDefinition, TableReference } from "./model/object.ts";
 import { explained } from "./decode/refusal.ts";
 import {
   type ChainState,
-  readChainAttributes,
-  readChainRules,
+  readChains,
+  readRules,
   readSets,
-  readTable,
   readTableHead,
   type RuleState,
   type SetState,
   type TableHead,
-  type TableState,
 } from "./decode/state.ts";
 
 /** Room for a batch, which netlink takes in one piece. 200,000 elements of a Service map are about 20 MB. */
@@ -37,15 +35,13 @@ export interface Nftables {
    * @throws SyscallError when sending or receiving failed; whether the batch took effect is then unknown
    */
   commit(changes: readonly Change[]): void;
-  /** Returns the observed table without the elements of its sets; undefined when there is none. */
-  table(reference: TableReference): TableState | undefined;
-  /** Returns only the table's own data of {@link table}; undefined when there is no such table. */
+  /** Returns a table's own data; undefined when there is no such table. */
   head(reference: TableReference): TableHead | undefined;
-  /** Returns only the chains of {@link table}, without their rules; none when there is no such table. */
-  chains(reference: TableReference): readonly ChainState["attributes"][];
-  /** Returns only the sets of {@link table}; none when there is no such table. */
+  /** Returns the chains of a table without their rules; none when there is no such table. */
+  chains(reference: TableReference): readonly ChainState[];
+  /** Returns the sets of a table without their elements; none when there is no such table. */
   sets(reference: TableReference): readonly SetState[];
-  /** Returns only the rules of one chain of {@link table}; none when there is no such chain. */
+  /** Returns the rules of a chain; none when there is no such chain. */
   rulesOf(reference: TableReference, chain: string): readonly RuleState[];
   /**
    * Returns the elements of one set. An element's timeout is the full one, not the remaining time, and is omitted when
@@ -100,16 +96,12 @@ export class NftablesSocket implements Nftables {
     for (const reply of replies) if (reply.error !== undefined) throw explained(reply.request, reply.error);
   }
 
-  table(reference: TableReference): TableState | undefined {
-    return ifPresent(() => readTable(this.#socket, reference));
-  }
-
   head(reference: TableReference): TableHead | undefined {
     return ifPresent(() => readTableHead(this.#socket, reference));
   }
 
-  chains(reference: TableReference): readonly ChainState["attributes"][] {
-    return readChainAttributes(this.#socket, reference);
+  chains(reference: TableReference): readonly ChainState[] {
+    return readChains(this.#socket, reference);
   }
 
   sets(reference: TableReference): readonly SetState[] {
@@ -117,7 +109,7 @@ export class NftablesSocket implements Nftables {
   }
 
   rulesOf(reference: TableReference, chain: string): readonly RuleState[] {
-    return readChainRules(this.#socket, reference, chain);
+    return readRules(this.#socket, reference, chain);
   }
 
   elements(reference: TableReference, set: SetDefinition): readonly Element[] {

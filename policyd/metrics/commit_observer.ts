@@ -19,7 +19,6 @@ export function observed(kernel: Nftables, ...observers: readonly CommitObserver
       const seconds = (performance.now() - start) / 1000;
       for (const observer of observers) observer.committed(changes, seconds);
     },
-    table: kernel.table.bind(kernel),
     head: kernel.head.bind(kernel),
     chains: kernel.chains.bind(kernel),
     sets: kernel.sets.bind(kernel),

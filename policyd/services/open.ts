@@ -52,7 +52,7 @@ export interface ServicesMachine {
   readonly programSockets: () => readonly NodeSocket[];
   /** The attached pods. */
   readonly attachments: Pick<AttachmentRegistry, "values">;
-  readonly kernel: Pick<Nftables, "elements" | "table">;
+  readonly kernel: Pick<Nftables, "elements" | "head">;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "committed" | "isReconciled">;
   /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
@@ -122,8 +122,8 @@ function hostPortsOf({ pod, portMappings }: Pick<AttachmentRecord, "pod" | "port
 }
 
 /** Returns the frontends by address that the kernel has; none where it has no table. */
-function frontendsInForce(kernel: Pick<Nftables, "elements" | "table">): ReadonlySet<FrontendId> {
-  if (kernel.table(INET_TABLE) === undefined) return new Set();
+function frontendsInForce(kernel: Pick<Nftables, "elements" | "head">): ReadonlySet<FrontendId> {
+  if (kernel.head(INET_TABLE) === undefined) return new Set();
   const ids = FAMILIES.flatMap((family) => {
     const kind = byAddress(family);
     const set = { name: nameOf("", kind), key: frontendTypes(kind) };

@@ -75,16 +75,13 @@ describe("kernel/conntrack", () => {
     return BigInt(/packets (?<packets>\d+)/.exec(listed)?.groups?.["packets"] ?? assert.fail(listed));
   }
 
-  it("a dump has the flows with both tuples, state, status and counters", () => {
+  it("a dump has the flows with both tuples, state and status", () => {
     const udp = toPort(6000);
     assert.deepEqual([udp.original.source, udp.original.destination], [pair.nearAddresses[0], pair.farAddresses[0]]);
     assert.deepEqual([udp.reply.source, udp.reply.destination], [pair.farAddresses[0], pair.nearAddresses[0]]);
     assert.deepEqual([udp.reply.sourcePort, udp.reply.destinationPort], [6000, udp.original.sourcePort]);
     assert.ok((udp.status & ConntrackStatus.SEEN_REPLY) !== 0 && (udp.status & ConntrackStatus.CONFIRMED) !== 0);
     assert.ok(udp.timeout !== undefined && udp.timeout > 0 && udp.timeout <= 180, `${udp.timeout} s`);
-    // A token of 16 bytes in UDP over IPv4 goes there and back.
-    assert.deepEqual(udp.counters?.original, { packets: 1n, bytes: 44n });
-    assert.deepEqual(udp.counters?.reply, { packets: 1n, bytes: 44n });
     assert.equal(udp.tcpState, undefined);
     const tcp = toPort(7002, "tcp", 6);
     assert.equal(tcp.family, 6);

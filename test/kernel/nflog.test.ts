@@ -14,14 +14,9 @@ const RULESET = `
 table inet lab {
   chain out {
     type filter hook output priority 0;
-    meta l4proto udp th dport 6200 meta mark set 0x2a log group ${GROUP} prefix "out-6200"
+    meta l4proto udp th dport 6200 log group ${GROUP} prefix "out-6200"
     meta l4proto udp th dport 6201 log group ${GROUP} prefix "${HOSTILE}"
     meta l4proto tcp th dport 6202 tcp flags syn / syn,ack log group ${GROUP} prefix "${"p".repeat(127)}"
-    icmpv6 type echo-request log group ${GROUP} prefix "ping"
-  }
-  chain in {
-    type filter hook input priority 0;
-    udp sport 6200 log group ${GROUP} prefix "in-6200"
   }
 }`;
 const source: NotificationSource = {
@@ -60,17 +55,12 @@ describe("kernel/nflog", () => {
     return found();
   }
 
-  it("packets have prefix, hook, mark, interfaces and their parsed headers", async () => {
+  it("packets have their prefix and their parsed headers", async () => {
     await makeFlows(
       pair,
       pair.farAddresses.map((to) => ({ protocol: "udp", to, port: 6200 })),
     );
-    const cable = pair.near.link("cable").index;
     const [v4, v6] = await packets("out-6200", 2);
-    assert.deepEqual(
-      [v4?.group, v4?.hook, v4?.mark, v4?.outputInterface, v4?.inputInterface],
-      [GROUP, "output", 0x2a, cable, undefined],
-    );
     assert.deepEqual(v4?.payload.length, 44);
     for (const [packet, i] of [
       [v4, 0],
@@ -84,20 +74,10 @@ describe("kernel/nflog", () => {
         protocol: "udp",
         sourcePort: packet.ip.sourcePort,
         destinationPort: 6200,
-        icmp: undefined,
         upperOffset: i === 0 ? 20 : 40,
         isLaterFragment: false,
       });
     }
-  });
-
-  it("incoming packets have their link-layer header", async () => {
-    await makeFlows(pair, [{ protocol: "udp", to: pair.farAddresses[0], port: 6200 }]);
-    const cable = pair.near.link("cable").index;
-    const [answer] = await packets("in-6200", 2);
-    assert.deepEqual([answer?.hook, answer?.inputInterface, answer?.outputInterface], ["input", cable, undefined]);
-    // The Ethernet header is from the other end to us, with IPv4.
-    assert.equal(Buffer.from(answer?.hardwareHeader ?? []).toString("hex"), "020000009901" + "020000009902" + "0800");
   });
 
   it("a hostile prefix becomes printable ASCII, and the longest one stays whole", async () => {
@@ -109,12 +89,6 @@ describe("kernel/nflog", () => {
     assert.equal(hostile?.ip?.destinationPort, 6201);
     const [longest] = await packets("p".repeat(127));
     assert.deepEqual([longest?.ip?.protocol, longest?.ip?.destinationPort], ["tcp", 6202]);
-  });
-
-  it("type and code of ICMPv6 are read", async () => {
-    await makeFlows(pair, [{ protocol: "icmp", to: pair.farAddresses[1], port: 0 }]);
-    const [ping] = await packets("ping");
-    assert.deepEqual([ping?.ip?.protocol, ping?.ip?.icmp], ["icmpv6", { type: 128, code: 0 }]);
   });
 
   it("packets are cut to the group's copy length, and several are read from one datagram", async () => {

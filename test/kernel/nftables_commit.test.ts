@@ -13,6 +13,7 @@ import { jumpTo, rule } from "../../kernel/nftables/model/statement.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { tableState } from "../support/nftables/table_state.ts";
 
 const frontends: SetDefinition = { name: "frontends", key: ["ipv4_addr", "inet_proto", "inet_service"] };
 const endpoints: SetDefinition = { name: "endpoints", key: ["ipv4_addr"], data: ["inet_service"] };
@@ -149,7 +150,7 @@ describe("kernel/nftables/socket: a batch", () => {
       replies.map(({ error }) => error?.errnoName),
       [undefined, "ENOENT", undefined, "ENOENT", undefined, undefined],
     );
-    assert.equal(nft.table(table)?.chains.has("c"), false);
+    assert.equal(tableState(nft, table)?.chains.has("c"), false);
   });
 
   it("that the kernel refuses at the commit has an error for the whole batch", () => {
@@ -165,7 +166,7 @@ describe("kernel/nftables/socket: a batch", () => {
       () => nft.commit(changes),
       (error) => error instanceof NetlinkError && error.errno !== 0,
     );
-    assert.deepEqual(nft.table(table)?.chains.get("a")?.rules, []);
+    assert.deepEqual(tableState(nft, table)?.chains.get("a")?.rules, []);
   });
 
   it("of nothing, or of no elements, is not sent", () => {

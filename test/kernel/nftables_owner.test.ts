@@ -10,6 +10,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { requireKernel, skip } from "../support/privilege.ts";
+import { tableState } from "../support/nftables/table_state.ts";
 
 const OWNER_MAIN = fileURLToPath(new URL("nftables_owner_main.ts", import.meta.url));
 const owned = { family: "inet", name: "owned", isOwned: true } as const;
@@ -64,9 +65,9 @@ describe("kernel/nftables: a table with an owner", () => {
       { kind: "add table", table: owned },
       { kind: "add chain", table: owned, chain: { name: "c" } },
     ]);
-    assert.equal(nft.table(owned)?.flags, OWNER_AND_PERSIST);
+    assert.equal(tableState(nft, owned)?.flags, OWNER_AND_PERSIST);
     namespace.exec("nft", ["flush", "ruleset"]);
-    assert.equal(nft.table(owned)?.chains.has("c"), true);
+    assert.equal(tableState(nft, owned)?.chains.has("c"), true);
     assert.throws(() => namespace.exec("nft", ["delete", "chain", "inet", "owned", "c"]), /Operation not permitted/);
     const stranger = namespace.inside(() => new NftablesSocket(namespace.calls));
     assert.throws(
@@ -89,14 +90,14 @@ describe("kernel/nftables: a table with an owner", () => {
     const exited = once(first, "exit");
     first.kill("SIGKILL");
     await exited;
-    const orphan = nft.table(owned);
+    const orphan = tableState(nft, owned);
     assert.equal(orphan?.owner, undefined);
     assert.equal(orphan?.flags, PERSIST);
     nft.commit([{ kind: "add table", table: owned }]);
-    assert.notEqual(nft.table(owned)?.owner, undefined);
+    assert.notEqual(tableState(nft, owned)?.owner, undefined);
     nft.commit([{ kind: "add chain", table: owned, chain: { name: "mine" } }]);
     namespace.exec("nft", ["flush", "ruleset"]);
-    assert.equal(nft.table(owned)?.chains.has("mine"), true);
+    assert.equal(tableState(nft, owned)?.chains.has("mine"), true);
   });
 
   it("cannot be made from a table without an owner, and the error says what to do", () => {

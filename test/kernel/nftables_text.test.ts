@@ -20,6 +20,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { assertElements, assertSame } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
 import { requireKernel } from "../support/privilege.ts";
+import { tableState } from "../support/nftables/table_state.ts";
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
 
@@ -111,7 +112,7 @@ describe("kernel/nftables: our text and nft's listing", () => {
   it("sets have the flags of their definition, and the table has none", () => {
     written.exec("nft", ["flush", "ruleset"]);
     nft.commit(tableChanges(everythingTable, everythingElements));
-    const state = nft.table(everythingTable);
+    const state = tableState(nft, everythingTable);
     const flags = Object.fromEntries([...(state?.sets ?? [])].map(([name, set]) => [name, set.flags ?? 0]));
     assert.equal(state?.flags, 0);
     assert.equal(state.comment, "all of it");

@@ -23,20 +23,10 @@ export interface TableHead extends TableReference {
   readonly owner: number | undefined;
 }
 
-/** A table as observed in the kernel: without its meaning, but enough to compare it with what was written. */
-export interface TableState extends TableHead {
-  readonly chains: ReadonlyMap<string, ChainState>;
-  readonly sets: ReadonlyMap<string, SetState>;
-}
-
-export interface ChainState {
-  readonly attributes: AttributeValues<typeof chainAttributes>;
-  readonly rules: readonly RuleState[];
-}
+/** The attributes of a chain as observed in the kernel. */
+export type ChainState = AttributeValues<typeof chainAttributes>;
 
 export interface RuleState {
-  readonly handle: bigint;
-  readonly comment: string | undefined;
   readonly instructions: readonly Instruction[];
 }
 
@@ -46,21 +36,6 @@ const SET_ANONYMOUS = 1;
 /** NFT_CHAIN_BINDING: a block of a single rule (`jump { accept }`), which is made and deleted with the rule. */
 const CHAIN_OF_RULE = 4;
 
-/**
- * Reads a table with its chains, rules and sets. The parts are separate lists, so a change in between may show in only
- * some of them: compare the generation before and after.
- *
- * @throws NetlinkError ENOENT when there is no such table
- */
-export function readTable(socket: NetlinkSocket, reference: TableReference): TableState {
-  const where = `${reference.family} ${reference.name}`;
-  return {
-    ...readTableHead(socket, reference),
-    chains: readChains(socket, reference, where),
-    sets: new Map(readSets(socket, reference).map((set) => [set.name ?? "", set])),
-  };
-}
-
 /** Reads a table's own data. @throws NetlinkError ENOENT when there is no such table */
 export function readTableHead(socket: NetlinkSocket, { family, name }: TableReference): TableHead {
   const kind = { message: Message.GET_TABLE, family, layout: tableLayout };
@@ -69,21 +44,8 @@ export function readTableHead(socket: NetlinkSocket, { family, name }: TableRefe
   return { family, name, flags, comment: commentOf(userdata), owner };
 }
 
-function readChains(socket: NetlinkSocket, reference: TableReference, where: string): ReadonlyMap<string, ChainState> {
-  const rules = readRules(socket, reference, where);
-  return new Map(
-    readChainAttributes(socket, reference).map((attributes) => {
-      const { name = "" } = attributes;
-      return [name, { attributes, rules: rules.get(name) ?? [] }];
-    }),
-  );
-}
-
 /** Reads the chains of a table without their rules and without the chains of single rules. @throws NetlinkError */
-export function readChainAttributes(
-  socket: NetlinkSocket,
-  { family, name: table }: TableReference,
-): readonly ChainState["attributes"][] {
+export function readChains(socket: NetlinkSocket, { family, name: table }: TableReference): readonly ChainState[] {
   // The kernel lists the chains of all tables of a family, whatever the request names.
   const kind = { message: Message.GET_CHAIN, family, layout: chainLayout };
   return socket
@@ -94,32 +56,18 @@ export function readChainAttributes(
     );
 }
 
-/** Reads the rules of only one chain; none when there is no such chain. @throws NetlinkError */
-export function readChainRules(socket: NetlinkSocket, reference: TableReference, chain: string): readonly RuleState[] {
-  const where = `${reference.family} ${reference.name} ${chain}`;
-  return readRules(socket, reference, where, { chain }).get(chain) ?? [];
-}
-
-function readRules(
+/** Reads the rules of a chain; none when there is no such chain. @throws NetlinkError */
+export function readRules(
   socket: NetlinkSocket,
   { family, name: table }: TableReference,
-  where: string,
-  of: { readonly chain?: string } = {},
-): ReadonlyMap<string, readonly RuleState[]> {
+  chain: string,
+): readonly RuleState[] {
   const kind = { message: Message.GET_RULE, family, layout: ruleLayout };
-  const rules = new Map<string, RuleState[]>();
-  for (const message of socket.dump(nftablesRequest(`list rules of ${where}`, kind, { table, ...of }))) {
-    const { attributes } = decodeBody(ruleLayout, message.body);
-    if (attributes.table !== table || attributes.chain === undefined) continue;
-    const list = rules.get(attributes.chain) ?? [];
-    rules.set(attributes.chain, list);
-    list.push({
-      handle: attributes.handle ?? 0n,
-      comment: commentOf(attributes.userdata),
-      instructions: attributes.instructions ?? [],
-    });
-  }
-  return rules;
+  return socket
+    .dump(nftablesRequest(`list rules of ${family} ${table} ${chain}`, kind, { table, chain }))
+    .map((message) => decodeBody(ruleLayout, message.body).attributes)
+    .filter((rule) => rule.table === table && rule.chain === chain)
+    .map(({ instructions = [] }) => ({ instructions }));
 }
 
 /** Reads the sets of a table without those of single rules. @throws NetlinkError */

@@ -6,8 +6,6 @@ import type { TablePending } from "../pending.ts";
 import { isWrittenByRules } from "../schema.ts";
 import type { ReadingSources } from "./table_reading.ts";
 
-export type ChainAttributes = ChainState["attributes"];
-
 /** NFT_DATA_VERDICT. */
 const VERDICT_TYPE = 0xffffff00;
 
@@ -25,7 +23,7 @@ export function takeTable(table: Table, { known, mirror: mirrors }: ReadingSourc
 /** Records which chains exist. Differences from the desired chains become pending, and `problems` describes them. */
 export function takeChains(
   key: string,
-  present: readonly ChainAttributes[],
+  present: readonly ChainState[],
   { objects, known, pending: allPending }: ReadingSources,
   { chains }: MirroredTable,
   problems: string[],

@@ -8,7 +8,7 @@ import { type KnownRules, rulesDigest } from "./known_rules.ts";
 import { emptyTable, type Mirror, type MirroredTable } from "./mirror.ts";
 import type { Pending, TablePending } from "../pending.ts";
 import { isWrittenByRules } from "../schema.ts";
-import { type ChainAttributes, mark, markElements, takeChains, takeSets, takeTable } from "./table_objects.ts";
+import { mark, markElements, takeChains, takeSets, takeTable } from "./table_objects.ts";
 import { isOfDaemon } from "../../../attachment/our_tables.ts";
 import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { chainLayout, setLayout } from "../../../kernel/nftables/encode/message.ts";
@@ -79,7 +79,7 @@ export function* readTable(table: Table, sources: ReadingSources): Generator<num
 /** Compares the rules of the chains that this process wrote. */
 function* readRules(
   table: Table,
-  chains: readonly ChainAttributes[],
+  chains: readonly ChainState[],
   { kernel, known, pending }: ReadingSources,
   mirrored: MirroredTable,
   problems: string[],
@@ -157,7 +157,7 @@ function writeWhole(
   };
 }
 
-function unfitChains(table: Table, chains: readonly ChainAttributes[], objects: DesiredObjects): readonly string[] {
+function unfitChains(table: Table, chains: readonly ChainState[], objects: DesiredObjects): readonly string[] {
   const found: string[] = [];
   for (const attributes of chains) {
     const chain = objects.chain(tableKey(table), attributes.name ?? "");
@@ -221,7 +221,7 @@ export function setDifferences(table: Table, set: SetDefinition, state: SetState
 }
 
 /** Returns how an existing chain differs from its definition, apart from its rules. */
-export function chainDifferences(table: Table, chain: Chain, attributes: ChainState["attributes"]): readonly string[] {
+export function chainDifferences(table: Table, chain: Chain, attributes: ChainState): readonly string[] {
   if (chain.base === undefined) return attributes.hook === undefined ? [] : [`chain ${chain.name}: another hook`];
   const [request] = requestsOf([{ kind: "add chain", table, chain }]);
   const wanted = request === undefined ? {} : decodeBody(chainLayout, request.body).attributes;

@@ -2,6 +2,7 @@ import { keyText } from "../../../kernel/nftables/encode/element.ts";
 import type { SetDefinition, Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
+import { tableState } from "../nftables/table_state.ts";
 import { rulesText } from "../../../policyd/ruleset/observed/known_rules.ts";
 
 /**
@@ -12,7 +13,7 @@ import { rulesText } from "../../../policyd/ruleset/observed/known_rules.ts";
  */
 export function contentOf(kernel: Nftables, table: Table, provided: readonly SetDefinition[] = []): string {
   const elements = table.sets.map((set) => [set.name, sorted(kernel, table, set)] as const);
-  const state = kernel.table(table);
+  const state = tableState(kernel, table);
   if (state === undefined) return "missing";
   const further = provided
     .filter(({ name }) => state.sets.has(name))

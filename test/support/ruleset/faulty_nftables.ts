@@ -1,7 +1,7 @@
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element, SetDefinition, TableReference } from "../../../kernel/nftables/model/object.ts";
 import type { ElementPieces, Nftables } from "../../../kernel/nftables/socket.ts";
-import type { ChainState, RuleState, SetState, TableHead, TableState } from "../../../kernel/nftables/decode/state.ts";
+import type { ChainState, RuleState, SetState, TableHead } from "../../../kernel/nftables/decode/state.ts";
 
 /** The probabilities of failures, from 0 to 1. */
 export interface FaultRates {
@@ -41,17 +41,12 @@ export class FaultyNftables implements Nftables {
     if (isFault) this.#fail("no answer");
   }
 
-  table(reference: TableReference): TableState | undefined {
-    this.#mayFail();
-    return this.#kernel.table(reference);
-  }
-
   head(reference: TableReference): TableHead | undefined {
     this.#mayFail();
     return this.#kernel.head(reference);
   }
 
-  chains(reference: TableReference): readonly ChainState["attributes"][] {
+  chains(reference: TableReference): readonly ChainState[] {
     this.#mayFail();
     return this.#kernel.chains(reference);
   }

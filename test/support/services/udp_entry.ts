@@ -36,7 +36,6 @@ export function udpEntry(
     mark: 0,
     labels: 0n,
     timeout: 30,
-    counters: undefined,
     tcpState: undefined,
   };
 }

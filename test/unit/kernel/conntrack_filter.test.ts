@@ -35,7 +35,6 @@ describe("kernel/conntrack filter", () => {
       zoneDirection: "both",
       id: 1,
       timeout: 1,
-      counters: undefined,
       tcpState: undefined,
     };
     const fields: readonly (readonly [agrees: ConntrackFilter, differs: ConntrackFilter])[] = [

@@ -31,10 +31,10 @@ const packets: readonly (readonly [what: string, hex: string, expected: Partial<
     { protocol: "udp", destinationPort: 80 },
   ],
   ["SCTP over IPv6", ipv6("84", PORTS), { protocol: "sctp", sourcePort: 0x1234, destinationPort: 80 }],
-  ["ICMP", ipv4("01", "0301"), { protocol: "icmp", icmp: { type: 3, code: 1 }, sourcePort: undefined }],
-  ["ICMPv6", ipv6("3a", "8000"), { protocol: "icmpv6", icmp: { type: 128, code: 0 } }],
-  ["ICMP's number in IPv6", ipv6("01", "0301"), { protocol: "icmp", icmp: undefined }],
-  ["GRE", ipv4("2f", "00000800"), { protocol: 47, sourcePort: undefined, icmp: undefined }],
+  ["ICMP", ipv4("01", "0301"), { protocol: "icmp", sourcePort: undefined }],
+  ["ICMPv6", ipv6("3a", "8000"), { protocol: "icmpv6", sourcePort: undefined }],
+  ["ICMP's number in IPv6", ipv6("01", "0301"), { protocol: "icmp", sourcePort: undefined }],
+  ["GRE", ipv4("2f", "00000800"), { protocol: 47, sourcePort: undefined }],
   ["the first fragment", ipv4("11", PORTS, { fragment: "2000" }), { sourcePort: 0x1234, isLaterFragment: false }],
   [
     "a later fragment of IPv4",
@@ -44,7 +44,7 @@ const packets: readonly (readonly [what: string, hex: string, expected: Partial<
   [
     "the last fragment",
     ipv4("01", "0301", { fragment: "0001" }),
-    { protocol: "icmp", icmp: undefined, isLaterFragment: true },
+    { protocol: "icmp", sourcePort: undefined, isLaterFragment: true },
   ],
   [
     "a chain of extension headers",

@@ -9,7 +9,7 @@ import { parseTrace } from "../../../kernel/nftables/decode/trace.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { readElements } from "../../../kernel/nftables/decode/element_list.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
-import { readTable } from "../../../kernel/nftables/decode/state.ts";
+import { readChains, readRules, readSets, readTableHead } from "../../../kernel/nftables/decode/state.ts";
 import { commentOf, commentUserdata } from "../../../kernel/nftables/encode/userdata.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { everythingElements, everythingTable } from "../../support/nftables/example.ts";
@@ -50,7 +50,13 @@ function tableFrom(body: Uint8Array): unknown {
     kernelMessage(messageType(Subsystem.NFTABLES, Message.NEW_TABLE), sequence, body, 2);
   const dumps = [2, 3, 4].flatMap((sequence) => [message(sequence), dumpEnd(sequence)]);
   const syscalls = new ScriptedSyscalls([message(1), kernelAnswer(1), ...dumps].map((datagram) => ({ datagram })));
-  return readTable(new NetlinkSocket(syscalls, 12), table);
+  const socket = new NetlinkSocket(syscalls, 12);
+  return [
+    readTableHead(socket, table),
+    readChains(socket, table),
+    readRules(socket, table, "c"),
+    readSets(socket, table),
+  ];
 }
 
 const decoders = {

@@ -8,20 +8,15 @@ import { checkElement, checkRule, checkUnusedChain, checkUnusedSet } from "./fak
 import { chainLayout, ruleLayout, setLayout, tableLayout } from "../../../../kernel/nftables/encode/message.ts";
 import type { Element, SetDefinition, TableReference } from "../../../../kernel/nftables/model/object.ts";
 import type { ElementPieces, Nftables } from "../../../../kernel/nftables/socket.ts";
-import type {
-  ChainState,
-  RuleState,
-  SetState,
-  TableHead,
-  TableState,
-} from "../../../../kernel/nftables/decode/state.ts";
+import type { ChainState, RuleState, SetState, TableHead } from "../../../../kernel/nftables/decode/state.ts";
 import { commentOf } from "../../../../kernel/nftables/encode/userdata.ts";
+import type { ObservedChain, TableState } from "../table_state.ts";
 
 /** The number of elements in one piece of a list. */
 const PIECE = 200;
 
 interface FakeTable extends TableState {
-  readonly chains: Map<string, ChainState>;
+  readonly chains: Map<string, ObservedChain>;
   readonly sets: Map<string, SetState>;
   readonly content: Map<string, Map<string, Element>>;
   /** The packet counters of elements, by set and key. */
@@ -38,7 +33,6 @@ export class FakeNftables implements Nftables {
   readonly commits: (readonly Change[])[] = [];
   #tables = new Map<string, FakeTable>();
   #generation = 1;
-  #handle = 0n;
 
   commit(changes: readonly Change[]): void {
     if (changes.length === 0) return;
@@ -58,7 +52,7 @@ export class FakeNftables implements Nftables {
     return this.table(reference);
   }
 
-  chains(reference: TableReference): readonly ChainState["attributes"][] {
+  chains(reference: TableReference): readonly ChainState[] {
     return [...(this.table(reference)?.chains.values() ?? [])].map(({ attributes }) => attributes);
   }
 
@@ -132,7 +126,7 @@ export class FakeNftables implements Nftables {
         return changeChain(table, change);
       case "add rule": {
         const { attributes, rules } = required(table.chains.get(change.chain), `chain ${change.chain}`);
-        const rule = this.#rule(change);
+        const rule = ruleOf(change);
         checkRule(`add rule to ${change.chain}`, table, rule);
         table.chains.set(change.chain, { attributes, rules: [...rules, rule] });
         return;
@@ -146,19 +140,15 @@ export class FakeNftables implements Nftables {
         return changeElementsOf(table, change);
     }
   }
-
-  #rule(change: Extract<Change, { kind: "add rule" }>): RuleState {
-    const request = requestsOf([change]).at(-1);
-    const attributes = request === undefined ? {} : decodeBody(ruleLayout, request.body).attributes;
-    return {
-      handle: ++this.#handle,
-      comment: commentOf(attributes.userdata),
-      instructions: attributes.instructions ?? [],
-    };
-  }
 }
 
 type ChangeOf<K extends Change["kind"]> = Extract<Change, { readonly kind: K }>;
+
+function ruleOf(change: ChangeOf<"add rule">): RuleState {
+  const request = requestsOf([change]).at(-1);
+  const { instructions = [] } = request === undefined ? {} : decodeBody(ruleLayout, request.body).attributes;
+  return { instructions };
+}
 
 function newTable(change: ChangeOf<"add table">): FakeTable {
   const [request] = requestsOf([change]);

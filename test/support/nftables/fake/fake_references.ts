@@ -4,11 +4,12 @@ import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { instructions } from "../../../../kernel/nftables/encode/instruction.ts";
 import { ANONYMOUS_NAME } from "../../../../kernel/nftables/encode/match_code.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
-import type { ChainState, RuleState, SetState } from "../../../../kernel/nftables/decode/state.ts";
+import type { ObservedChain } from "../table_state.ts";
+import type { RuleState, SetState } from "../../../../kernel/nftables/decode/state.ts";
 
 /** The content of a table in memory. */
 export interface Holdings {
-  readonly chains: ReadonlyMap<string, ChainState>;
+  readonly chains: ReadonlyMap<string, ObservedChain>;
   readonly sets: ReadonlyMap<string, SetState>;
   readonly content: ReadonlyMap<string, ReadonlyMap<string, Element>>;
 }

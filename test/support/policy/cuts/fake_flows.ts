@@ -115,7 +115,6 @@ function entryOf({ id, from, to, behind = to, protocol = "tcp", labels = [] }: F
     mark: 0,
     labels: labels.reduce((all, label) => all | labelBit(label), 0n),
     timeout: 30,
-    counters: undefined,
     tcpState: undefined,
   };
 }

@@ -1,3 +1,4 @@
+import { tableState } from "../../nftables/table_state.ts";
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import type { AttachmentName } from "../../../../attachment/policyd_messages.ts";
@@ -97,7 +98,7 @@ export class LiveNode {
 
   /** Returns the kernel's table: a line for each set with its elements, and for each rule. */
   content(): string {
-    const state = this.#kernel.table(POLICY_TABLE);
+    const state = tableState(this.#kernel, POLICY_TABLE);
     const sets = [...(state?.sets.keys() ?? [])].sort().map((name) => `${name}: ${this.elements(name).join(", ")}`);
     const chains = [...(state?.chains ?? [])]
       .sort(([a], [b]) => (a < b ? -1 : 1))
@@ -120,7 +121,7 @@ export class LiveNode {
 
   /** Returns the names of the sets and chains that exist in addition to the static ones. */
   provided(): readonly string[] {
-    const state = this.#kernel.table(POLICY_TABLE);
+    const state = tableState(this.#kernel, POLICY_TABLE);
     const fixed = new Set(
       this.ruleset.tables.flatMap(({ sets, chains }: Table) => [...sets, ...chains].map((one) => one.name)),
     );

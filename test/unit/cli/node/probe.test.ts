@@ -18,7 +18,7 @@ const OURS = "inet drawbridge-probe";
 
 function header(sourcePort: number, destinationPort: number, protocol: "tcp" | "udp" = "tcp"): Partial<TraceEvent> {
   const [source, destination] = [parseAddress("10.244.1.7"), parseAddress("10.244.1.8")];
-  const parts = { icmp: undefined, upperOffset: 20, isLaterFragment: false } as const;
+  const parts = { upperOffset: 20, isLaterFragment: false } as const;
   return { header: { family: 4, source, destination, protocol, sourcePort, destinationPort, ...parts } };
 }
 
