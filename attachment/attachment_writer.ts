@@ -1,4 +1,4 @@
-import type { StoreFileSystem } from "../ipam/file_system.ts";
+import { replaceFile, type StoreFileSystem } from "../ipam/file_system.ts";
 import { expectNetworkName, expectOwner, type Owner } from "../ipam/owner.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { formatAddress } from "../kernel/ip/address.ts";
@@ -14,17 +14,15 @@ export const MAX_RECORD_BYTES = 64 * 1024;
 /**
  * Writes the record of an attachment, replacing an older one.
  *
- * The text is written under another name and then renamed: readers see either the old or the new record as a whole,
- * even after SIGKILL. That name is fixed, so a killed call leaves at most one such file per attachment, which the next
- * write or removeAttachment deletes. CNI allows no two concurrent calls for one attachment; if a runtime breaks
- * that, the worst result is a torn record, which readers tolerate. Nothing is synced: the directory is on a tmpfs, and
- * is meant to be lost at a reboot.
+ * A killed call leaves at most one file for each attachment, which the next write or removeAttachment deletes. CNI allows
+ * no two concurrent calls for one attachment; if a runtime breaks that, the worst result is a torn record, which readers
+ * tolerate. The directory is on a tmpfs, and is meant to be lost at a reboot.
  *
  * @param runDirectory usually `/run/drawbridge`
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names or a record too large, ERR_STORE
  */
 export function writeAttachment(runDirectory: string, record: AttachmentRecord, files: StoreFileSystem): void {
-  const { directory, path, scratch } = pathsOf(runDirectory, record.network, record);
+  const { directory, fileName } = pathsOf(runDirectory, record.network, record);
   const text = JSON.stringify(attachmentToJson(record));
   const size = new TextEncoder().encode(text).length;
   if (size > MAX_RECORD_BYTES) {
@@ -33,26 +31,7 @@ export function writeAttachment(runDirectory: string, record: AttachmentRecord, 
       `attachment record of ${record.containerId}: ${size} bytes; expected at most ${MAX_RECORD_BYTES}: use fewer port mappings`,
     );
   }
-  files.makeDirectory(directory, 0o700);
-  try {
-    if (!files.createFile(scratch, text)) {
-      files.unlink(scratch);
-      if (!files.createFile(scratch, text)) {
-        throw new DrawbridgeError(
-          "ERR_STORE",
-          `cannot create ${scratch}: another call for this attachment is under way`,
-        );
-      }
-    }
-    files.rename(scratch, path);
-  } catch (error) {
-    try {
-      files.unlink(scratch);
-    } catch (second) {
-      if (!(second instanceof DrawbridgeError)) throw second;
-    }
-    throw error;
-  }
+  replaceFile(files, directory, fileName, text);
 }
 
 /**

@@ -1,6 +1,5 @@
-import { DrawbridgeError } from "../kernel/error.ts";
 import type { Sysctl } from "../kernel/sysctl.ts";
-import type { StoreFileSystem } from "../ipam/file_system.ts";
+import { replaceFile, type StoreFileSystem } from "../ipam/file_system.ts";
 
 /** A kernel setting that Drawbridge has changed, with the value that it had before. */
 export interface OriginalSetting {
@@ -92,7 +91,7 @@ export function listOriginals(place: OriginalSettingsPlace): readonly FoundOrigi
 }
 
 function readOriginal(place: OriginalSettingsPlace, key: string): FoundOriginal | undefined {
-  const found = readPath(place, pathOf(place, key));
+  const found = readPath(place, `${directoryOf(place)}/${fileNameOf(key)}`);
   return found?.setting !== undefined && found.setting.key !== key ? { ...found, setting: undefined } : found;
 }
 
@@ -133,22 +132,17 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
 
 function writeOriginal(place: OriginalSettingsPlace, setting: OriginalSetting): void {
   const { files, bootId } = place;
-  const path = pathOf(place, setting.key);
+  const [directory, name] = [directoryOf(place), fileNameOf(setting.key)];
+  const text = JSON.stringify({ version: VERSION, bootId: bootId(), ...setting });
   // Two processes may remember the same setting at once; each has its own scratch name.
-  const scratch = `${directoryOf(place)}/.${path.slice(path.lastIndexOf("/") + 1)}.${process.pid}`;
-  files.makeDirectory(directoryOf(place), 0o700);
-  files.unlink(scratch);
-  if (!files.createFile(scratch, JSON.stringify({ version: VERSION, bootId: bootId(), ...setting }))) {
-    throw new DrawbridgeError("ERR_STORE", `cannot create ${scratch}: another process has made it; try again`);
-  }
-  files.rename(scratch, path);
+  replaceFile(files, directory, name, text, `${directory}/.${name}.${process.pid}`);
 }
 
 function directoryOf({ runDirectory }: OriginalSettingsPlace): string {
   return `${runDirectory}/${ORIGINAL_SETTINGS}`;
 }
 
-/** Returns a setting's path. The key is one component: a link's name may have any character but slashes and blanks. */
-function pathOf(place: OriginalSettingsPlace, key: string): string {
-  return `${directoryOf(place)}/${encodeURIComponent(key)}.json`;
+/** Returns a setting's file. The key is one component: a link's name may have any character but slashes and blanks. */
+function fileNameOf(key: string): string {
+  return `${encodeURIComponent(key)}.json`;
 }

@@ -114,6 +114,43 @@ export function systemFileSystem(files: FileCalls): StoreFileSystem {
   });
 }
 
+/** The calls by which {@link replaceFile} works. */
+export type ReplacingCall = "makeDirectory" | "createFile" | "rename" | "unlink";
+
+/**
+ * Writes a file, replacing an older one. The text is written under the scratch name and then renamed: readers see either
+ * the old or the new file as a whole, even after SIGKILL. That name is fixed, so a killed process leaves at most one such
+ * file, which the next write replaces. Nothing is synced.
+ *
+ * @param scratch by default the name after a dot
+ * @throws DrawbridgeError ERR_STORE
+ */
+export function replaceFile(
+  files: Pick<StoreFileSystem, ReplacingCall>,
+  directory: string,
+  name: string,
+  text: string,
+  scratch = `${directory}/.${name}`,
+): void {
+  files.makeDirectory(directory, 0o700);
+  try {
+    if (!files.createFile(scratch, text)) {
+      files.unlink(scratch);
+      if (!files.createFile(scratch, text)) {
+        throw new DrawbridgeError("ERR_STORE", `cannot create ${scratch}: another process has made it; try again`);
+      }
+    }
+    files.rename(scratch, `${directory}/${name}`);
+  } catch (error) {
+    try {
+      files.unlink(scratch);
+    } catch (second) {
+      if (!(second instanceof DrawbridgeError)) throw second;
+    }
+    throw error;
+  }
+}
+
 /** Returns the error of a failed file operation: `cannot write <path>: no space left on device (ENOSPC)`. */
 export function storeError(action: string, path: string, errno: number): DrawbridgeError {
   const cause = new SyscallError(action, errno);

@@ -1,11 +1,7 @@
-import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
-import { type ConntrackEntry, parseEntry } from "../../kernel/conntrack/entry.ts";
-import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filter.ts";
-import { flowCount } from "../../kernel/conntrack/flow_count.ts";
-import { type FlowTuples, peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
-import { dumpEntries } from "../../kernel/conntrack/request.ts";
-import { deleteEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
+import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
+import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
@@ -76,59 +72,15 @@ export function forgetFlowsTo(
 function forget(
   syscalls: Syscalls & FileReadCalls,
   filters: readonly ConntrackFilter[],
-  isMeant: (entry: ConntrackEntry) => boolean,
+  isMeant: (flow: FlowTuples) => boolean,
 ): void {
-  if (filters.length === 0) return;
-  const byPort = new Map<string, ConntrackFilter[]>();
-  for (const filter of filters) {
-    const key = portKey(filter.family, filter.original?.destinationPort);
-    byPort.set(key, [...(byPort.get(key) ?? []), filter]);
-  }
-  const candidates = ({ family, original }: FlowTuples): readonly ConntrackFilter[] =>
-    byPort.get(portKey(family, original.destinationPort)) ?? [];
-  const socket = openConntrackSocket(syscalls);
-  try {
-    const add = (meant: ConntrackEntry[], message: ReceivedMessage): void => {
-      const tuples = peekTuples(message.body);
-      // When the dump covers more flows than the filters, nearly all of them are skipped here.
-      if (tuples !== undefined && candidates(tuples).length === 0) return;
-      const entry = parseEntry(message);
-      if (candidates(entry).some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
-    };
-    const asked = questions(filters, () => flowCount(syscalls) ?? Number.POSITIVE_INFINITY);
-    const meant = asked.flatMap((filter) => socket.collect(dumpEntries(filter), (): ConntrackEntry[] => [], add));
-    deleteEntries(socket, meant);
-  } finally {
-    socket.close();
-  }
+  const ports = new Set(filters.map(({ family, original }) => portKey(family, original?.destinationPort)));
+  const isToPort = ({ family, original }: FlowTuples): boolean => ports.has(portKey(family, original.destinationPort));
+  deleteFlowsAtOnce(syscalls, filters, (flow) => isToPort(flow) && isMeant(flow));
 }
 
 function portKey(family: Family | undefined, port: number | undefined): string {
   return `${family} ${port}`;
-}
-
-/** Up to this number, each filter is its own dump request, without reading the number of flows. */
-const FEW_QUESTIONS = 4;
-/** The largest number of separate dump requests, whatever the number of flows. */
-const MOST_QUESTIONS = 64;
-/**
- * The number of flows that can be dumped and skipped in the time in which the kernel walks its table for one request.
- */
-const FLOWS_PER_QUESTION = 1000;
-
-/**
- * Returns the filters for the dump requests that together cover all flows the given filters match: each filter by
- * itself, which costs the kernel about 10 ms each, or all UDP flows of their families if there are too few flows to
- * justify that.
- *
- * @param flows returns the number of flows on the node
- */
-export function questions(filters: readonly ConntrackFilter[], flows: () => number): readonly ConntrackFilter[] {
-  const { length } = filters;
-  const areWorthIt = length <= FEW_QUESTIONS || (length <= MOST_QUESTIONS && flows() > length * FLOWS_PER_QUESTION);
-  if (areWorthIt) return filters;
-  const families = FAMILIES.filter((family) => filters.some((filter) => filter.family === family));
-  return families.map((family) => ({ family, protocol: "udp" }));
 }
 
 /** Returns the node's own addresses. @throws SyscallError, NetlinkError */

@@ -1,5 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
-import { deleteFlowsOf } from "../../kernel/conntrack/flows_of_addresses.ts";
+import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
+import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { decodeAttributes } from "../../kernel/netlink/attribute.ts";
@@ -101,7 +102,8 @@ export function forgetAddresses(node: PluginMachine, addresses: readonly Address
       }
     }),
   );
-  whereThere(() => deleteFlowsOf(node.syscalls, new Set(addresses)));
+  const gone = new Set(addresses);
+  whereThere(() => deleteFlowsAtOnce(node.syscalls, flowQuestions(gone), (flow) => isFlowOf(flow, gone)));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { replaceFile } from "../../ipam/file_system.ts";
 import { expectNetworkName } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
@@ -43,8 +44,7 @@ const MAX_FILE_BYTES = 8 * 1024;
 /**
  * Records that a network fails now; the time of the first failure stays.
  *
- * The file is written whole under another name and renamed, as an attachment record is. If that is not possible, the
- * failure is not recorded: the caller has its own error to report.
+ * If that is not possible, the failure is not recorded: the caller has its own error to report.
  */
 export function noteFailure(
   node: PluginMachine,
@@ -58,16 +58,9 @@ export function noteFailure(
   const earlier = readFailure(node, runDir, network, kind);
   const goesOn = earlier !== undefined && now - earlier.last <= FAILURE_MEMORY;
   const failure = { since: goesOn ? earlier.since : now, last: now, reason: reason.slice(0, LONGEST_REASON), cause };
-  const { directory, path, scratch } = pathsOf(runDir, network, kind);
   const text = JSON.stringify({ version: 1, bootId: node.bootId(), ...failure });
   try {
-    node.files.makeDirectory(directory, 0o700);
-    if (!node.files.createFile(scratch, text)) {
-      // A killed call left the file, or another call writes the same one at this moment.
-      node.files.unlink(scratch);
-      if (!node.files.createFile(scratch, text)) return;
-    }
-    node.files.rename(scratch, path);
+    replaceFile(node.files, directoryOf(runDir, kind), fileNameOf(network), text);
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
   }
@@ -81,7 +74,7 @@ export function forgetFailure(
   kind: FailureKind,
 ): void {
   try {
-    node.files.unlink(pathsOf(runDir, network, kind).path);
+    node.files.unlink(pathOf(runDir, network, kind));
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
   }
@@ -100,7 +93,7 @@ export function readFailure(
   const now = uptime(node);
   if (now === undefined) return undefined;
   try {
-    const file = node.files.readSmallFile(pathsOf(runDir, network, kind).path, MAX_FILE_BYTES);
+    const file = node.files.readSmallFile(pathOf(runDir, network, kind), MAX_FILE_BYTES);
     const failure = file.kind === "text" ? parseFailure(JSON.parse(file.text), node.bootId()) : undefined;
     return failure !== undefined && failure.last <= now ? failure : undefined;
   } catch (error) {
@@ -125,8 +118,15 @@ export function uptime({ syscalls }: { readonly syscalls: FileReadCalls }): numb
   return Number.isFinite(seconds) ? seconds : undefined;
 }
 
-function pathsOf(runDir: string, network: string, kind: FailureKind) {
+function pathOf(runDir: string, network: string, kind: FailureKind): string {
+  return `${directoryOf(runDir, kind)}/${fileNameOf(network)}`;
+}
+
+function directoryOf(runDir: string, kind: FailureKind): string {
+  return `${runDir}/failures/${kind}`;
+}
+
+function fileNameOf(network: string): string {
   expectNetworkName(network);
-  const directory = `${runDir}/failures/${kind}`;
-  return { directory, path: `${directory}/${network}.json`, scratch: `${directory}/.${network}.json` };
+  return `${network}.json`;
 }

@@ -7,16 +7,25 @@ export const EVERY_FLOW: readonly ConntrackFilter[] = [{}];
 
 /** The number of flows in the calling thread's network namespace. */
 const FLOW_COUNT = "/proc/sys/net/netfilter/nf_conntrack_count";
-const FEW_FLOWS = 2000;
+/** The number of flows that are read and skipped in the time that one more list takes. */
+const FLOWS_PER_LIST = 1000;
+/** The most lists, whatever the number of flows. */
+const MOST_LISTS = 64;
 
 /**
  * Returns the given filters, or one for all flows where that is faster. For each list the kernel goes through all
- * buckets of the table that a machine's namespaces share, about 10 ms for 262,144 of them. Reading 2,000 more flows
- * takes less.
+ * buckets of the table that a machine's namespaces share, about 10 ms for 262,144 of them.
+ *
+ * @param flows returns the number of flows; undefined where it is not known
  */
-export function cheapestLists(files: FileReadCalls, asked: readonly ConntrackFilter[]): readonly ConntrackFilter[] {
-  const areFew = (flowCount(files) ?? FEW_FLOWS) < FEW_FLOWS;
-  return areFew && asked.length > 0 ? EVERY_FLOW : asked;
+export function cheapestLists(
+  asked: readonly ConntrackFilter[],
+  flows: () => number | undefined,
+): readonly ConntrackFilter[] {
+  if (asked.length === 0) return asked;
+  const mostFlows = (asked.length + 1) * FLOWS_PER_LIST;
+  const areFew = asked.length > MOST_LISTS || (flows() ?? mostFlows) < mostFlows;
+  return areFew ? EVERY_FLOW : asked;
 }
 
 /** Returns the number of flows in the calling thread's network namespace; undefined where the kernel does not say. */

@@ -1,13 +1,13 @@
 import type { Address } from "../ip/address.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import type { ReceivedMessage } from "../netlink/message.ts";
-import { type ConntrackEntry, parseEntry } from "./entry.ts";
-import { type ConntrackFilter, matchesFilter } from "./filter.ts";
-import { cheapestLists } from "./flow_count.ts";
-import { type FlowTuples, peekTuples } from "./flow_tuples.ts";
+import type { ConntrackEntry } from "./entry.ts";
+import type { ConntrackFilter } from "./filter.ts";
+import { cheapestLists, flowCount } from "./flow_count.ts";
+import type { FlowTuples } from "./flow_tuples.ts";
 import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
-import { deleteEntries } from "./table.ts";
+import { deleteEntries, meantEntry } from "./table.ts";
 
 /** The number of flows to delete before other work gets its turn: deleting them takes about 3 ms. */
 const SLICE = 64;
@@ -29,12 +29,11 @@ export function deleteFlows(
   return sockets.with(async (socket) => {
     const meant: ConntrackEntry[] = [];
     const see = (message: ReceivedMessage): void => {
-      const tuples = peekTuples(message.body);
-      if (tuples !== undefined && !isMeant(tuples)) return;
-      const entry = parseEntry(message);
-      if (asked.some((filter) => matchesFilter(filter, entry)) && isMeant(entry)) meant.push(entry);
+      const entry = meantEntry(message, asked, isMeant);
+      if (entry !== undefined) meant.push(entry);
     };
-    for (const list of cheapestLists(sockets.calls, asked)) await walkInSlices(socket, list, { see }, sockets.calls);
+    for (const list of cheapestLists(asked, () => flowCount(sockets.calls)))
+      await walkInSlices(socket, list, { see }, sockets.calls);
     let deleted = 0;
     for (let start = 0; start < meant.length; start += SLICE) {
       if (start > 0) await turn();

@@ -1,7 +1,7 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
 import { type ConntrackEntry, parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
-import { cheapestLists } from "./flow_count.ts";
+import { cheapestLists, flowCount } from "./flow_count.ts";
 import { type FlowTuples, peekId, peekTuples } from "./flow_tuples.ts";
 import type { ConntrackSockets } from "./sockets.ts";
 import { walkInSlices } from "./sliced_walk.ts";
@@ -54,7 +54,8 @@ export function relabelFlows(
         if (decided.length === BATCH) carryOut();
       };
       const visit = { see, endSlice: carryOut };
-      for (const filter of cheapestLists(sockets.calls, asked)) await walkInSlices(list, filter, visit, sockets.calls);
+      for (const filter of cheapestLists(asked, () => flowCount(sockets.calls)))
+        await walkInSlices(list, filter, visit, sockets.calls);
     }),
   );
 }

@@ -1,10 +1,13 @@
 import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkError } from "../netlink/error.ts";
-import type { Request } from "../netlink/message.ts";
+import type { ReceivedMessage, Request } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
+import type { FileReadCalls } from "../syscall/file_calls.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { type ConntrackEntry, type ConntrackKey, parseEntry } from "./entry.ts";
 import { type ConntrackFilter, type Masked, matchesFilter } from "./filter.ts";
+import { cheapestLists, flowCount } from "./flow_count.ts";
+import { type FlowTuples, peekTuples } from "./flow_tuples.ts";
 import type { ConntrackLabels } from "./labels.ts";
 import { changeLabels, deleteEntry, dumpEntries } from "./request.ts";
 
@@ -51,6 +54,45 @@ export function visitEntries(
  */
 export function deleteEntries(socket: NetlinkSocket, keys: readonly ConntrackKey[]): readonly ConntrackOutcome[] {
   return changeAll(socket, keys.map(deleteEntry));
+}
+
+/**
+ * Deletes flows, for callers without an event loop.
+ *
+ * @param asked the filters to list flows by
+ * @param isMeant decides which of the listed flows are deleted
+ * @throws SyscallError, NetlinkError when the kernel refuses
+ */
+export function deleteFlowsAtOnce(
+  syscalls: Syscalls & FileReadCalls,
+  asked: readonly ConntrackFilter[],
+  isMeant: (flow: FlowTuples) => boolean,
+): void {
+  if (asked.length === 0) return;
+  const socket = openConntrackSocket(syscalls);
+  try {
+    const add = (meant: ConntrackEntry[], message: ReceivedMessage): void => {
+      const entry = meantEntry(message, asked, isMeant);
+      if (entry !== undefined) meant.push(entry);
+    };
+    const lists = cheapestLists(asked, () => flowCount(syscalls));
+    const meant = lists.flatMap((list) => socket.collect(dumpEntries(list), (): ConntrackEntry[] => [], add));
+    deleteEntries(socket, meant);
+  } finally {
+    socket.close();
+  }
+}
+
+/** Returns the entry of a listed flow that is meant. Of most flows only the tuples are read. */
+export function meantEntry(
+  message: ReceivedMessage,
+  asked: readonly ConntrackFilter[],
+  isMeant: (flow: FlowTuples) => boolean,
+): ConntrackEntry | undefined {
+  const tuples = peekTuples(message.body);
+  if (tuples !== undefined && !isMeant(tuples)) return undefined;
+  const entry = parseEntry(message);
+  return asked.some((filter) => matchesFilter(filter, entry)) && isMeant(entry) ? entry : undefined;
 }
 
 /** A change of the labels of one entry. */

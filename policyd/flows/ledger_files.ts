@@ -1,4 +1,4 @@
-import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import { replaceFile, type ReplacingCall, type StoreFileSystem } from "../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { each, type Slices } from "../lib/sliced_work.ts";
 import { rowKey } from "./flow_end_names.ts";
@@ -7,7 +7,7 @@ import type { FlowRow } from "./row.ts";
 
 /** The files of a ledger. */
 export interface LedgerPlace {
-  readonly files: Pick<StoreFileSystem, "makeDirectory" | "createFile" | "rename" | "unlink" | "readDirectory">;
+  readonly files: Pick<StoreFileSystem, ReplacingCall | "readDirectory">;
   /** Returns a file's text; undefined for a missing one. @throws DrawbridgeError when it is unreadable or too long */
   readonly read: (path: string, limit: number) => string | undefined;
   readonly directory: string;
@@ -30,7 +30,7 @@ const NAME = /^(all|changes)-([1-9]\d{0,14})\.jsonl$/;
 
 /** Returns whether a name is that of a ledger file, complete or not. */
 export function isLedgerFile(name: string): boolean {
-  return NAME.test(name.replace(/\.new$/, ""));
+  return NAME.test(name.replace(/^\./, ""));
 }
 
 /**
@@ -72,16 +72,16 @@ export function* readLedger({ files, read, directory }: LedgerPlace): Slices<Wri
 
 /** Writes the changes of an interval. @throws DrawbridgeError ERR_STORE */
 export function writeChanges(place: LedgerPlace, number: number, rows: readonly FlowRow[]): void {
-  write(place, `changes-${number}.jsonl`, textOf(rows));
+  replaceFile(place.files, place.directory, `changes-${number}.jsonl`, textOf(rows));
 }
 
 /** Writes all rows and removes the earlier files, now obsolete. @throws DrawbridgeError ERR_STORE */
 export function writeAll(place: LedgerPlace, number: number, text: string): void {
   const { files, directory } = place;
-  write(place, `all-${number}.jsonl`, text);
+  replaceFile(files, directory, `all-${number}.jsonl`, text);
   for (const name of files.readDirectory(directory)) {
     const isOld = Number(NAME.exec(name)?.[2] ?? Infinity) < number;
-    if (isOld || name.endsWith(".new")) files.unlink(`${directory}/${name}`);
+    if (isOld || name.startsWith(".")) files.unlink(`${directory}/${name}`);
   }
 }
 
@@ -93,14 +93,6 @@ export function textOf(rows: readonly FlowRow[]): string {
 /** Returns the last line of a file with this number of rows. */
 export function endLine(rows: number): string {
   return `${JSON.stringify({ version: VERSION, rows })}\n`;
-}
-
-function write({ files, directory }: LedgerPlace, name: string, text: string): void {
-  const path = `${directory}/${name}`;
-  files.makeDirectory(directory, 0o700);
-  files.unlink(`${path}.new`);
-  files.createFile(`${path}.new`, text);
-  files.rename(`${path}.new`, path);
 }
 
 function* rowsIn(text: string): Slices<readonly FlowRow[]> {

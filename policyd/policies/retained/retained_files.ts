@@ -1,4 +1,4 @@
-import type { StoreFileSystem } from "../../../ipam/file_system.ts";
+import { replaceFile, type StoreFileSystem } from "../../../ipam/file_system.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { NetworkPolicy } from "../../../objects/model.ts";
 import { judge } from "../../../objects/gate/gate.ts";
@@ -83,16 +83,7 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
     if (size > LARGEST_FILE) {
       throw new DrawbridgeError("ERR_STORE", `${size} bytes of policies; expected at most ${LARGEST_FILE}`);
     }
-    files.makeDirectory(directory, 0o700);
-    // The name of an unfinished write is fixed, so that a killed daemon leaves at most one for each record.
-    const scratch = `${directory}/.${number}.json`;
-    files.unlink(scratch);
-    if (!files.createFile(scratch, text))
-      throw new DrawbridgeError(
-        "ERR_STORE",
-        `${scratch} exists although it was just removed: another program writes it`,
-      );
-    files.rename(scratch, pathOf(number));
+    replaceFile(files, directory, `${number}.json`, text);
   };
 
   return {

@@ -11,9 +11,8 @@ import {
   outermost,
   parseCidr,
 } from "../../../../kernel/ip/cidr.ts";
-import { flowsOf, flowsTo, questions } from "../../../../cni/node_rules/stale_flows.ts";
+import { flowsOf, flowsTo } from "../../../../cni/node_rules/stale_flows.ts";
 import type { PortMapping } from "../../../../attachment/attachment.ts";
-import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
 import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
@@ -132,39 +131,6 @@ describe("cni/host_ports", () => {
       { family: 4, protocol: "udp", original: { destinationPort: 53 }, reply: { source: own4, sourcePort: 5353 } },
     ]);
     assert.deepEqual([flowsOf([tcp], pod), flowsTo([tcp], pod)], [[], []]);
-  });
-
-  it("R2: flows are listed per port where ports are few or flows are many, and the number of lists is bounded", () => {
-    const filters = (ports: number): readonly ConntrackFilter[] =>
-      flowsOf(
-        Array.from({ length: ports }, (_, index) => ({ hostPort: 53 + index, containerPort: 53, protocol: "udp" })),
-        pod,
-      );
-    const unasked = (): number => assert.fail("the number of flows is not needed");
-    assert.deepEqual(questions(filters(2), unasked), filters(2));
-    assert.deepEqual(
-      questions(filters(3), () => 150_000),
-      filters(3),
-    );
-    assert.deepEqual(
-      questions(filters(32), () => 150_000),
-      filters(32),
-    );
-    const whole = [
-      { family: 4, protocol: "udp" },
-      { family: 6, protocol: "udp" },
-    ];
-    assert.deepEqual(
-      questions(filters(3), () => 5000),
-      whole,
-    );
-    assert.deepEqual(questions(filters(33), unasked), whole);
-    const [first] = whole;
-    const v4 = filters(33).filter(({ family }) => family === 4);
-    assert.deepEqual(
-      questions(v4, () => 5000),
-      [first],
-    );
   });
 
   it("outermost prefixes cover the same addresses as all prefixes, and each address once", () => {

@@ -62,7 +62,7 @@ describe("policyd/flows files", () => {
       atOnce(readLedger(place())).rows.map(({ count }) => count),
       [4],
     );
-    writeFileSync(path.join(place().directory, "changes-9.jsonl.new"), "left by a crash");
+    writeFileSync(path.join(place().directory, ".changes-9.jsonl"), "left by a crash");
     writeAll(place(), 3, textOf([{ ...ROW, count: 4 }]));
     writeChanges(place(), 4, [PING]);
     assert.deepEqual(readdirSync(place().directory).toSorted(), ["all-3.jsonl", "changes-4.jsonl"]);

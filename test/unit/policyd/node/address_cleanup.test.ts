@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
+import type { ConntrackFilter } from "../../../../kernel/conntrack/filter.ts";
+import { cheapestLists, EVERY_FLOW } from "../../../../kernel/conntrack/flow_count.ts";
 import { flowQuestions, isFlowOf } from "../../../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
@@ -62,14 +64,23 @@ describe("policyd/node: the memory of pods", () => {
     assert.ok(!isFlowOf(udpEntry(["10.96.0.1", 53], ["10.244.1.3", 53]), pod));
   });
 
-  it("only for few IPv4 addresses their flows are requested, otherwise all flows in one list", () => {
-    const [v4, v6] = [addresses("10.244.1.2"), addresses("fd00::2")];
+  it("the flows of each IPv4 address are requested, and all of IPv6", () => {
+    const [v4, v6] = [addresses("10.244.1.2"), addresses("fd00::2", "fd00::3")];
     const [source] = v4;
-    assert.deepEqual(flowQuestions(new Set(v4)), [{ original: { source } }, { reply: { source } }]);
-    assert.deepEqual(flowQuestions(new Set(v6)), [{ family: 6 }]);
-    const many = addresses("10.244.1.2", "10.244.1.3", "10.244.1.4", "fd00::2", "fd00::3");
-    assert.deepEqual(flowQuestions(new Set(many)), [{}]);
-    const onlyV4 = many.filter((address) => formatAddress(address).includes("."));
-    assert.deepEqual(flowQuestions(new Set(onlyV4)), [{ family: 4 }]);
+    const ofV4 = [{ original: { source } }, { reply: { source } }];
+    assert.deepEqual(flowQuestions(new Set(v4)), ofV4);
+    assert.deepEqual(flowQuestions(new Set([...v6, ...v4])), [...ofV4, { family: 6 }]);
+  });
+
+  it("flows are listed by filter where filters are few or flows are many, and the number of lists is bounded", () => {
+    const filters = (count: number): readonly ConntrackFilter[] =>
+      Array.from({ length: count }, (_, port) => ({ protocol: "udp", original: { destinationPort: port } }));
+    const listed = (count: number, flows: number | undefined): number | "all" => {
+      const lists = cheapestLists(filters(count), () => flows);
+      return lists === EVERY_FLOW ? "all" : lists.length;
+    };
+    assert.deepEqual([listed(1, 1999), listed(1, 2000), listed(1, undefined)], ["all", 1, 1]);
+    assert.deepEqual([listed(64, 64_000), listed(64, 65_000), listed(65, 1_000_000)], ["all", 64, "all"]);
+    assert.equal(listed(0, 0), 0);
   });
 });
