@@ -76,8 +76,7 @@ export interface AttachmentRecord {
   readonly bandwidth?: Bandwidth;
   /** Present if policyd maintains the pod's rules; the plugin then has none in tables of its own. */
   readonly policyd?: RecordedRules;
-  /** Absent if an earlier release has made the attachment. */
-  readonly host?: RecordedHost;
+  readonly host: RecordedHost;
 }
 
 /** A file among the records that does not contain one, and why. */

@@ -26,7 +26,6 @@ export function attachmentFromJson(value: unknown): AttachmentRecord {
   const pod = record.optionalObject("pod");
   const bandwidth = record.optionalObject("bandwidth");
   const policyd = record.optionalObject("policyd");
-  const host = record.optionalObject("host");
   const netns = record.object("netns");
   return Object.freeze({
     version: 1,
@@ -55,7 +54,7 @@ export function attachmentFromJson(value: unknown): AttachmentRecord {
     ...(record.get("macspoofchk") === undefined ? {} : { macspoofchk: record.boolean("macspoofchk") }),
     ...(bandwidth === undefined ? {} : { bandwidth: decodeBandwidth(bandwidth) }),
     ...(policyd === undefined ? {} : { policyd: decodeRules(policyd) }),
-    ...(host === undefined ? {} : { host: decodeHost(host) }),
+    host: decodeHost(record.object("host")),
   });
 }
 

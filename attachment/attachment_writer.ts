@@ -67,15 +67,7 @@ export function attachmentToJson(record: AttachmentRecord): object {
             nonMasqueradeCidrs: policyd.nonMasqueradeCidrs.map(formatCidr),
           },
         }),
-    ...(host === undefined
-      ? {}
-      : {
-          host: {
-            ...host,
-            bridgeAddresses: host.bridgeAddresses.map(formatCidr),
-            routes: host.routes.map(formatCidr),
-          },
-        }),
+    host: { ...host, bridgeAddresses: host.bridgeAddresses.map(formatCidr), routes: host.routes.map(formatCidr) },
   };
 }
 

@@ -139,7 +139,7 @@ function portChange({
   return [
     // Up comes last: a link that is down passes no packet to the bridge before its port has its flags.
     demanded(changeLink(link, { master: bridge })),
-    ...(hairpin === undefined ? [] : [demanded(changeLink(link, { bridgePort: { hairpin, ...PORT_FLAGS } }))]),
+    demanded(changeLink(link, { bridgePort: { hairpin, ...PORT_FLAGS } })),
     { request: changeLink(link, { linkLocalAddress: false }), mayFail: true },
     demanded(changeLink(link, { up: true })),
   ];

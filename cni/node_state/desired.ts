@@ -32,15 +32,13 @@ export interface DesiredPort {
   /** Whether the pod requested its MAC address, and so takes no place from another pod. */
   readonly isMacRequested: boolean;
   readonly addresses: readonly Address[];
-  /** undefined if the record does not say. */
-  readonly hairpin: boolean | undefined;
+  readonly hairpin: boolean;
   /** Whether packets go around the bridge where possible, and in which direction. */
   readonly bypass: "none" | "to the pod" | "both ways";
 }
 
 /**
- * Returns the bridges that the node needs for the pods of these records, one for each name. Records of an earlier
- * release, which do not describe the node's side, count only with their ports and addresses.
+ * Returns the bridges that the node needs for the pods of these records, one for each name.
  *
  * A bridge without pods is not desired: the next ADD makes what it needs.
  */
@@ -50,7 +48,7 @@ export function desiredBridges(records: Iterable<AttachmentRecord>): readonly De
 }
 
 function desiredBridge(name: string, records: readonly AttachmentRecord[]): DesiredBridge {
-  const hosts = records.flatMap(({ host }) => host ?? []);
+  const hosts = records.map(({ host }) => host);
   const families = FAMILIES.filter((family) =>
     records.some(({ addresses }) => addresses.some(({ address }) => familyOf(address) === family)),
   );
@@ -82,9 +80,9 @@ function desiredPort({
     mac: hostMac,
     pod: pod === undefined ? containerId : `${pod.namespace}/${pod.name}`,
     podMac: mac,
-    isMacRequested: host?.isMacRequested ?? true,
+    isMacRequested: host.isMacRequested,
     addresses: addresses.map(({ address }) => address),
-    hairpin: host?.hairpin,
+    hairpin: host.hairpin,
     bypass: bypassOf(host, (bandwidth?.egressRate ?? 0) > 0),
   });
 }
@@ -93,8 +91,8 @@ function desiredPort({
  * Returns which packets bypass the bridge. Those of a pod with limited sending take the bridge, after the delay
  * (cni/add/bridge_bypass.ts).
  */
-function bypassOf(host: RecordedHost | undefined, isDelayed: boolean): DesiredPort["bypass"] {
-  if (host?.bypass !== true) return "none";
+function bypassOf({ bypass }: RecordedHost, isDelayed: boolean): DesiredPort["bypass"] {
+  if (!bypass) return "none";
   return isDelayed ? "to the pod" : "both ways";
 }
 

@@ -91,7 +91,7 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
 /** Whether a port's link is on its bridge, up, and with the right flags, as far as the kernel reports them. */
 export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
   if (master !== bridge || !up) return false;
-  if (hairpin === undefined || bridgePort === undefined) return true;
+  if (bridgePort === undefined) return true;
   const { groupForwardMask, multicastRouter } = PORT_FLAGS;
   const hasFlags = bridgePort.groupForwardMask === groupForwardMask && bridgePort.multicastRouter === multicastRouter;
   return bridgePort.hairpin === hairpin && hasFlags;

@@ -27,14 +27,6 @@ const MOST_TEXTS = 3;
 export function problemsOf(desired: DesiredBridge, { remaining, refused, observed }: Unsettled): readonly Problem[] {
   const { link } = observed;
   const { name, ports } = desired;
-  if (link === undefined && desired.macs.length === 0) {
-    return [
-      {
-        text: `bridge ${name} is missing, and no record says how it was: create a pod, whose ADD makes it, and recreate the others`,
-        isCut: ports.size > 0,
-      },
-    ];
-  }
   if (link !== undefined && link.kind !== "bridge") {
     return [
       {

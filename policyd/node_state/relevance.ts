@@ -85,8 +85,8 @@ function linkDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | undefi
     if (!link.up) return { kind: "everything" };
     const isRight =
       link.bridge?.stp !== true &&
-      (link.mac === undefined || desired.macs.length === 0 || desired.macs.includes(link.mac)) &&
-      (desired.mtus.length === 0 || desired.mtus.includes(link.mtu));
+      (link.mac === undefined || desired.macs.includes(link.mac)) &&
+      desired.mtus.includes(link.mtu);
     return isRight ? undefined : { kind: "bridge" };
   }
   return message.type === Notification.DELLINK ? undefined : portLinkDoubt(message, known, { about, name });

@@ -1,5 +1,5 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
@@ -55,11 +55,7 @@ export function openRoutes(
   });
 }
 
-/** Whether a record names an address of the bridge, or has a pod in its network: records of old releases name none. */
+/** Whether a record names an address of the bridge. */
 function isUsed(gateway: Cidr, records: Iterable<AttachmentRecord>): boolean {
-  return [...records].some(
-    ({ host, addresses }) =>
-      host?.bridgeAddresses.some(({ address }) => address === gateway.address) === true ||
-      addresses.some(({ address }) => cidrContains(gateway, address)),
-  );
+  return [...records].some(({ host }) => host.bridgeAddresses.some(({ address }) => address === gateway.address));
 }

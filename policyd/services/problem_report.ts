@@ -29,7 +29,8 @@ export function problemReport(logger: Logger, events: NoticeSink): ServiceObserv
   } satisfies ServiceObserver);
 }
 
-function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService): readonly string[] {
+/** Returns why parts of a Service are not served. */
+export function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService): readonly string[] {
   if (ignoredEndpoints.length === 0) return problems;
   const list = shortList(ignoredEndpoints, MOST_SHOWN, formatAddress);
   return [...problems, `Service ${key}: endpoints' addresses: ${list}; expected ones that a machine can have`];

@@ -12,6 +12,7 @@ import { INET_TABLE } from "../ruleset/table_part.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../objects/model.ts";
 import { usedTimeout } from "../../objects/timeout_choice.ts";
 import { type AffinityTimeout, TimeoutClasses } from "./affinity/timeout_numbers.ts";
+import { problemsOf } from "./problem_report.ts";
 import { ProtectionFollower } from "./protection_follower.ts";
 import type { FrontendRefusals, ProtectedSocketIndex } from "../protection/socket_index.ts";
 import type { YieldedFrontends } from "./yielded_frontends.ts";
@@ -276,10 +277,9 @@ export class ServiceProxy implements ObjectConsumer {
     for (const other of this.#holders.left(key)) this.#turns.add(other, {});
   }
 
-  #setProblems(key: string, { problems, ignoredEndpoints: { length } }: CompiledService): void {
-    const ignored = `Service ${key}: ${length} endpoints with addresses that no machine can have`;
-    const all = length === 0 ? problems : [...problems, ignored];
-    if (all.length > 0) this.#problems.set(key, all);
+  #setProblems(key: string, compiled: CompiledService): void {
+    const problems = problemsOf(key, compiled);
+    if (problems.length > 0) this.#problems.set(key, problems);
     else this.#problems.delete(key);
   }
 

@@ -1,6 +1,17 @@
-import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import type { AttachmentRecord, RecordedHost } from "../../../attachment/attachment.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
+
+/** The node's side of {@link attachmentRecord}. */
+export const RECORDED_HOST: RecordedHost = {
+  bridgeMac: parseMac("ce:00:00:00:00:01"),
+  mtu: 1500,
+  bridgeAddresses: [parseCidr("10.244.1.1/24"), parseCidr("fd00:244:1::1/64")],
+  routes: [],
+  hairpin: false,
+  bypass: true,
+  isMacRequested: false,
+};
 
 /** Returns a record as an ADD writes it. */
 export function attachmentRecord(changes: Partial<AttachmentRecord> = {}): AttachmentRecord {
@@ -19,6 +30,7 @@ export function attachmentRecord(changes: Partial<AttachmentRecord> = {}): Attac
     hostInterface: "dbv0123456789ab",
     hostMac: parseMac("ae:00:00:00:00:01"),
     portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
+    host: RECORDED_HOST,
     ...changes,
   };
 }

@@ -12,6 +12,7 @@ import { writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
+import { RECORDED_HOST } from "../../support/cni/attachment_record.ts";
 import {
   failingFileSystem,
   type FileCall,
@@ -47,6 +48,7 @@ const RECORD: AttachmentRecord = {
   macspoofchk: false,
   bandwidth: { ingressRate: 1_000_000, ingressBurst: 4_294_967_295, egressRate: 0, egressBurst: 0 },
   policyd: { serviceCidrs: [parseCidr("10.96.0.0/12")], nonMasqueradeCidrs: [parseCidr("fd00:244::/32")] },
+  host: RECORDED_HOST,
 };
 
 describe("ipam/attachment", () => {
@@ -93,6 +95,7 @@ describe("ipam/attachment", () => {
       addresses: ["10.1.2.2/32", "2001:db8:1::2/128"],
       portMappings: [RECORD.portMappings[0], { ...RECORD.portMappings[1], hostIp: "fd00::1" }],
       policyd: { serviceCidrs: ["10.96.0.0/12"], nonMasqueradeCidrs: ["fd00:244::/32"] },
+      host: { ...RECORDED_HOST, bridgeAddresses: ["10.244.1.1/24", "fd00:244:1::1/64"] },
     });
   });
 

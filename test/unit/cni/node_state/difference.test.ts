@@ -197,17 +197,6 @@ describe("cni/node_state", () => {
     assert.ok(kernel.steps.length <= 5, "the repair is not tried for ever");
   });
 
-  it("of records of an earlier release only ports and addresses count", () => {
-    const { host: _, ...old } = recordOf(2);
-    desired = only([old]);
-    assert.deepEqual([desired.macs, desired.mtus, desired.addresses], [[], [], []]);
-    kernel = new FakeNodeState(only());
-    assert.deepEqual(textsOf(kernel, desired), []);
-    kernel.deleteBridge();
-    const settled = settle(kernel, desired, EVERYTHING);
-    assert.match(problemsOf(desired, settled)[0]?.text ?? "", /^bridge cni0 is missing, and no record says how it was/);
-  });
-
   it("pods on different bridges have a desired state for each bridge", () => {
     const bridges = desiredBridges([...RECORDS, { ...recordOf(7), bridge: "br1" }]);
     assert.deepEqual(

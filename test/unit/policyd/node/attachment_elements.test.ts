@@ -5,6 +5,7 @@ import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { linkLocalAddress, macFromBytes, parseMac } from "../../../../kernel/ip/mac.ts";
 import { checkComment } from "../../../../kernel/nftables/model/identifier.ts";
+import { RECORDED_HOST } from "../../../support/cni/attachment_record.ts";
 import { attachmentElements } from "../../../../policyd/node/attachment_elements.ts";
 
 const RECORD: AttachmentRecord = {
@@ -22,6 +23,7 @@ const RECORD: AttachmentRecord = {
   hostInterface: "dbv0a1b2c3d4e5f",
   hostMac: parseMac("ae:00:00:00:00:01"),
   portMappings: [],
+  host: RECORDED_HOST,
 };
 
 describe("the elements of an attachment in the node's sets", () => {
