@@ -1,4 +1,5 @@
-import { isInterfaceName, isName, MAX_IFNAME_BYTES, MAX_NAME_LENGTH } from "../ipam/owner.ts";
+import { isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
+import { checkInterfaceName } from "./configuration/names.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 
 /** The parameters of an ADD or DEL, validated (CNI specification, "Parameters"). */
@@ -57,19 +58,6 @@ function checkContainerId(id: string): string {
     );
   }
   return id;
-}
-
-/**
- * Returns an interface name that {@link isInterfaceName} accepts.
- *
- * @throws CniError with `code`, naming the field and the value
- */
-export function checkInterfaceName(name: string, field: string, code: CniErrorCode): string {
-  if (isInterfaceName(name)) return name;
-  throw new CniError(
-    code,
-    `${field}: ${JSON.stringify(name.slice(0, 64))} is not an interface name; expected 1 to ${MAX_IFNAME_BYTES} bytes without "/", ":", "%" or white space, and none of ".", "..", "all", "default"`,
-  );
 }
 
 /** Reads CNI_ARGS. Names that a pod of Kubernetes cannot have count as no pod. */

@@ -13,7 +13,7 @@ import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { deleteRoute } from "../../kernel/route/route.ts";
 import { describedLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import { type BridgeConfiguration, hasIpv6 } from "../configuration/configuration.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { dnsOf } from "../configuration/dns.ts";
 import { recordedRules } from "../configuration/node_rules_configuration.ts";
 import type { AddressGiver } from "../delegation/foreign_ipam.ts";
@@ -63,13 +63,13 @@ export function add(
   // Checked again under the store's lock. A request that no range serves must not leave a new bridge on the node.
   assignRequested(configuration.ipam.ranges, configuration.ipam.requested);
   const inPod = <T>(action: () => T): T => insideNamespace(node.syscalls, home, namespace, action);
-  const podSocket = inPod(() => prepareNamespace(node, attachment.ifname, hasIpv6(configuration.ipam.ranges)));
+  const podSocket = inPod(() => prepareNamespace(node, attachment.ifname, configuration.hasIpv6));
   refuseSecondAttachment(node, configuration, attachment);
   // Only now: if the pod is attached already, giving addresses and taking them back would free the addresses it holds.
   const given = giver?.give();
   try {
     const addresses = given ?? { configuration, allocations: undefined };
-    if (given !== undefined && hasIpv6(given.configuration.ipam.ranges)) inPod(() => enableIpv6(node));
+    if (given?.configuration.hasIpv6 === true) inPod(() => enableIpv6(node));
     return attach(node, addresses, attachment, { podSocket, namespace, dns: given?.configuration.dns ?? dns });
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
@@ -109,7 +109,8 @@ function attach(
   { podSocket, namespace, dns }: Place,
 ): AddResult {
   const hostSocket = openRouteSocket(node.syscalls);
-  const bridge = ensureNodeBridge(node, hostSocket, configuration, given);
+  const sysctl = rememberingSettings(node, configuration.runDir);
+  const bridge = ensureNodeBridge(node, { socket: hostSocket, sysctl }, configuration, given);
   const recorded = (): Iterable<Holding> => node.deleting().recordedHoldings(node, configuration);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);
   let registration: Registration | undefined;
@@ -137,10 +138,9 @@ function attach(
     const { policyd, runDir } = configuration;
     registration = policyd && node.registering().register(node, policyd, record, { runDir });
     wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
-    const parts = { syscalls: node.syscalls, socket: hostSocket, runDir: configuration.runDir };
-    const sysctl = rememberingSettings(node, configuration.runDir);
+    const parts = { syscalls: node.syscalls, socket: hostSocket, sysctl, runDir: configuration.runDir };
     // By then the daemon has made its part of the node's side: routes beside another bridge (FOREIGN-03).
-    const confirm = (): void => ensureNodeState({ ...parts, sysctl }, record, bridge.index, node);
+    const confirm = (): void => ensureNodeState(parts, record, bridge.index, node);
     awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
     return addResult(wiring, bridge, namespace.path, dns);
   } catch (error) {

@@ -4,9 +4,10 @@ import { CHECKSUM_PROGRAM, filterChecksums } from "../../kernel/bpf/checksum_fil
 import { hasOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { type BridgeConfiguration, hasIpv6, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { type BridgeConfiguration, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
 import { CniError, CniErrorCode } from "../error.ts";
-import { type PluginMachine, rememberingSettings } from "../host.ts";
+import type { PluginMachine } from "../host.ts";
 import type { Bridge } from "../wiring/wiring.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
 import { locked } from "./bridge_bypass.ts";
@@ -20,12 +21,11 @@ import { locked } from "./bridge_bypass.ts";
  */
 export function ensureNodeBridge(
   node: PluginMachine,
-  socket: NetlinkSocket,
+  { socket, sysctl }: { readonly socket: NetlinkSocket; readonly sysctl: Sysctl },
   configuration: BridgeConfiguration,
   given: readonly Allocation[] | undefined,
 ): Bridge {
   const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
-  const sysctl = rememberingSettings(node, configuration.runDir);
   const bridge = ensureBridge(socket, sysctl, {
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
@@ -41,7 +41,7 @@ export function ensureNodeBridge(
       filterChecksums(programs, bridge.index, (files) => node.rare().kernelChecksumProgram(files)),
     );
   }
-  if (bridge.mtu < SMALLEST_IPV6_MTU && hasIpv6(configuration.ipam.ranges)) {
+  if (bridge.mtu < SMALLEST_IPV6_MTU && configuration.hasIpv6) {
     throw new CniError(
       CniErrorCode.INVALID_CONFIGURATION,
       `bridge: ${JSON.stringify(bridge.name)} has an MTU of ${bridge.mtu}; expected ${SMALLEST_IPV6_MTU} at least for IPv6: set mtu`,

@@ -3,14 +3,15 @@ import { canonicalRange, canonicalRangeSets, type RangeInput, type RangeSet } fr
 import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
-import { checkInterfaceName, type CniArguments } from "../environment.ts";
+import type { CniArguments } from "../environment.ts";
 import { CniError, CniErrorCode, invalidField, showValue } from "../error.ts";
 import { OWN_IPAM } from "../executables.ts";
 import type { Dns, ResultRoute } from "../result.ts";
 import type { CniVersion } from "../version.ts";
 import { type Limits, limitsOf } from "./bandwidth.ts";
 import { configuredRoutes } from "./configured_routes.ts";
-import { checkDirectory, DATA_DIRECTORY, RUN_DIRECTORY } from "./decoding.ts";
+import { DATA_DIRECTORY, RUN_DIRECTORY } from "./decoding.ts";
+import { checkDirectory, checkInterfaceName } from "./names.ts";
 import type { NetworkInput } from "./network_input.ts";
 import { type NodeRulesConfiguration, nodeRulesConfiguration } from "./node_rules_configuration.ts";
 import { policydAccess, type RegistrationAccess } from "./policyd_access.ts";
@@ -35,6 +36,8 @@ export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConf
   readonly bypassBridge: boolean;
   /** Whether the pod gets default routes that are not configured; without them it reaches only its routes' networks. */
   readonly isDefaultGateway: boolean;
+  /** Whether a pod gets an IPv6 address. */
+  readonly hasIpv6: boolean;
   /** Bytes; 0 keeps the kernel's default. */
   readonly mtu: number;
   /** A MAC address the runtime asks for: runtimeConfig has priority over args.cni, and that over CNI_ARGS. */
@@ -84,13 +87,15 @@ export function onNetwork(
     ["args.cni.mac", input.args?.cni?.mac],
     ["CNI_ARGS MAC", args.mac],
   ]);
+  const hasIpv6 = familiesOf(network.ipam.ranges).includes(6);
   return {
     ...network,
+    hasIpv6,
     bridge: checkInterfaceName(input.bridge ?? "drawbridge0", "bridge", CniErrorCode.INVALID_CONFIGURATION),
     hairpinMode: input.hairpinMode ?? false,
     bypassBridge: input.bypassBridge ?? true,
     isDefaultGateway: input.isDefaultGateway ?? true,
-    mtu: mtuOf(input, hasIpv6(network.ipam.ranges)),
+    mtu: mtuOf(input, hasIpv6),
     mac: mac === undefined ? undefined : parseMac(mac, macField),
     limits: limitsOf(input.runtimeConfig),
     policyd: policydAccess(input.policyd),
@@ -109,11 +114,6 @@ function mtuOf({ mtu = 0 }: NetworkInput, needsIpv6: boolean): number {
     );
   }
   return mtu;
-}
-
-/** Whether a pod gets an IPv6 address. */
-export function hasIpv6(sets: readonly RangeSet[]): boolean {
-  return familiesOf(sets).includes(6);
 }
 
 /** Returns the address families of a pod, each once. */

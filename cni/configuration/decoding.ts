@@ -1,5 +1,5 @@
-import { isDirectoryPath, isName, MAX_NAME_LENGTH } from "../../ipam/owner.ts";
-import { CniError, CniErrorCode, invalidField } from "../error.ts";
+import { isName, MAX_NAME_LENGTH } from "../../ipam/owner.ts";
+import { CniError, CniErrorCode } from "../error.ts";
 import { decode, type Decoded, isNestedDeeper, isObject, type Shape } from "../json.ts";
 import { type CniVersion, negotiateVersion } from "../version.ts";
 
@@ -84,10 +84,4 @@ function checkNetworkName(name: string): string {
     );
   }
   return name;
-}
-
-/** Returns the path. @throws CniError 7 for a path that {@link isDirectoryPath} refuses */
-export function checkDirectory(field: string, path: string): string {
-  if (isDirectoryPath(path)) return path;
-  throw invalidField(field, path, 'an absolute path without ".."');
 }

@@ -1,6 +1,6 @@
-import { checkInterfaceName } from "../environment.ts";
 import { CniErrorCode } from "../error.ts";
-import { checkDirectory, DATA_DIRECTORY, RUN_DIRECTORY } from "./decoding.ts";
+import { DATA_DIRECTORY, RUN_DIRECTORY } from "./decoding.ts";
+import { checkDirectory, checkInterfaceName } from "./names.ts";
 import type { DetachInput } from "./network_input.ts";
 import { detachAccess, type PolicydAccess } from "./policyd_access.ts";
 

@@ -17,6 +17,7 @@ describe("cni/configuration accepts", () => {
       dns: {},
       bridge: "drawbridge0",
       hairpinMode: false,
+      hasIpv6: true,
       bypassBridge: true,
       isDefaultGateway: true,
       mtu: 0,
