@@ -4,12 +4,11 @@ import { install, OURS, peerContestant } from "./contestant.ts";
 import type { Row } from "./row.ts";
 import { RunDirectory } from "./run_directory.ts";
 import { attach } from "./scenario/attach.ts";
-import { checks, garbage, size, version } from "./scenario/calls.ts";
+import { garbage, version } from "./scenario/calls.ts";
 import type { Scenario } from "./scenario/context.ts";
 import { memory } from "./scenario/memory.ts";
 import { parallel } from "./scenario/parallel.ts";
 import { parallelWithPolicyd } from "./scenario/parallel_policyd.ts";
-import { policies } from "./scenario/policies.ts";
 import { throughput } from "./scenario/throughput.ts";
 import type { Progress, Subject, Subjects } from "./subjects.ts";
 
@@ -17,15 +16,11 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   version,
   attach,
   first: parallel(1, 1.5),
-  checks,
   garbage,
   "parallel-30": parallel(30),
   "parallel-100": parallel(100),
-  "parallel-30-policyd": parallelWithPolicyd(30, 0.75),
-  "parallel-100-policyd": parallelWithPolicyd(100, 0.3),
-  policies,
+  "parallel-30-policyd": parallelWithPolicyd,
   memory,
-  size,
   throughput,
 };
 

@@ -95,7 +95,7 @@ function sideOn(node: LabNode, directory: string, contestant: Contestant, subnet
 }
 
 /** The verbs that are measured. */
-export type Command = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION";
+export type Command = "ADD" | "DEL" | "GC" | "VERSION";
 
 /**
  * Returns a call of a plugin as a container runtime makes it, with its input in a file.
@@ -174,7 +174,7 @@ export function together(side: Side, command: "ADD" | "DEL", pods: readonly LabP
 }
 
 /** Attaches a pod and returns the result. */
-export function resultOfAdd(side: Side, pod: LabPod): unknown {
+function resultOfAdd(side: Side, pod: LabPod): unknown {
   timeCall(side, "ADD", pod);
   return parseJson(readFileSync(programFor(side, "ADD", pod).stdout, "utf8"));
 }

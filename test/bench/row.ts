@@ -21,11 +21,8 @@ export interface Row {
   readonly values: readonly number[] | readonly Pair[];
 }
 
-/** A goal for a comparison: a largest or smallest ratio, or a largest value of ours. */
-export type ComparedGoal =
-  | { readonly most: number }
-  | { readonly ratioAtMost: number }
-  | { readonly ratioAtLeast: number };
+/** A goal for a comparison: a largest or smallest ratio. */
+type ComparedGoal = { readonly ratioAtMost: number } | { readonly ratioAtLeast: number };
 
 /** Returns a row of pairs, ours and the peer's. */
 export function compared(title: string, unit: Unit, against: string, pairs: readonly Pair[], goal?: ComparedGoal): Row {
@@ -38,12 +35,11 @@ export function compared(title: string, unit: Unit, against: string, pairs: read
     peer: median(pairs.map(({ peer }) => peer)),
     estimate,
     values: pairs,
-    ...(goal === undefined ? {} : judged(goal, estimate, median(pairs.map(({ ours }) => ours)), unit)),
+    ...(goal === undefined ? {} : judged(goal, estimate)),
   };
 }
 
-function judged(goal: ComparedGoal, estimate: Estimate, ours: number, unit: Unit): Pick<Row, "goal" | "isReached"> {
-  if ("most" in goal) return { goal: `≤ ${goal.most} ${unit}`, isReached: ours <= goal.most };
+function judged(goal: ComparedGoal, estimate: Estimate): Pick<Row, "goal" | "isReached"> {
   if ("ratioAtLeast" in goal) return { goal: `≥ ${goal.ratioAtLeast} ×`, isReached: estimate.low >= goal.ratioAtLeast };
   return { goal: `≤ ${goal.ratioAtMost} ×`, isReached: estimate.high <= goal.ratioAtMost };
 }

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import process from "node:process";
@@ -15,15 +15,12 @@ import { sleep } from "./sleep.ts";
 const START_MILLISECONDS = 30_000;
 
 /**
- * Runs an action on a side with a daemon of its own, started as a node starts it; the side's configuration names it
- * then.
- *
- * @param objects of the cluster
+ * Runs an action on a side with a daemon of its own, started as a node starts it and without objects; the side's
+ * configuration names it then.
  */
-export function withPolicyd<T>(context: Context, side: Side, objects: readonly object[], action: (side: Side) => T): T {
+export function withPolicyd<T>(context: Context, side: Side, action: (side: Side) => T): T {
   const directory = mkdtempSync(path.join(tmpdir(), "drawbridge-bench-"));
   mkdirSync(`${directory}/objects`);
-  writeFileSync(`${directory}/objects/all.json`, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
   const socket = `${directory}/run/policyd.sock`;
   const { nodeOptions, environment } = imageStart();
   const daemon = spawn(

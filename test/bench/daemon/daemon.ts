@@ -2,12 +2,10 @@ import type { Lab } from "../../lab/lab.ts";
 import { found, measured, type Row } from "../row.ts";
 import { quantile } from "../statistics.ts";
 import type { Progress, Subjects } from "../subjects.ts";
-import { flowCost } from "./flow_cost.ts";
 import { idleNode } from "./idle_node.ts";
 import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
-import { serviceLatency } from "./service_latency.ts";
 import { SteadyChanges } from "./steady_changes.ts";
 import { tenants } from "./tenants.ts";
 
@@ -18,15 +16,13 @@ const MEMORY_GOAL = 150;
 const PEAK_GOAL = 220;
 
 /**
- * Returns the subjects: a cluster with steady changes, the same with changes of Services only, a node with idle pods,
- * the ledger of flows, and one tenant's costliest objects beside another tenant.
+ * Returns the subjects: a cluster with steady changes, a node with idle pods, and one tenant's costliest objects beside
+ * another tenant.
  */
 export function daemonSubjects(plan: Plan): Subjects {
   return {
     cluster: (lab, progress) => measure(lab, plan, progress),
-    services: (lab, progress) => serviceLatency(lab, plan, progress),
     idle: (lab, progress) => idleNode(lab, plan.idle, progress),
-    flows: (_lab, progress) => flowCost(plan.flows, progress),
     tenants: (lab, progress) => tenants(lab, progress),
   };
 }
@@ -43,7 +39,7 @@ async function measure(lab: Lab, plan: Plan, progress: Progress): Promise<readon
   }
   if (current === undefined) throw new RangeError("starts: expected at least one");
   progress(`${plan.seconds} s of changes`);
-  const changes = new SteadyChanges(cluster.server, cluster.commits, plan, "pods");
+  const changes = new SteadyChanges(cluster.server, cluster.commits, plan);
   await changes.prepare();
   const sync = { delay: await current.loopDelay(), processor: current.processorSeconds() };
   const perSecond = plan.changesPerSecond;

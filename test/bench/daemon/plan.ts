@@ -11,8 +11,6 @@ export interface Plan {
   readonly changesPerSecond: number;
   /** A node whose pods do nothing. */
   readonly idle: { readonly pods: number; readonly seconds: number };
-  /** Daemons with and without a ledger of flows, each for some seconds. */
-  readonly flows: { readonly rounds: number; readonly seconds: number };
 }
 
 export const DEFAULT_PLAN: Plan = {
@@ -24,7 +22,6 @@ export const DEFAULT_PLAN: Plan = {
   seconds: 60,
   changesPerSecond: 100,
   idle: { pods: 250, seconds: 120 },
-  flows: { rounds: 5, seconds: 15 },
 };
 
 /** A quick plan, whose results prove nothing. */
@@ -33,5 +30,4 @@ export const QUICK_PLAN: Plan = {
   starts: 1,
   seconds: 10,
   idle: { pods: 250, seconds: 20 },
-  flows: { rounds: 2, seconds: 8 },
 };

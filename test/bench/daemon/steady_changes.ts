@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { ApiServerProcess } from "../../apiserver/process.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
 import { type BenchPod, pertinentPod, podManifest, relabelled } from "../policy/cluster.ts";
-import { benchService, serviceManifest, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
+import { benchService, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
 import type { AddressCommits } from "./address_commits.ts";
 import { asStored } from "./cluster.ts";
 import type { Plan } from "./plan.ts";
@@ -10,22 +10,20 @@ import type { Plan } from "./plan.ts";
 const PATIENCE_MILLISECONDS = 60_000;
 /** The first numbers above everything of the cluster: nothing else has the addresses of these. */
 const FIRST_NEW_POD = 100_000;
-const FIRST_NEW_SERVICE = 50_000;
 const FIRST_NEW_ENDPOINT = 100_000;
 const ROUNDS_UNTIL_RELABELLED = 100;
 /** A number so large that the daemon has long written an object when it is removed, even on a busy machine. */
 const ROUNDS_UNTIL_REMOVED = 300;
 
-/** The kinds of changes of pods and of Services, each made in turn. */
-const POD_KINDS = [
+/** The kinds of changes, each made in turn. */
+const KINDS = [
   "a pod added elsewhere",
   "an endpoint replaced",
   "a pod relabelled elsewhere",
   "a pod removed elsewhere",
 ] as const;
-const SERVICE_KINDS = ["a Service added with its EndpointSlice", "an endpoint replaced", "a Service removed"] as const;
 
-type Kind = (typeof POD_KINDS)[number] | (typeof SERVICE_KINDS)[number];
+type Kind = (typeof KINDS)[number];
 
 /** The number of changes, and their rate. */
 export interface Load {
@@ -39,27 +37,23 @@ interface Change {
   readonly address: string;
 }
 
-/** Changes the cluster at a steady rate: pods elsewhere and endpoints, or Services only. Each change has addresses of its own. */
+/** Changes pods elsewhere and endpoints at a steady rate. Each change has addresses of its own. */
 export class SteadyChanges {
   readonly #server: ApiServerProcess;
   readonly #commits: AddressCommits;
   readonly #plan: Plan;
-  readonly #kinds: readonly Kind[];
   readonly #made = new Map<Kind, number>();
 
-  constructor(server: ApiServerProcess, commits: AddressCommits, plan: Plan, of: "pods" | "Services") {
+  constructor(server: ApiServerProcess, commits: AddressCommits, plan: Plan) {
     this.#server = server;
     this.#commits = commits;
     this.#plan = plan;
-    this.#kinds = of === "pods" ? POD_KINDS : SERVICE_KINDS;
   }
 
   /** Adds the objects that the first rounds change and remove, and waits until they are in force. */
   async prepare(): Promise<void> {
-    const [added = "a pod added elsewhere"] = this.#kinds;
-    const removed = this.#made.get(this.#kinds.at(-1) ?? added) ?? 0;
-    while ((this.#made.get(added) ?? 0) - removed < ROUNDS_UNTIL_REMOVED) {
-      const { objects, address } = this.#next(added);
+    for (let round = 0; round < ROUNDS_UNTIL_REMOVED; round++) {
+      const { objects, address } = this.#next("a pod added elsewhere");
       this.#commits.await(address, () => {});
       await this.#server.apply(...objects);
     }
@@ -74,12 +68,12 @@ export class SteadyChanges {
    * @throws Error when one is not committed
    */
   async run({ changes, perSecond }: Load): Promise<ReadonlyMap<string, readonly number[]>> {
-    const latencies = new Map<string, number[]>(this.#kinds.map((kind) => [kind, []]));
+    const latencies = new Map<string, number[]>(KINDS.map((kind) => [kind, []]));
     const start = performance.now();
     for (let number = 0; number < changes; number++) {
       const due = start + (1000 * number) / perSecond;
       if (due > performance.now()) await wait(due - performance.now());
-      const kind = this.#kinds[number % this.#kinds.length] ?? "an endpoint replaced";
+      const kind = KINDS[number % KINDS.length] ?? "an endpoint replaced";
       const { objects, address } = this.#next(kind);
       const reported = performance.now();
       this.#commits.await(address, (at) => latencies.get(kind)?.push(at - reported));
@@ -115,14 +109,6 @@ export class SteadyChanges {
         const of = benchService((number * 7919) % services, endpoints);
         const service = withFirstReplaced(of, FIRST_NEW_ENDPOINT + number);
         return { objects: [asStored(sliceManifest(service))], address: service.endpoints[0] ?? "" };
-      }
-      default: {
-        const service = benchService(FIRST_NEW_SERVICE + number, endpoints);
-        const objects = [serviceManifest(service), sliceManifest(service)].map(asStored);
-        if (kind === "a Service removed") {
-          return { objects: objects.map((object) => ({ ...object, isGone: true })), address: service.address };
-        }
-        return { objects, address: service.endpoints[0] ?? "" };
       }
     }
   }

@@ -44,7 +44,7 @@ export interface BenchPod {
 }
 
 /** A policy: the pods that it isolates and those that may send to them, by labels that all must be present. */
-export interface BenchPolicy {
+interface BenchPolicy {
   readonly name: string;
   readonly namespace: string;
   readonly app: string;
@@ -58,7 +58,7 @@ export interface BenchPolicy {
  *
  * @param labels replace those that follow from its number
  */
-export function benchPod(number: number, labels: Partial<BenchPod["labels"]> = {}): BenchPod {
+function benchPod(number: number, labels: Partial<BenchPod["labels"]> = {}): BenchPod {
   const place = Math.floor(number / NAMESPACES);
   return {
     number,
@@ -83,7 +83,7 @@ export function benchPod(number: number, labels: Partial<BenchPod["labels"]> = {
  * Returns the policy of this number: it selects one pod of its namespace and allows two peers, pods of its own
  * namespace and pods of a tenth of the others. The first ones select pods of this node, each of which has one policy.
  */
-export function benchPolicy(number: number): BenchPolicy {
+function benchPolicy(number: number): BenchPolicy {
   const namespace = number % NAMESPACES;
   const place = Math.floor(number / NAMESPACES);
   return {
@@ -105,7 +105,7 @@ export function localPolicy(number: number): BenchPolicy {
 }
 
 /** Returns the team of the namespace of this number, its only label beside its name. */
-export function teamOf(namespace: number): string {
+function teamOf(namespace: number): string {
   return `team${namespace % TEAMS}`;
 }
 
@@ -136,7 +136,7 @@ export function relabelled(pod: BenchPod): BenchPod {
 }
 
 /** Returns the namespaces as an API server has them. */
-export function namespaceManifests(): readonly object[] {
+function namespaceManifests(): readonly object[] {
   return Array.from({ length: NAMESPACES }, (_, number) => ({
     apiVersion: "v1",
     kind: "Namespace",

@@ -7,16 +7,11 @@ export interface Plan {
   readonly small: ClusterSize;
   /** Changes of one pod. */
   readonly changes: number;
-  /** Pairs of batches of first packets, and the number of policies on their destination. */
-  readonly packetPairs: number;
-  readonly policiesOnOnePod: number;
   /** Builds of very many policies. */
   readonly builds: number;
   readonly builtPolicies: number;
   /** Rounds of cutting live connections and restoring them. */
   readonly cutRounds: number;
-  /** Pairs of seconds of iperf3, each cut into the stretches of its load. */
-  readonly throughputPairs: number;
 }
 
 const LARGE: ClusterSize = { pods: 10_000, policies: 1000 };
@@ -25,20 +20,15 @@ export const DEFAULT_PLAN: Plan = {
   large: LARGE,
   small: { pods: 1000, policies: 1000 },
   changes: 300,
-  packetPairs: 60,
-  policiesOnOnePod: 1000,
   builds: 3,
   builtPolicies: 10_000,
   cutRounds: 5,
-  throughputPairs: 40,
 };
 
 /** A quick plan, whose results prove nothing. */
 export const QUICK_PLAN: Plan = {
   ...DEFAULT_PLAN,
   changes: 40,
-  packetPairs: 12,
   builds: 1,
   cutRounds: 1,
-  throughputPairs: 2,
 };

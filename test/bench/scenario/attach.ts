@@ -46,7 +46,7 @@ export const attach: Scenario = (context: Context): readonly Row[] => {
 };
 
 /** Returns a node with a pod that stays; a second pod came and went, so that every file of the store exists. */
-export function steadySide(context: Context, contestant: Contestant, name: string): Side {
+function steadySide(context: Context, contestant: Contestant, name: string): Side {
   const side = newSide(context, contestant, name);
   const [resident, visitor] = ["resident", "visitor"].map((pod) =>
     context.lab.pod(`${name}-${contestant.name}-${pod}`),

@@ -1,9 +1,6 @@
-import { statSync } from "node:fs";
-import path from "node:path";
 import { writeAttachments } from "../../support/cni/many_attachments.ts";
-import { type Contestant, newSide, resultOfAdd, timeCall } from "../contestant.ts";
+import { type Contestant, newSide, timeCall } from "../contestant.ts";
 import { compared, interleave, measured } from "../row.ts";
-import { steadySide } from "./attach.ts";
 import { PEER, type Scenario } from "./context.ts";
 
 const ATTACHMENTS = 5000;
@@ -21,18 +18,6 @@ export const version: Scenario = (context) => {
   return [compared("VERSION", "ms", PEER, pairs, { ratioAtMost: 1.2 })];
 };
 
-/** Measures the verbs that only look: CHECK of a pod, which CRI-O makes after each ADD, and STATUS, which is polled. */
-export const checks: Scenario = (context) =>
-  (["CHECK", "STATUS"] as const).map((command) => {
-    const measure = (contestant: Contestant): (() => number) => {
-      const side = steadySide(context, contestant, command.toLowerCase());
-      const pod = context.lab.pod(`${command.toLowerCase()}-${contestant.name}`);
-      const further = command === "CHECK" ? { prevResult: resultOfAdd(side, pod) } : {};
-      return () => timeCall(side, command, command === "CHECK" ? pod : undefined, further).milliseconds;
-    };
-    return compared(command, "ms", PEER, interleave(context.pairs, measure(context.ours), measure(context.peer)));
-  });
-
 /** Measures GC of many attachments, all of which are in its list. Go's plugins do nothing for GC. */
 export const garbage: Scenario = (context) => {
   const side = newSide(context, context.ours, "gc");
@@ -46,14 +31,4 @@ export const garbage: Scenario = (context) => {
     return timeCall(side, "GC", undefined, further).milliseconds;
   });
   return [measured(`GC with ${ATTACHMENTS} attachments`, "ms", times)];
-};
-
-/** Measures the size of the files that are copied to every node. */
-export const size: Scenario = ({ ours, peer }) => {
-  const megabytes = (...files: readonly string[]): number =>
-    files.reduce((sum, file) => sum + statSync(file).size / 1e6, 0);
-  const hostLocal = path.join(path.dirname(peer.executable), "host-local");
-  const pair = { ours: megabytes(ours.executable), peer: megabytes(peer.executable, hostLocal) };
-  const remark = "one file, which is drawbridge, drawbridge-ipam and loopback; bridge and host-local";
-  return [{ ...compared("size of the executables", "MB", PEER, [pair], { most: 4 }), remark }];
 };

@@ -1,6 +1,6 @@
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import { addressOfNewPod, type Contestant, type Side, wiredSide } from "../contestant.ts";
+import { addressOfNewPod, type Contestant, wiredSide } from "../contestant.ts";
 import { IPERF_ADVICE, isIperfThere, LOADS, type Receiver } from "../iperf.ts";
 import { compared, interleave, type Row } from "../row.ts";
 import { type Context, PEER, type Scenario } from "./context.ts";
@@ -38,24 +38,22 @@ export const throughput: Scenario = (context: Context): readonly Row[] => {
 };
 
 /** Three pods on two nodes. */
-export interface Pods {
+interface Pods {
   /** The directory for iperf3's output. */
   readonly directory: string;
-  /** The node of the first two pods, and that of the third. */
-  readonly sides: readonly [Side, Side];
   readonly sender: LabPod;
   readonly neighbour: Receiver;
   readonly remote: Receiver;
 }
 
 /** The receivers of the sender's packets. */
-export const ROUTES = [
+const ROUTES = [
   { title: "same node", receiver: "neighbour" },
   { title: "across nodes", receiver: "remote" },
 ] as const;
 
 /** Attaches the pods to fresh nodes. */
-export function wirePods(lab: Lab, runDirectory: string, contestant: Contestant): Pods {
+function wirePods(lab: Lab, runDirectory: string, contestant: Contestant): Pods {
   const { node1, node2 } = twoNodes(lab);
   const side1 = wiredSide(node1, runDirectory, contestant);
   const side2 = wiredSide(node2, runDirectory, contestant);
@@ -63,7 +61,6 @@ export function wirePods(lab: Lab, runDirectory: string, contestant: Contestant)
   addressOfNewPod(side1, sender);
   return {
     directory: lab.scratch,
-    sides: [side1, side2],
     sender,
     neighbour: { pod: neighbour, address: addressOfNewPod(side1, neighbour) },
     remote: { pod: remote, address: addressOfNewPod(side2, remote) },

@@ -26,7 +26,7 @@ export interface Taken {
 }
 
 /** The tables of a node, with the daemon's default configuration. */
-export const TABLES = nodeTables({
+const TABLES = nodeTables({
   bridge: "drawbridge0",
   markBits: { masquerade: 0x1000_0000, bridged: 0x2000_0000 },
   tableOwner: false,

@@ -5,15 +5,12 @@ export interface Plan {
   readonly loads: number;
   /** Changes of one Service. */
   readonly changes: number;
-  /** Pairs of batches of first packets. */
-  readonly packetPairs: number;
 }
 
 export const DEFAULT_PLAN: Plan = {
   smallLoads: 10,
   loads: 6,
   changes: 200,
-  packetPairs: 60,
 };
 
 /** A quick plan, whose results prove nothing. */
@@ -21,5 +18,4 @@ export const QUICK_PLAN: Plan = {
   smallLoads: 3,
   loads: 1,
   changes: 40,
-  packetPairs: 15,
 };

@@ -2,7 +2,6 @@ import type { Row } from "../row.ts";
 import type { Subject, Subjects } from "../subjects.ts";
 import type { ClusterSize } from "./cluster.ts";
 import { coldLoad } from "./cold_load.ts";
-import { firstPacket } from "./first_packet.ts";
 import { manyEndpoints } from "./many_endpoints.ts";
 import type { Plan } from "./plan.ts";
 import { singleChanges } from "./single_change.ts";
@@ -24,6 +23,5 @@ export function serviceSubjects(plan: Plan): Subjects {
     load: onStage((stage) => [...coldLoad(stage, SMALL, plan.smallLoads), ...coldLoad(stage, MIDDLE, plan.loads)]),
     memory: onStage((stage) => manyEndpoints(stage, WIDE)),
     change: onStage((stage) => [...singleChanges(stage, [SMALL, MIDDLE, LARGE, WIDE], plan.changes)]),
-    packet: onStage((stage) => [firstPacket(stage, LARGE, SMALL, plan.packetPairs)]),
   };
 }

@@ -72,9 +72,9 @@ function changeOne({ node, services, size }: Loaded, kind: Kind, number: number)
   return node.change([sliceChange(withFirstReplaced(chosen(services, number), number))]);
 }
 
-/** Returns a Service after those that are loaded, and after the one for first packets. */
+/** Returns a Service after those that are loaded. */
 function newService({ services, endpoints }: ClusterSize, number: number): BenchService {
-  return benchService(services + 1000 + number, endpoints);
+  return benchService(services + number, endpoints);
 }
 
 function chosen(services: readonly BenchService[], number: number): BenchService {

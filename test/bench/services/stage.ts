@@ -2,15 +2,12 @@ import type { Lab } from "../../lab/lab.ts";
 import { sleep } from "../sleep.ts";
 import { type BenchService, benchServices, changesOf, type ClusterSize, sizeText } from "./cluster.ts";
 import { Ours, type Taken } from "./ours.ts";
-import { Wire } from "./wire.ts";
 
 /** A node that has its Services. */
 export interface Loaded {
   readonly node: Ours;
   readonly size: ClusterSize;
   readonly services: readonly BenchService[];
-  /** The pods on its node. */
-  readonly wire: Wire;
 }
 
 /** A pause after the kernel's answer, in which it frees a ruleset of ten thousand chains. */
@@ -33,7 +30,7 @@ export class Stage {
     const services = benchServices(size);
     const changes = changesOf(services);
     const node = new Ours(this.#lab.namespace(`ours-${this.#count++}`));
-    this.#loaded.set(sizeText(size), { node, size, services, wire: new Wire(this.#lab, node.namespace) });
+    this.#loaded.set(sizeText(size), { node, size, services });
     return node.load(changes);
   }
 
@@ -48,10 +45,9 @@ export class Stage {
   #drop(size: ClusterSize): void {
     const loaded = this.#loaded.get(sizeText(size));
     if (loaded === undefined) return;
-    const { node, wire } = loaded;
+    const { node } = loaded;
     this.#loaded.delete(sizeText(size));
     node[Symbol.dispose]();
-    wire[Symbol.dispose]();
     // The removal is awaited, or its end would fall into the next measurement.
     node.namespace.exec("nft", ["-f", "-"], "add table inet drawbridge\ndelete table inet drawbridge\n");
     this.#lab.remove(node.namespace);
@@ -59,9 +55,6 @@ export class Stage {
   }
 
   #close(): void {
-    for (const { node, wire } of this.#loaded.values()) {
-      wire[Symbol.dispose]();
-      node[Symbol.dispose]();
-    }
+    for (const { node } of this.#loaded.values()) node[Symbol.dispose]();
   }
 }
