@@ -9,7 +9,6 @@ import { WAYS } from "../support/guard/ways.ts";
 import { PolicedNode, type PolicedPod } from "../support/policy/cuts/policed_node.ts";
 import { type FlowEnds, type FlowProtocol, PROTOCOLS } from "../support/policy/cuts/channel.ts";
 import { ALL, CLUSTER_IPS, CUTS_PODS, type CutsPod, cutsWorld, NOTHING } from "../support/policy/cuts/cuts_world.ts";
-import { assertLive, assertStopped } from "../support/policy/cuts/flow_assertions.ts";
 import { PushFlow } from "../support/policy/cuts/push_flow.ts";
 import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
 import { SERVICE_PORT, TARGET_PORT } from "../support/services/manifest.ts";
@@ -255,4 +254,29 @@ for (const { bridgeNetfilter, bypassBridge, title: state, short } of STATES) {
       assert.equal(node.cuts.status().settled, 0);
     });
   });
+}
+
+/**
+ * Asserts for each flow that messages of the server arrive while the client is silent. @throws AssertionError with the
+ * names of the others
+ */
+async function assertLive(flows: readonly PushFlow[]): Promise<void> {
+  const live = await Promise.all(flows.map((flow) => flow.reachesClient()));
+  assert.deepEqual(namesOf(flows, live), [], "these flows do not continue");
+}
+
+/**
+ * Asserts for each flow that nothing arrives in either direction. @throws AssertionError with the names of the others
+ */
+async function assertStopped(flows: readonly PushFlow[]): Promise<void> {
+  // Messages of the client in between set no label.
+  for (const sender of ["server", "client", "server"] as const) {
+    const stopped = await Promise.all(flows.map((flow) => flow.isStopped(sender)));
+    assert.deepEqual(namesOf(flows, stopped), [], `the ${sender} gets through`);
+  }
+}
+
+/** Returns the names of the flows with a false outcome. */
+function namesOf(flows: readonly PushFlow[], outcomes: readonly boolean[]): readonly string[] {
+  return flows.filter((_, index) => outcomes[index] !== true).map(({ name }) => name);
 }

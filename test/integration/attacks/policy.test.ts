@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { encodeFrame, encodeUdp, type Frame } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
-import type { Token } from "../../lab/probe/protocol.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { ip } from "../../support/guard/attack.ts";
 import { attach, eventually, type GuardedNode, type Party } from "../../support/guard/guarded_node.ts";
-import { NEIGHBOUR_ATTACKS } from "../../support/guard/neighbour_attacks.ts";
-import { PACKET_ATTACKS } from "../../support/guard/packet_attacks.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { loadVirtualAddresses, PORT } from "../../support/guard/virtual_addresses.ts";
 import { useGuardedNode } from "../../support/guard/guarded_suite.ts";
@@ -26,33 +23,6 @@ import {
 import { attackedWorld } from "../../support/policy/attacks/world.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { serviceManifest } from "../../support/services/manifest.ts";
-import { encodeError, ERRORS } from "../../support/ends/icmp_error.ts";
-import { Query } from "../../support/ends/query.ts";
-import type { WiredNode } from "../../lab/topology.ts";
-import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
-
-/** The sources from which the guard's own attacks are known, by the attacks' titles. */
-const SOURCES: readonly (readonly [title: RegExp, source: string])[] = [
-  [/VLAN|two tags/, "CVE-2021-27853"],
-  [/spoofed source/, "RFC 2827"],
-  [/router advertisement/, "CVE-2020-10749"],
-  [/redirect/, "RFC 4861 section 11.1"],
-  [/ARP/, "CVE-1999-0667"],
-  [/DHCP/, "RFC 2131 section 7"],
-  [/neighbour|duplicate/, "RFC 3756"],
-  [/broadcast|ff02/, "CVE-1999-0513"],
-  [/on the link|link-local/, "GUARD-02"],
-];
-
-/** An attack whose packet any party of the lab may see. */
-type Attack = Omit<PolicyAttack, "seenBy"> & { readonly seenBy: PolicyAttack["seenBy"] | "third" | "bridge" };
-
-/** One of the guard's own attacks from each source. The guard's test has all of them. */
-const GUARD_ATTACKS = SOURCES.map(([title, source]) => {
-  const attack = [...PACKET_ATTACKS, ...NEIGHBOUR_ATTACKS].find((one) => title.test(one.title));
-  assert.ok(attack !== undefined, source);
-  return { ...attack, source, frames: ({ on }: Attacked, token: Token) => attack.frames(on, token) };
-});
 
 const METADATA = parseAddress("169.254.169.254");
 const METADATA_SERVICE = parseAddress("10.96.7.7");
@@ -78,7 +48,7 @@ for (const way of OPPOSITE_WAYS) {
       for (const frame of frames) from.link.send(encodeFrame(frame));
     };
 
-    const partyOf = (name: Attack["seenBy"]): Party => (name === "published" ? attacked.published : on[name]);
+    const partyOf = (name: PolicyAttack["seenBy"]): Party => (name === "published" ? attacked.published : on[name]);
 
     /** Has each party send to the bridge, which then knows the party's port again, wherever an attack has moved it. */
     const introduce = (): void => {
@@ -90,7 +60,7 @@ for (const way of OPPOSITE_WAYS) {
     };
 
     /** Asserts that each attack arrives while none of our tables is loaded. */
-    const expectAll = async (attacks: readonly Attack[]) => {
+    const expectAll = async (attacks: readonly PolicyAttack[]) => {
       const lost: string[] = [];
       for (const { title, seenBy, frames } of attacks) {
         introduce();
@@ -127,17 +97,16 @@ for (const way of OPPOSITE_WAYS) {
     describe("with Services and host ports", () => {
       before(openUp);
 
-      it("without our tables all attacks on policies and the guard get through", async () => {
-        await expectAll([...POLICY_ATTACKS, ...GUARD_ATTACKS]);
+      it("without our tables all attacks on policies get through", async () => {
+        await expectAll(POLICY_ATTACKS);
       });
 
-      it("without our tables an attacker reaches localhost, the node's routes and a neighbour on the link", async () => {
+      it("without our tables an attacker reaches localhost and the node's routes", async () => {
         const { node } = on.wired;
         assert.ok(await reachesLocalhost(), "127.0.0.1");
         advertise();
         assert.ok(await eventually(() => advertised().length > 0), "a default route");
         node.exec("ip", ["-6", "route", "flush", "proto", "ra"]);
-        for (const family of FAMILIES) assert.ok(await reachesOnLink(family), `on-link route, IPv${family}`);
         assert.ok(await reachesRouter(METADATA), "169.254.169.254, by way of the router");
       });
 
@@ -170,7 +139,7 @@ for (const way of OPPOSITE_WAYS) {
             for (let left = 500; left > 0 && (await passes(attack)); left--) await pause(5);
         });
 
-        const passes = async ({ seenBy, frames }: Attack): Promise<boolean> => {
+        const passes = async ({ seenBy, frames }: PolicyAttack): Promise<boolean> => {
           const token = newToken();
           partyOf(seenBy).link.received();
           send(frames(attacked, token));
@@ -192,7 +161,7 @@ for (const way of OPPOSITE_WAYS) {
           return arrived;
         };
 
-        for (const attack of [...POLICY_ATTACKS, ...FRAGMENT_ATTACKS, ...GUARD_ATTACKS]) {
+        for (const attack of [...POLICY_ATTACKS, ...FRAGMENT_ATTACKS]) {
           it(`GUARD-07: ${attack.source}: ${attack.title}`, async () => {
             assert.ok(!(await passes(attack)));
           });
@@ -216,53 +185,6 @@ for (const way of OPPOSITE_WAYS) {
           await arrivedBefore(on.bridge);
           assert.deepEqual(advertised(), []);
         });
-
-        for (const family of FAMILIES) {
-          it(`GUARD-07 GUARD-02: the attacker's own kernel does not reach a neighbour by an on-link route, IPv${family}`, async () => {
-            assert.ok(!(await reachesOnLink(family)));
-          });
-        }
-
-        for (const family of FAMILIES) {
-          it(`ENDS-01: a pod that may send nothing ends no query of IPv${family} of another pod or of its node`, async () => {
-            const { victim: silent, third, wired, nodes } = on;
-            const of = ([v4, v6]: readonly [Address, Address]): Address => (family === 4 ? v4 : v6);
-            const to = { namespace: nodes.router, address: of(wired.routerAddresses) };
-            const [kind] = ERRORS[family];
-            assert.ok(kind !== undefined);
-            for (const from of [
-              { namespace: third.namespace, address: third.addresses[family] },
-              { namespace: wired.node, address: of(wired.addresses) },
-            ]) {
-              using query = new Query({ from, to, port: PORT });
-              const attack = (): void => {
-                const packet = encodeError(silent.addresses[family], from.address, kind, query.packet);
-                send([ip(silent.mac, silent.gatewayMac, packet)], silent);
-              };
-              const refused = (): number => {
-                const text = wired.node.exec("nft", ["list", "chain", "inet", "drawbridge", "related"]);
-                const counters = text.matchAll(new RegExp(`packets (\\d+) .*"${DropReason.ERROR}"`, "g"));
-                return [...counters].reduce((sum, [, packets]) => sum + Number(packets), 0);
-              };
-              await query.send();
-              const before = refused();
-              attack();
-              assert.ok(await eventually(() => refused() === before + 1), "dropped");
-              assert.equal(query.failure(), undefined);
-              // The daemon restores the rules within milliseconds.
-              const ends = (): boolean => {
-                wired.node.exec("nft", ["flush", "chain", "inet", "drawbridge", "related"]);
-                attack();
-                return query.failure() === kind.errno;
-              };
-              assert.ok(await eventually(ends), "without the rules the query ends, whatever policies say");
-              assert.ok(
-                await eventually(() => refused() === 0 && lists(wired, DropReason.ERROR)),
-                "the rules are back",
-              );
-            }
-          });
-        }
 
         it("GUARD-07: CVE-2021-25737: endpoints at 169.254.169.254 and 127.0.0.1 lead nowhere", async () => {
           assert.ok(await reachesRouter(METADATA), "directly, since the attacker's egress is open");
@@ -298,25 +220,6 @@ for (const way of OPPOSITE_WAYS) {
         .split("\n")
         .filter((line) => line !== "");
 
-    /** Returns whether the victim gets a datagram that the attacker's own kernel sends by an on-link route. */
-    const reachesOnLink = async (family: Family): Promise<boolean> => {
-      const { attacker, victim } = on;
-      const to = formatAddress(victim.addresses[family]);
-      const run = (...words: readonly string[]): string => attacker.namespace.exec("ip", [`-${family}`, ...words]);
-      run("route", "add", `${to}/${family === 4 ? 32 : 128}`, "dev", "eth0");
-      run("neigh", "replace", to, "lladdr", victim.mac, "dev", "eth0", "nud", "permanent");
-      const socket = ProbeSocket.open(attacker.namespace, family, SocketType.DATAGRAM);
-      try {
-        const token = newToken();
-        socket.sendTo(token, { address: victim.addresses[family], port: PORT });
-        return await arrivesUntil(() => victim.link.received().some((frame) => carries(frame, token)));
-      } finally {
-        socket.close();
-        run("route", "del", to);
-        run("neigh", "flush", "to", to);
-      }
-    };
-
     /** Returns whether a datagram to an address leaves the node. */
     const reachesRouter = async (to: Address): Promise<boolean> => {
       using link = new FrameSocket(on.nodes.router, `to-${on.wired.node.name}`);
@@ -343,9 +246,4 @@ for (const way of OPPOSITE_WAYS) {
       return isThere || hasArrived();
     };
   });
-}
-
-/** Returns whether rules with this comment are in force on a node. */
-function lists({ node }: WiredNode, reason: string): boolean {
-  return node.exec("nft", ["list", "table", "inet", "drawbridge"]).includes(reason);
 }

@@ -5,7 +5,7 @@ import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } 
 import { createLab, type Lab, LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { addressesIn, assertMasquerade } from "../../support/host_ports/masquerade.ts";
+import { addressesIn } from "../../support/host_ports/masquerade.ts";
 import { overlaps } from "../../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
@@ -191,25 +191,6 @@ describe("host ports and masquerade of a node with policyd", function () {
     podResult(attach(pod, published(...free)));
   });
 
-  it("R6: of 8 ADDs at once with the same host port one succeeds, and the others leave nothing", async () => {
-    const pods = Array.from({ length: 8 }, (_, i) => lab.pod(`p${i}`));
-    const wish = { ...policyd.overrides, ...published(mapping(HOST_PORT)) };
-    const outcomes = await Promise.all(
-      pods.map((pod) => startPlugin(wired.node, podCall("ADD", wired, pod, wish)).outcome),
-    );
-    const codes = outcomes.map(({ exitCode, error }) => (exitCode === 0 ? 0 : (error?.code ?? -1)));
-    assert.deepEqual(
-      codes.toSorted((a, b) => a - b),
-      [0, ...Array.from({ length: 7 }, () => 106)],
-    );
-    const { podLinks, reservations, records } = nodeState(wired.node);
-    assert.deepEqual([podLinks.length, reservations.length, records.length], [1, 2, 1]);
-    assert.equal(listing().split(`tcp . ${HOST_PORT} comment`).length, 3);
-    for (const pod of pods) detach(pod);
-    assert.deepEqual(nodeState(wired.node), nothingHeld);
-    assert.doesNotMatch(listing(), /default\/p/);
-  });
-
   it("R7: a late DEL removes nothing of the pod that has the host port and the address by now", async () => {
     const [old, heir] = [lab.pod("old"), lab.pod("heir")];
     const ips = addressesIn(attach(old, everything)).map(formatAddress);
@@ -312,31 +293,11 @@ describe("host ports and masquerade of a node with policyd", function () {
     assert.deepEqual(await reachedAt(HOST_PORT), ["late", "late"]);
   });
 
-  it("R2: a client that keeps its UDP port reaches a pod's host port once the pod is there, then the node again", async () => {
-    for (const [index, address] of wired.addresses.entries()) {
-      using client = new UdpClient(nodes.router, wired.routerAddresses[index] ?? assert.fail("no address"));
-      client.send(address, HOST_PORT);
-      const pod = lab.pod(`dns${index}`);
-      serve(pod, published(mapping(HOST_PORT, "udp")));
-      assert.equal(await client.ask(prober, address, HOST_PORT), "answered");
-      detach(pod);
-      prober.listen("udp", { namespace: wired.node, address, port: HOST_PORT });
-      assert.equal(await client.ask(prober, address, HOST_PORT), "answered");
-    }
-  });
-
   it("R2: a client that keeps its UDP port reaches a pod with a hundred host ports once the pod is there", async () => {
     const [address] = wired.addresses;
     using client = new UdpClient(nodes.router, wired.routerAddresses[0]);
     client.send(address, 7099);
     serve(lab.pod("rtp"), published(...Array.from({ length: 100 }, (_, i) => mapping(7000 + i, "udp"))));
     assert.equal(await client.ask(prober, address, 7099), "answered");
-  });
-
-  it("POD-19 B11: packets of pods leave with the node's address", async () => {
-    await assertMasquerade(lab, nodes, policyd.overrides);
-    for (const set of ["masqueraded4", "masqueraded6", "unmasqueraded4", "unmasqueraded6"]) {
-      assert.doesNotMatch(wired.node.exec("nft", ["list", "set", "inet", "drawbridge", set]), /elements/);
-    }
   });
 });
