@@ -14,13 +14,11 @@ import {
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
-import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
-import { realFileSystem, useTemporaryDirectory } from "../../support/ipam/address_store.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { roundsFor } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
@@ -60,24 +58,6 @@ describe("the built policyd", function () {
   }
 
   const isSynced = ({ isSynced: is }: { readonly isSynced: boolean }): boolean => is;
-  const record = attachmentRecord({ bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() });
-
-  it("policyd registers and unregisters attachments, and a new one knows those of the records after a kill", async () => {
-    const first = start();
-    await first.statusWhen(isSynced, "synced");
-    assert.equal(askPolicyd(syscalls, socketPath(), { type: "register", attachment: record }, 5000).type, "done");
-    assert.equal(first.status().attachments, 1);
-    writeAttachment(`${base()}/state`, record, realFileSystem);
-    await first.kill("SIGKILL");
-    const second = start();
-    await second.statusWhen(({ attachments }) => attachments === 1, "the attachment is known");
-    // The daemon answers when the tables are written; the plugin would have to take back what came before.
-    assert.equal(askPolicyd(syscalls, socketPath(), { type: "register", attachment: record }, 15_000).type, "done");
-    const { network, containerId, ifname } = record;
-    const name = { network, containerId, ifname };
-    assert.equal(askPolicyd(syscalls, socketPath(), { type: "unregister", attachment: name }, 5000).type, "done");
-    assert.equal(second.status().attachments, 0);
-  });
 
   it(`DAEMON-05: after each of ${ROUNDS} kills the next policyd starts at the same socket`, async () => {
     for (let round = 0; round < ROUNDS; round++) {

@@ -2,12 +2,11 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout } from "node:timers/promises";
-import { parseMac } from "../../../kernel/ip/mac.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
-import { changeLink, createVeth, deleteLink } from "../../../kernel/route/link.ts";
+import { deleteLink } from "../../../kernel/route/link.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
-import { type LabNamespace, requestAll } from "../../lab/namespace.ts";
+import { type LabNamespace } from "../../lab/namespace.ts";
 import { advertiseRouter } from "../../lab/router_advertisement.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { requireKernel } from "../../support/privilege.ts";
@@ -270,31 +269,6 @@ describe("how ADD wires a pod", function () {
       assert.deepEqual({ ...del(wired, pod), milliseconds: 0 }.stdout, "");
       assert.deepEqual(nodeState(wired.node), nothingHeld);
     }
-    assert.deepEqual(
-      pod.links().map(({ name }) => name),
-      ["lo"],
-    );
-  });
-
-  it("DEL removes the interface of a pod that another plugin had wired, and its reservation", () => {
-    const pod = lab.pod("a");
-    add(wired, lab.pod("other"));
-    const held = nodeState(wired.node);
-    requestAll(wired.node.route, [
-      createVeth({
-        host: { name: "veth1234abcd", mac: parseMac("02:00:00:00:00:01") },
-        peer: { name: "eth0", mac: parseMac("02:00:00:00:00:02"), netnsFd: pod.handle.fd },
-        mtu: 0,
-        master: 0,
-      }),
-      changeLink({ name: "veth1234abcd" }, { up: true }),
-    ]);
-    wired.node.exec("sh", [
-      "-c",
-      `printf '${pod.containerId}\\r\\neth0' > ${wired.node.dataDir}/drawbridge/10.244.1.77`,
-    ]);
-    assert.equal(del(wired, pod).exitCode, 0);
-    assert.deepEqual(nodeState(wired.node), held);
     assert.deepEqual(
       pod.links().map(({ name }) => name),
       ["lo"],
