@@ -8,7 +8,7 @@ import { FakeClock } from "../../support/fake_clock.ts";
 import { judge } from "../../../objects/gate/gate.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
 import type { ClusterObject, Kind, ObjectChange } from "../../../objects/model.ts";
-import type { Forgetter, ObjectConsumer, PodGate } from "../../../policyd/component.ts";
+import type { ObjectConsumer, PodGate } from "../../../policyd/component.ts";
 import { recordingNotices } from "../../support/recording_notices.ts";
 import { recordingLogger } from "../../support/recording_logger.ts";
 import type { ObjectSink, ObjectSource } from "../../../policyd/sources/object_source.ts";
@@ -120,19 +120,6 @@ describe("policyd/daemon", () => {
     daemon.start();
   });
 
-  it("a component that begins gets the daemon, which forgets an attachment in every component", async () => {
-    const asked: string[] = [];
-    const begun: Forgetter[] = [];
-    const components = [
-      { begin: (forgetter: Forgetter) => void begun.push(forgetter) },
-      { unregister: async () => void asked.push("unregister") },
-    ];
-    const several = new Daemon({ version: "1", nodeName: "n", source, attachments, logger, events, clock, components });
-    several.start();
-    await begun[0]?.unregister(attachmentRecord());
-    assert.deepEqual(asked, ["unregister"]);
-  });
-
   it("the daemon passes objects on to its components and reports its status", () => {
     const verdict = judge(manifest("Pod"));
     assert.ok(verdict.type === "accepted");
@@ -174,18 +161,6 @@ describe("policyd/daemon", () => {
     component.failure = undefined;
     await daemon.unregister(attachmentRecord());
     assert.equal(daemon.status().attachments, 1);
-  });
-
-  it("an attachment that a component has removed is logged, and one that comes meanwhile stays", async () => {
-    const [record, next] = [attachmentRecord(), attachmentRecord()];
-    await daemon.register(record);
-    component.leave = () => void attachments.remove(record);
-    await daemon.unregister(record);
-    assert.equal(logger.lines.at(-1)?.message, "attachment removed");
-    component.leave = () => attachments.add(next);
-    await daemon.register(record);
-    await daemon.unregister(record);
-    assert.equal(attachments.get(record), next);
   });
 
   it("REG-05: a registration says what it waits for before its client's timeout, and goes on afterwards", async () => {

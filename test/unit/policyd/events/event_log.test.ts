@@ -232,23 +232,6 @@ describe("policyd/events/event_log", () => {
     assert.equal(world.notes().at(-1), "1", "it may be written again");
   });
 
-  it("EVENT-05: an Event that the API server rejects is not retried", async () => {
-    const world = new World();
-    const reasons = ["422 (note: Invalid value)", "403 (namespace shop because it is being terminated)"];
-    world.writer.outcomes.push(
-      { type: "rejected", reason: reasons[0] ?? "" },
-      { ...FORBIDDEN, reason: reasons[1] ?? "" },
-    );
-    world.tell(notice("1"), notice("2"), notice("3"));
-    await world.settle();
-    assert.deepEqual(world.notes(), ["1", "2", "3"]);
-    assert.equal(world.log.counts().dropped, 2);
-    assert.deepEqual(
-      world.logger.lines.map(({ fields }) => fields["reason"]),
-      reasons,
-    );
-  });
-
   it("EVENT-06: a namespace where no Event may be written is logged once and skipped, and the others get theirs", async () => {
     const world = new World();
     world.writer.outcomes.push(FORBIDDEN);

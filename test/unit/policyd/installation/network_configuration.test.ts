@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { supportedVersions } from "../../../../cni/version.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { namesBeforeOurs, networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
+import { networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
 import { configurationOf } from "../../../support/cni/cni.ts";
 
 const PARTS = {
@@ -42,16 +42,5 @@ describe("policyd/installation: the network's configuration", () => {
     assert.deepEqual([portMappings.length, mac !== undefined], [1, true]);
     const { capabilities } = plugin as { readonly capabilities: unknown };
     assert.deepEqual(capabilities, { bandwidth: true, ips: true, mac: true, portMappings: true });
-  });
-
-  it("D5: another add-on's file that comes before ours is found in the order of runtimes", () => {
-    const ours = "10-drawbridge.conflist";
-    assert.deepEqual(
-      namesBeforeOurs([ours, "20-x.conf", "00-readme.txt", ".drawbridge.0123.tmp", "10-drawbridge.conflist.bak"]),
-      [],
-    );
-    assert.deepEqual(namesBeforeOurs(["05-b.json", "05-a.conflist", ours]), ["05-a.conflist", "05-b.json"]);
-    assert.deepEqual(namesBeforeOurs([".hidden.conf"]), [".hidden.conf"]);
-    assert.deepEqual(namesBeforeOurs(["10-calico.conflist"]), ["10-calico.conflist"]);
   });
 });

@@ -34,12 +34,6 @@ describe("policyd/log/paced_lines", () => {
     assert.deepEqual(suppressed(), []);
   });
 
-  it("DAEMON-08: a burst of one message does not delay another message", () => {
-    for (const reason of numbered(100)) say(reason);
-    say("the kernel", "refused");
-    assert.equal(reasons().at(-1), "the kernel");
-  });
-
   it("DAEMON-08: a waiting line that is logged again is written once, with the number of repetitions omitted", () => {
     for (let i = 0; i < 50; i++) say("the same");
     clock.pass(MINUTE);
@@ -85,18 +79,6 @@ describe("policyd/log/paced_lines", () => {
     }
     const own = written.length - others;
     assert.ok(own >= 600 && own <= 600 + 360 + 1, `${own} lines`);
-  });
-
-  it("SHARE-06: info lines are bounded like warnings, after the first 250", () => {
-    for (const reason of numbered(1000)) {
-      lines.add(
-        { time: new Date(clock.time()), level: "info", message: "connections are cut", fields: { reason } },
-        "",
-      );
-    }
-    assert.equal(written.length, 250);
-    clock.pass(MINUTE);
-    assert.equal(written.length, 310);
   });
 
   it("DAEMON-08: after a pause a burst is written at once again, and no timer runs during the pause", () => {

@@ -37,38 +37,6 @@ describe("policyd/metrics/endpoint_connections", () => {
     connections.observe({ number, endpoint, packets });
   }
 
-  it("a port keeps its count and identity when session affinity is switched on", () => {
-    claim(port(["e1"]));
-    observe("e1", 3);
-    claim(port(["e1"], "web", [WEB, WEB ^ 77]));
-    observe("e1", 4, portNumber(WEB, 6));
-    assert.deepEqual(totals(connections), { "web e1": 7 });
-  });
-
-  it("a series does not fall when the kernel's counter starts again", () => {
-    claim(port(["e1"]));
-    observe("e1", 5);
-    connections.allRemoved();
-    observe("e1", 8);
-    assert.deepEqual(totals(connections), { "web e1": 13 });
-    observe("e1", 2);
-    assert.deepEqual(
-      totals(connections),
-      { "web e1": 15 },
-      "nor when the kernel's element has expired after an idle day",
-    );
-  });
-
-  it("a counter that was read before the tables were replaced does not count for the new tables", () => {
-    claim(port(["e1"]));
-    const asked = connections.moment;
-    connections.allRemoved();
-    connections.observe({ number: portNumber(WEB, 0), endpoint: "e1", packets: 100 }, asked);
-    assert.deepEqual(totals(connections), { "web e1": 0 });
-    observe("e1", 1);
-    assert.deepEqual(totals(connections), { "web e1": 1 });
-  });
-
   it("a series disappears with its endpoint, and with its Service", () => {
     claim(port(["e1", "e2"]));
     observe("e1", 5);

@@ -4,7 +4,6 @@ import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Scalar } from "../../../../kernel/nftables/model/data_type.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
-import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
@@ -161,25 +160,6 @@ describe("policyd/metrics/node_counters", () => {
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 0 });
     later(1);
     assert.deepEqual(await totals(), { "10.0.0.1:8080": 1 });
-  });
-
-  it("counters that the kernel refuses stop neither the writing of rules nor the metrics", async () => {
-    const { apply, ruleset, connect, totals, counters, logger, clock } = setUp();
-    apply(web(["10.0.0.1"]));
-    ruleset.start();
-    connect("10.0.0.1", 5);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5 });
-    const refuse = (): never => {
-      throw new NetlinkError("list counters", 1);
-    };
-    counters.elements = refuse;
-    counters.rules = refuse;
-    apply(web(["10.0.0.1", "10.0.0.2"]));
-    clock.pass(PERIOD);
-    assert.equal(ruleset.status().isReconciled, true);
-    assert.equal(ruleset.status().failures, 0);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5, "10.0.0.2:8080": 0 });
-    assert.ok(logger.lines.some(({ level, message }) => level === "warn" && message === "counters are not read"));
   });
 
   it("without endpoint metrics no elements are read, but drops and batches are reported", async () => {

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
-import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { linkLocalAddress, macFromBytes, parseMac } from "../../../../kernel/ip/mac.ts";
-import { checkComment } from "../../../../kernel/nftables/model/identifier.ts";
+import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { RECORDED_HOST } from "../../../support/cni/attachment_record.ts";
 import { attachmentElements } from "../../../../policyd/node/attachment_elements.ts";
 
@@ -102,33 +100,5 @@ describe("the elements of an attachment in the node's sets", () => {
       ["ends6", linkLocal, linkLocal],
       ["advertised6", linkLocal, linkLocal],
     ]);
-  });
-
-  it("the comment of an element is the container ID without a known pod, in characters that nft can read back", () => {
-    const { pod, ...withoutPod } = RECORD;
-    assert.ok(pod !== undefined);
-    assert.equal(attachmentElements(withoutPod)[0]?.element.comment, "c1");
-    fc.assert(
-      fc.property(fc.string({ unit: "binary", maxLength: 300 }), (name) => {
-        for (const { element } of attachmentElements({ ...RECORD, pod: { ...pod, name } })) {
-          assert.equal(checkComment(element.comment ?? ""), element.comment);
-        }
-      }),
-    );
-  });
-
-  it("the link-local address follows from the MAC: fe80::/64, the universal bit inverted, ff:fe in the middle", () => {
-    // The examples of RFC 4291 appendix A and RFC 2464 section 4.
-    assert.equal(formatAddress(linkLocalAddress(parseMac("34-56-78-9A-BC-DE"))), "fe80::3656:78ff:fe9a:bcde");
-    fc.assert(
-      fc.property(fc.uint8Array({ minLength: 6, maxLength: 6 }), (bytes) => {
-        const address = BigInt(linkLocalAddress(macFromBytes(bytes)));
-        const back = [56n, 48n, 40n, 16n, 8n, 0n].map((shift) => Number((address >> shift) & 0xffn));
-        back[0] = (back[0] ?? 0) ^ 2;
-        assert.deepEqual(back, [...bytes]);
-        assert.equal(address >> 64n, 0xfe80_0000_0000_0000n);
-        assert.equal((address >> 24n) & 0xffffn, 0xfffen);
-      }),
-    );
   });
 });

@@ -1,14 +1,8 @@
 import assert from "node:assert/strict";
-import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
-import { requestsOf, tableChanges } from "../../../../kernel/nftables/encode/change.ts";
 import { formatTable } from "../../../../kernel/nftables/text/text.ts";
 import type { NodeConfiguration } from "../../../../policyd/node/tables/configuration.ts";
-import { hostPortHooks } from "../../../../policyd/node/tables/host_ports.ts";
-import { podMasqueradeHooks } from "../../../../policyd/node/masquerade/share_rules.ts";
-import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
 import { nodeTables } from "../../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
-import { sourceHooks } from "../../../../policyd/services/rules/check_part.ts";
 import { SERVICE_RULES } from "../../../support/services/scenario.ts";
 
 const DEFAULTS: NodeConfiguration = {
@@ -23,33 +17,6 @@ const OTHER_TUNNELS = [
   "udp dport @tunnel_ports",
   "meta l4proto { ipencap, ipv6, gre, etherip, l2tp }",
 ].map((match) => `${match} jump other_tunnels`);
-
-/** Hooks of earlier builds' inet table that may still be in force when this build starts. */
-const EARLIER_HOOKS: ReadonlyMap<string, string> = new Map([
-  ["drop_port_packets", "filter prerouting -300"],
-  ["drop_redirects", "filter postrouting -300"],
-  ["mark_bridged", "filter prerouting -90"],
-  ["clear_marks", "filter postrouting 110"],
-  ["clear_marks_input", "filter input 110"],
-  ["host_ports_prerouting", "nat prerouting -100"],
-  ["host_ports_output", "nat output -100"],
-  ["host_ports_postrouting", "nat postrouting 100"],
-  ["localhost_output", "filter output -105"],
-  ["masquerade_pods", "nat postrouting 100"],
-  ["masquerade_cluster", "nat postrouting 100"],
-  ["tunnel_forward", "filter forward -150"],
-  ["tunnel_input", "filter input -150"],
-  ["services_prerouting", "nat prerouting -100"],
-  ["services_output", "nat output -100"],
-  ["services_postrouting", "nat postrouting 100"],
-  ["arrival_prerouting", "filter prerouting -110"],
-  ["arrival_output", "filter output -110"],
-  ["chosen_prerouting", "filter prerouting -95"],
-  ["chosen_output", "filter output -95"],
-  ["unserved_input", "filter input -10"],
-  ["unserved_forward", "filter forward -10"],
-  ["unserved_output", "filter output -10"],
-]);
 
 /** The lines of the chain of this name, as nft prints them. */
 function chainText(name: string, configuration = DEFAULTS): readonly string[] {
@@ -158,44 +125,5 @@ describe("the tables of a node", () => {
         .flatMap(({ chains, sets }) => [...chains, ...sets].map(({ name }) => name))
         .filter((name) => /^(masquerade_cluster|leaving_pods|kept_networks)/.test(name));
     assert.deepEqual([namesWith(false), namesWith(true).length], [[], 8]);
-  });
-
-  it("DP-07: no chain has the name of an earlier build's chain at another hook, so that an upgrade keeps the table", () => {
-    const parts = { encapsulation: "auto", services: SERVICE_RULES, masquerade: true } as const;
-    const chains = nodeTables({ ...DEFAULTS, ...parts }).flatMap((table) =>
-      table.name === INET_TABLE.name && table.family === INET_TABLE.family ? table.chains : [],
-    );
-    for (const { name, base } of [...chains, ...hostPortHooks, ...podMasqueradeHooks, ...sourceHooks]) {
-      const earlier = EARLIER_HOOKS.get(name);
-      if (earlier !== undefined) assert.equal(base && `${base.type} ${base.hook} ${base.priority}`, earlier, name);
-    }
-  });
-
-  it("the tables with Services have no set or chain name twice", () => {
-    for (const { sets, chains } of nodeTables({ ...DEFAULTS, encapsulation: "auto", services: SERVICE_RULES })) {
-      for (const objects of [sets, chains]) {
-        const names = objects.map(({ name }) => name);
-        assert.deepEqual(
-          names.filter((name, index) => names.indexOf(name) !== index),
-          [],
-        );
-      }
-    }
-  });
-
-  it("the tables are owned where the configuration says so", () => {
-    assert.ok(nodeTables(DEFAULTS).every(({ isOwned }) => isOwned === undefined));
-    assert.ok(nodeTables({ ...DEFAULTS, tableOwner: true }).every(({ isOwned }) => isOwned === true));
-  });
-
-  it("a bridge whose name nft could not read back is refused", () => {
-    const tables = nodeTables({ ...DEFAULTS, bridge: 'br"0' });
-    assert.throws(() => requestsOf(tables.flatMap((table) => tableChanges(table, new Map()))), {
-      code: "ERR_NFTABLES_VALUE",
-    });
-  });
-
-  it("the tables know pods' ports by the prefix of the plugin's names", () => {
-    assert.ok(hostInterfaceName(() => "0123456789abcdef", "c1", "eth0").startsWith(HOST_INTERFACE_PREFIX));
   });
 });

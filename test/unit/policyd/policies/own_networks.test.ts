@@ -54,14 +54,6 @@ describe("policyd/policies: this node's own networks", () => {
     assert.deepEqual(claims(), []);
   });
 
-  it("POL-09: the node's own networks include the configured ones, each address once", () => {
-    begin("10.244.1.0/24", "10.9.0.0/16");
-    const configured = expected({ "10.244.1.0/24": "own4", "10.9.0.0/16": "own4" }).toSorted();
-    assert.deepEqual(claims(), configured);
-    apply(node("a", ["192.0.2.1"], ["10.244.1.0/25"]));
-    assert.deepEqual(claims(), configured);
-  });
-
   it("FOREIGN-03: the node's own networks omit addresses of Pods that another plugin has attached here", () => {
     begin("10.244.1.0/30");
     const pod = (name: string, status: object, spec: object = {}): void => {

@@ -77,17 +77,6 @@ describe("policyd/protection: sockets that no Service gets", () => {
     assert.equal(owner(index, frontend("load balancer", "198.51.100.7", 443)), "the API server");
   });
 
-  it("CLAIM-01 default/kubernetes keeps the API server's sockets, and its own cluster IP is still translated", () => {
-    const { index, objects } = indexWith({ apiServer: "https://10.96.0.1" });
-    const texts = (): readonly string[] => index.sockets().map(({ address, port }) => `${address} ${port}`);
-    assert.equal(texts().length, 1);
-    apply(objects, OBJECTS);
-    assert.deepEqual(texts(), [`${parseAddress("192.0.2.1")} 6443`, `${parseAddress("192.0.2.2")} 6443`]);
-    const own = { key: "default/kubernetes" };
-    assert.equal(index.refusalOf(own, frontend("cluster", "10.96.0.1", 443), "TCP"), undefined);
-    assert.equal(owner(index, frontend("cluster", "10.96.0.1", 443)), "the API server");
-  });
-
   it("CLAIM-01 no Service gets a protected port of a node's address, also one whose load balancer has that address", () => {
     const { index, objects } = indexWith({
       protectedSockets: ["198.51.100.53:53/UDP"],
@@ -114,15 +103,6 @@ describe("policyd/protection: sockets that no Service gets", () => {
     assert.equal(owner(index, { type: "node port", port: 30_256 }), undefined);
   });
 
-  it("CLAIM-01 without a tunnel its port is free, and protectedPorts replaces the default ports", () => {
-    const { index, objects } = indexWith({ encapsulation: "never", protectedPorts: ["9100/TCP"] });
-    apply(objects, OBJECTS);
-    assert.equal(owner(index, frontend("external", "192.0.2.11", 4789), "UDP"), undefined);
-    assert.equal(owner(index, frontend("external", "192.0.2.11", 2379)), undefined);
-    assert.equal(owner(index, frontend("external", "192.0.2.11", 9100)), "protectedPorts");
-    assert.equal(owner(index, frontend("external", "192.0.2.11", 9873)), "policyd's metrics");
-  });
-
   it("CLAIM-02 addresses of pods, of Services and of a cloud's metadata are refused at every port", () => {
     const { index, objects } = indexWith();
     apply(objects, OBJECTS);
@@ -140,14 +120,6 @@ describe("policyd/protection: sockets that no Service gets", () => {
       assert.equal(owner(index, frontend("cluster", address, 80)), undefined, address);
     }
     assert.equal(owner(index, frontend("external", "10.245.0.1", 80)), undefined);
-  });
-
-  it("CLAIM-02 a range of Services that holds a node's address refuses nothing", () => {
-    const { index, objects } = indexWith();
-    const wide = OBJECTS.replace("10.96.0.0/16", "192.0.0.0/8");
-    apply(objects, wide);
-    assert.equal(owner(index, frontend("load balancer", "192.0.7.7", 80)), undefined);
-    assert.equal(owner(index, frontend("load balancer", "192.0.2.12", 80)), undefined);
   });
 
   it("CLAIM-01 the sockets of a Node and an endpoint that are gone lose their protection", () => {

@@ -57,12 +57,6 @@ describe("policyd/routes/obstacles", () => {
     );
   });
 
-  it("WAY-01: a discarding route to all of this node's pod CIDR is a problem if it comes before the bridge's route", () => {
-    assert.equal(problems([], [route("10.244.1.0/24", 1)]).length, 1);
-    assert.equal(problems([], [route("10.244.1.0/24", 1, undefined, 80, 1)]).length, 0);
-    assert.equal(problems([], [route("fd00:244:1::/64", 1, undefined, 80, 1024)]).length, 0);
-  });
-
   it("WAY-01: a route by another device inside a pod CIDR is a problem, and routes of pods and of the way itself are not", () => {
     const inOwn = problems([route("10.244.1.64/26", OTHER), route("10.244.1.9/32", OTHER, "192.0.2.9")]);
     assert.equal(inOwn.length, 1);

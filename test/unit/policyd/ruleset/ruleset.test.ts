@@ -69,40 +69,6 @@ describe("policyd/ruleset", () => {
     assert.equal(kernel.commits.length, 5, "a claim that is not urgent does not delay it");
   });
 
-  it("a batch touches only the changed elements, whatever the number of others (DP-02)", () => {
-    const { kernel, ruleset } = setUp();
-    for (let i = 0; i < 2000; i++) ruleset.claim(`s${i}`, sampleClaims(i, 1));
-    ruleset.start();
-    ruleset.claim("s7", sampleClaims(7, 2));
-    assert.equal(ruleset.flush(), true);
-    assert.equal(touched(kernel.commits.at(-1)), 2, "one element deleted and added with other data");
-    ruleset.claim("s8", []);
-    ruleset.flush();
-    assert.equal(touched(kernel.commits.at(-1)), 4);
-    const before = kernel.commits.length;
-    ruleset.claim("s9", sampleClaims(9, 1));
-    ruleset.flush();
-    assert.equal(kernel.commits.length, before, "a claim that changes nothing causes no batch");
-  });
-
-  it("a key that two owners claim belongs to the first by name until it lets go (DP-04)", () => {
-    const { kernel, ruleset, tables } = setUp();
-    ruleset.claim("b", sampleClaims(1, 2));
-    ruleset.claim("a", sampleClaims(1, 3));
-    ruleset.start();
-    const [inet] = tables;
-    const endpoints = inet?.sets.find(({ name }) => name === "endpoints");
-    assert.ok(inet !== undefined && endpoints !== undefined);
-    const data = (): unknown => kernel.elements(inet, endpoints)[0]?.data;
-    assert.deepEqual(data(), [sampleAddress(3), 8080]);
-    ruleset.claim("a", []);
-    ruleset.flush();
-    assert.deepEqual(data(), [sampleAddress(2), 8080]);
-    ruleset.claim("b", []);
-    ruleset.flush();
-    assert.equal(data(), undefined);
-  });
-
   it("a failed batch loses no pending change, and the kernel is read before the retry (DP-11)", () => {
     const kernel = new FakeNftables();
     const { ruleset, clock, logger, tables } = setUp(kernel);

@@ -13,7 +13,7 @@ import {
   provideProfile,
   withdrawProfile,
 } from "../../../support/ruleset/provided.ts";
-import { sampleAddress, sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
+import { sampleAddress } from "../../../support/ruleset/sample.ts";
 import { touchedChains, touchedSets } from "../../../support/ruleset/touched.ts";
 
 const SYNC_PERIOD = 30_000;
@@ -110,20 +110,6 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(kernel.commits.length, before + 1);
   });
 
-  it("DP-12: nothing is committed while a set that goes has claims, and everything when they are gone", () => {
-    const { kernel, clock, ruleset } = started();
-    ruleset.provide("profile 2", { table: profileTable(), sets: [], chains: [] });
-    ruleset.claim("pod 2", []);
-    const before = kernel.commits.length;
-    assert.equal(ruleset.flush(), false);
-    assert.match(ruleset.status().lastError ?? "", /ports2 is not provided any more; expected no claims/);
-    assert.equal(kernel.commits.length, before);
-    ruleset.claim("profile 2", []);
-    clock.pass(10_000);
-    assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
-    assert.equal(names(kernel).includes("ports2"), false);
-  });
-
   it("DP-02: a claim in a provided set writes only its change", () => {
     const { kernel, ruleset } = started();
     ruleset.claim("more", [{ table: profileTable(), set: "ports1", element: { key: [sampleAddress(9), 9] } }]);
@@ -174,38 +160,6 @@ describe("policyd/ruleset: objects that come and go", () => {
     kernel.commit([{ kind: "add rule", table, chain: "second6", rule: rule(counter, drop) }]);
     ruleset.verify();
     assert.equal(ruleset.status().repairs, repairs + 1, "the rules of a repair are known at once");
-  });
-
-  it("DP-08: a foreign rule that is added immediately after a batch does not count as the batch's", () => {
-    const { kernel, clock, ruleset } = started();
-    const commit = kernel.commit.bind(kernel);
-    kernel.commit = (changes) => {
-      commit(changes);
-      // Another program that waited for the kernel commits before we read the rules.
-      kernel.commit = commit;
-      commit([{ kind: "add rule", table, chain: "second4", rule: rule(counter, drop) }]);
-    };
-    provideProfile(ruleset, 4);
-    ruleset.flush();
-    clock.pass(0);
-    const rules = (chain: string): number => kernel.rulesOf(table, chain).length;
-    assert.equal(rules("second4"), rules("second3") + 1);
-    clock.pass(SYNC_PERIOD);
-    assert.equal(rules("second4"), rules("second3"));
-  });
-
-  it("changes of one table do not touch other tables' claims and objects", () => {
-    const tables = [...sampleTables(), profileTable()];
-    const { kernel, ruleset } = setUp(new FakeNftables(), tables);
-    ruleset.claim("a", sampleClaims(1, 1));
-    provideProfile(ruleset, 1);
-    ruleset.start();
-    const [inet] = tables;
-    assert.ok(inet !== undefined);
-    const before = contentOf(kernel, inet);
-    withdrawProfile(ruleset, 1);
-    ruleset.flush();
-    assert.equal(contentOf(kernel, inet), before);
   });
 
   it("DP-12: a chain with a hook comes when the chains it leads to have their rules, and goes in one batch", () => {

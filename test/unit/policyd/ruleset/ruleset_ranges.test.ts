@@ -5,7 +5,6 @@ import type { SetDefinition, Table } from "../../../../kernel/nftables/model/obj
 import { goTo, inSet, rule } from "../../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
-import { namesVersion, withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { podClaims, profileTable } from "../../../support/ruleset/provided.ts";
 import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { touchedSets } from "../../../support/ruleset/touched.ts";
@@ -54,39 +53,6 @@ describe("policyd/ruleset: sets of ranges", () => {
     claimRange(19);
     clock.pass(0);
     assert.equal(kernel.commits.length, 4, "a change of an existing set is one batch");
-  });
-
-  it("DP-12: ranges of a set that only a new version has are written before the rules that use them", () => {
-    const { kernel, ruleset: first } = begin(table);
-    first.stop();
-    const before = kernel.commits.length;
-    const { sets, chains, ...head } = table;
-    const asked = rule(inSet("ip saddr", ranges.name), goTo("dropped"));
-    const asking = withVersion({
-      ...head,
-      sets: [...sets, ranges],
-      chains: chains
-        .filter((chain) => !namesVersion(chain))
-        .map((chain) => (chain.base === undefined ? chain : { ...chain, rules: [asked, ...chain.rules] })),
-    });
-    const element = { key: [{ first: 0, last: 9 }] };
-    begin(asking, kernel, [{ table: asking, set: ranges.name, element }]);
-    assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], []]);
-  });
-
-  it("DP-12 DP-09: removed ranges that are more than a batch are restored before the rules that use them", () => {
-    const { kernel, clock, ruleset } = begin(table);
-    provideJudge(ruleset, [ranges], 800);
-    clock.pass(0);
-    kernel.commit([
-      { kind: "flush chain", table, chain: "first0" },
-      { kind: "delete set", table, set: ranges },
-    ]);
-    const before = kernel.commits.length;
-    ruleset.verify();
-    clock.pass(0);
-    assert.deepEqual(filled(kernel.commits.slice(before)), [[ranges.name], [ranges.name], []]);
-    assert.equal(kernel.elements(table, ranges).length, 800);
   });
 
   for (const [sets, each] of [

@@ -60,21 +60,6 @@ describe("policyd/ruleset: a schema with a great many objects", () => {
     assert.equal(ruleset.status().failures, 0);
   });
 
-  it("DP-13 DP-09: a deleted chain of the schema is restored before the many chains that lead to it", () => {
-    const kernel = new FakeNftables();
-    const first = rulesetOf(kernel);
-    first.start();
-    first.stop();
-    kernel.commit([{ kind: "delete chain", table, chain: "dropped" }]);
-    const clock = new FakeClock();
-    const ruleset = rulesetOf(kernel, [table], clock);
-    provideJudged(ruleset, [0, MANY]);
-    ruleset.start();
-    clock.pass(0);
-    assert.deepEqual([ruleset.status().isReconciled, ruleset.status().failures], [true, 0], ruleset.status().lastError);
-    assert.equal(contentOf(kernel, table, SETS), whole());
-  });
-
   for (const isNew of [true, false]) {
     it(`DP-13 DP-09: foreign rules in chains that have no rules yet are removed, in ${isNew ? "a new table" : "one in force"}`, () => {
       const kernel = new FakeNftables();

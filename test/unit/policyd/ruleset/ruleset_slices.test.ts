@@ -11,17 +11,12 @@ import {
   profileSets,
   profileTable,
   provideJudged,
-  provideProfile,
   withdrawJudged,
-  withdrawProfile,
 } from "../../../support/ruleset/provided.ts";
-import { sampleAddress } from "../../../support/ruleset/sample.ts";
 
 /** Several times what one batch takes. */
 const MANY = 60;
-const MANY_ELEMENTS = 5000;
 const table = profileTable();
-const [, , parts] = profileSets(0);
 
 function setUp(kernel = new FakeNftables()) {
   return rulesetBench(kernel, [table]);
@@ -82,34 +77,6 @@ describe("policyd/ruleset: slices", () => {
     );
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
     assert.deepEqual(reported, [5 * MANY], "followers learn of all changes at once");
-  });
-
-  it("DP-13: other work is done between two slices", () => {
-    const { kernel, clock, ruleset } = setUp();
-    ruleset.start();
-    provideJudged(ruleset, [0, MANY]);
-    const turns: number[] = [];
-    const turn = (): void => {
-      turns.push(kernel.commits.length);
-      if (!ruleset.status().isReconciled) clock.after(0, turn);
-    };
-    clock.after(0, turn);
-    clock.pass(0);
-    assert.equal(new Set(turns).size, kernel.commits.length - 1, "a turn after each slice");
-  });
-
-  it("DP-13: flush commits everything at once, also the rest of a change that is under way", () => {
-    const { kernel, ruleset } = setUp();
-    ruleset.start();
-    provideJudged(ruleset, [0, MANY]);
-    assert.equal(ruleset.flush(), true);
-    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
-    const other = setUp();
-    provideJudged(other.ruleset, [0, MANY]);
-    other.ruleset.start();
-    assert.equal(other.ruleset.status().isReconciled, false);
-    assert.equal(other.ruleset.flush(), true);
-    assert.equal(contentOf(other.kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
   });
 
   it("DP-13: inForce waits for all slices, and returns false when they fail", async () => {
@@ -221,34 +188,6 @@ describe("policyd/ruleset: slices", () => {
     }
   });
 
-  it("DP-13: there is one slice per turn, however many callers wait for all to be in force", async () => {
-    const { kernel, clock, ruleset } = setUp();
-    ruleset.start();
-    provideJudged(ruleset, [0, MANY]);
-    const before = kernel.commits.length;
-    const waiting = Array.from({ length: 2 * MANY }, () => ruleset.inForce());
-    assert.equal(kernel.commits.length, before + 1, "one slice in the first turn");
-    clock.after(0, () => void waiting.push(ruleset.inForce()));
-    clock.pass(0);
-    assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]));
-    assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
-    let reads = 0;
-    const elements = kernel.elements.bind(kernel);
-    kernel.elements = (reference, set) => {
-      reads++;
-      return elements(reference, set);
-    };
-    ruleset.stop();
-    const other = setUp(kernel);
-    provideJudged(other.ruleset, [0, MANY]);
-    other.ruleset.start();
-    const once = reads;
-    const asking = Array.from({ length: MANY }, () => other.ruleset.inForce());
-    assert.ok(once > 0 && reads === once, `${reads - once} sets were read beside the ${once} of the turn`);
-    other.clock.pass(0);
-    assert.deepEqual(new Set(await Promise.all(asking)), new Set([true]));
-  });
-
   it("DP-13: a great many objects are removed in slices after the batch that stops naming them", () => {
     const { kernel, clock, ruleset } = setUp();
     provideJudged(ruleset, [0, 4 * MANY]);
@@ -261,58 +200,5 @@ describe("policyd/ruleset: slices", () => {
     assert.ok(batches.length > 2, `${batches.length} batches`);
     assert.deepEqual(touched(batches[0] ?? [], "flush chain", "delete chain", "delete set"), []);
     assert.equal(contentOf(kernel, table), wholeOf(0, 0));
-  });
-
-  it("DP-13: a set with a great many elements is filled before it is named", () => {
-    const { kernel, clock, ruleset } = setUp();
-    ruleset.start();
-    provideJudged(ruleset, [0, 1]);
-    const claims = Array.from({ length: MANY_ELEMENTS }, (_, index) => ({
-      table,
-      set: "ports0",
-      element: { key: [sampleAddress(index), 443] },
-    }));
-    ruleset.claim("many", claims);
-    clock.pass(0);
-    const batches = kernel.commits.slice(1);
-    assert.ok(batches.length > 3, `${batches.length} batches`);
-    const added = batches.map((batch) =>
-      batch.reduce((sum, change) => sum + ("elements" in change ? change.elements.length : 0), 0),
-    );
-    assert.ok(Math.max(...added) < MANY_ELEMENTS / 3, added.join(" "));
-    const naming = batches.findIndex((batch) => touched(batch, "add elements").includes("verdicts"));
-    assert.equal(naming, batches.length - 1);
-    const [, ports] = profileSets(0);
-    assert.ok(ports !== undefined && ruleset.status().isReconciled);
-    assert.equal(kernel.elements(table, ports).length, MANY_ELEMENTS + 1);
-  });
-
-  it("DP-13 DP-09: a large table is checked in parts and repaired", () => {
-    const { kernel, clock, ruleset } = setUp();
-    provideJudged(ruleset, [0, 4 * MANY]);
-    ruleset.start();
-    ruleset.flush();
-    const whole = contentOf(kernel, table, setsOf(0, 4 * MANY));
-    assert.ok(parts !== undefined);
-    kernel.commit([
-      { kind: "flush set", table, set: parts },
-      { kind: "flush chain", table, chain: "first7" },
-      { kind: "add chain", table, chain: { name: "foreign" } },
-    ]);
-    let reads = 0;
-    const rulesOf = kernel.rulesOf.bind(kernel);
-    kernel.rulesOf = (reference, chain) => {
-      reads++;
-      return rulesOf(reference, chain);
-    };
-    ruleset.verify();
-    assert.ok(reads > 0 && reads < 4 * MANY, `${reads} chains were read at once`);
-    assert.notEqual(contentOf(kernel, table, setsOf(0, 4 * MANY)), whole);
-    provideProfile(ruleset, 1000);
-    ruleset.flush();
-    withdrawProfile(ruleset, 1000);
-    clock.pass(0);
-    assert.equal(contentOf(kernel, table, setsOf(0, 4 * MANY)), whole);
-    assert.deepEqual([ruleset.status().repairs, ruleset.status().failures], [3, 0]);
   });
 });

@@ -81,27 +81,4 @@ describe("policyd/services: turns", () => {
     const turns = holders("10.96.2.1").map(({ length }) => length);
     assert.ok(turns.length > 5 && turns.indexOf(2) < 4, `in force after ${turns.join()}`);
   });
-
-  it("SHARE-10 CLAIM-05: a frontend of a large Service goes to another Service only when the first has given it up", () => {
-    const { apply, remove, holders } = setUp();
-    const spec = { externalIPs: ["198.51.100.7"] };
-    const shared = (): readonly (readonly number[])[] => holders("198.51.100.7");
-    apply(2, 60, spec);
-    assert.deepEqual(
-      shared().at(-1),
-      Array.from({ length: 60 }, () => 2),
-    );
-    apply(1, 60, spec, "2025-01-01T00:00:00Z");
-    const taken = shared();
-    assert.ok(taken.length > 10, "it takes several turns");
-    assert.deepEqual(
-      taken.at(-1),
-      Array.from({ length: 60 }, () => 1),
-    );
-    remove(1);
-    assert.deepEqual(
-      shared().at(-1),
-      Array.from({ length: 60 }, () => 2),
-    );
-  });
 });

@@ -12,30 +12,6 @@ import { clusterPolicy, SHOP, webPolicy } from "../../../../support/policy/shop.
  * All are of node1, which has the pod "web"; a cluster policy's profile is the same for every pod of the node.
  */
 describe("policyd/policies/compile: the text of profiles", () => {
-  it("POL-25 POL-26: exceptions are subtracted in either family, and a whole family needs no set", () => {
-    const policies = webPolicy(`
-policyTypes: [Egress]
-egress:
-  - to:
-      - ipBlock: { cidr: 10.0.0.0/8, except: [ 10.1.0.0/16, 10.255.0.0/16, 10.1.2.0/24 ] }
-      - ipBlock: { cidr: "::/0" }
-      - ipBlock: { cidr: 0.0.0.0/0, except: [ 0.0.0.0/1 ] }
-`);
-    assert.equal(
-      compiledText(SHOP + policies),
-      `ranges_A_v4: 10.0.0.0/16, 10.2.0.0-10.254.255.255
-egress_B:
-  ip saddr . ip daddr @self4 counter return comment "itself"
-  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
-  fib daddr type local counter return comment "own node"
-  ip daddr @ranges_A_v4 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  meta nfproto ipv6 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  ip daddr 128.0.0.0/1 counter return comment "NetworkPolicy rule 0 of shop/policy"
-  counter drop comment "isolated by shop/policy"
-`,
-    );
-  });
-
   it("POL-31 POL-35: egress port names are each destination's own, and towards an ipBlock those of the pods in it", () => {
     const policies = webPolicy(`
 policyTypes: [Egress]
@@ -119,36 +95,6 @@ egress_E:
     );
   });
 
-  it("a policy in shadow counts and logs what it would drop, and continues with the Baseline tier", () => {
-    const policies =
-      webPolicy(
-        "policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]",
-        "tried",
-        '{ drawbridge.dev/shadow: "true" }',
-      ) +
-      clusterPolicy(`
-tier: Baseline
-priority: 1
-egress: [ { action: Deny, to: [ { namespaces: { matchLabels: { team: b } } } ] } ]
-`);
-    assert.equal(
-      compiledText(SHOP + policies),
-      `pods_A_v4: 10.244.2.7
-egress_B_baseline:
-  ip daddr @pods_A_v4 counter drop comment "ClusterNetworkPolicy rule 0 of cluster"
-  ip6 daddr @pods_A_v6 counter drop comment "ClusterNetworkPolicy rule 0 of cluster"
-egress_B:
-  ip saddr . ip daddr @self4 counter goto egress_B_baseline comment "itself"
-  ip6 saddr . ip6 daddr @self6 counter goto egress_B_baseline comment "itself"
-  fib daddr type local counter goto egress_B_baseline comment "own node"
-  tcp dport 80 counter goto egress_B_baseline comment "NetworkPolicy rule 0 of shop/tried"
-  counter comment "would be isolated by shop/tried"
-  limit rate 10/second burst 50 packets log prefix "drawbridge egress B shadow" group 107 snaplen 128
-  goto egress_B_baseline
-`,
-    );
-  });
-
   it("with dropLog, drops pass a rate-limited log rule, and the node's own DNS server is always reachable", () => {
     const policies = webPolicy("policyTypes: [Egress]");
     assert.equal(
@@ -226,32 +172,6 @@ egress_G:
   ip6 daddr @flat_A_v6 counter return comment "peers at every port"
   ip6 daddr . meta l4proto . th dport @flat_B_v6 counter return comment "peers at ports"
   ip6 daddr @flat_C_v6 udp dport 1000-2000 counter return comment "peers at a range of ports"
-  counter drop comment "isolated by shop/policy"
-`,
-    );
-  });
-
-  it("POL-35: flattened port names towards ranges are those of the pods there, beside the names of selected pods", () => {
-    const policies = webPolicy(`
-policyTypes: [Egress]
-egress:
-  - to: [ { podSelector: { matchLabels: { app: db } } }, { ipBlock: { cidr: 10.9.0.0/16 } }, { ipBlock: { cidr: "::/0" } } ]
-    ports: [ { port: http } ]
-`);
-    assert.equal(
-      compiledText(SHOP + policies, { flattenAbove: 0 }),
-      `flat_A_v4: 10.244.2.6 . tcp . 9090
-flat_A_v6: fd00:244:2::6 . tcp . 9090
-named_B_v4: 10.244.1.5 . tcp . 8080, 10.244.2.6 . tcp . 9090, 10.244.2.7 . tcp . 80
-named_B_v6: fd00:244:1::5 . tcp . 8080, fd00:244:2::6 . tcp . 9090
-egress_C:
-  ip saddr . ip daddr @self4 counter return comment "itself"
-  ip6 saddr . ip6 daddr @self6 counter return comment "itself"
-  fib daddr type local counter return comment "own node"
-  ip daddr . meta l4proto . th dport @flat_A_v4 counter return comment "peers at ports"
-  ip daddr 10.9.0.0/16 ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "peers at a named port"
-  ip6 daddr . meta l4proto . th dport @flat_A_v6 counter return comment "peers at ports"
-  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "peers at a named port"
   counter drop comment "isolated by shop/policy"
 `,
     );

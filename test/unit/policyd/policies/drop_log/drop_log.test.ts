@@ -32,11 +32,6 @@ function policy(name: string, spec: object, annotations: Record<string, string> 
 }
 
 const WEB = policy("web", { podSelector: { matchLabels: { pod: "c" } }, ingress: [FROM_A] });
-const TRY = policy(
-  "try",
-  { podSelector: { matchLabels: { pod: "c" } }, ingress: [FROM_A] },
-  { "drawbridge.dev/shadow": "true" },
-);
 
 function between(from: string, to: string, protocol: number, upper: Uint8Array): Uint8Array {
   const address = (end: string) => parseAddress(end.includes("/") ? addressOf(end) : end);
@@ -132,15 +127,6 @@ describe("policyd/policies/drop_log: lines", () => {
     assert.equal(because, "Deny of ClusterNetworkPolicy apart ingress[0], from[0] (Admin tier, priority 3)");
   });
 
-  it("DROP-03: a drop that a shadow policy would make has its own message and names the shadow policies", async () => {
-    const { emit, logger } = await setUp([TRY]);
-    emit(PREFIX.shadow, between("x/b", "x/c", TCP, ports(1, 80)));
-    const [line] = logger.lines;
-    assert.equal(line?.message, "policy in shadow would drop a packet");
-    assert.equal(line.fields["policies"], "x/try");
-    assert.equal(line.fields["nearest"], "x/try ingress[0], from[0], ports[0], but the pod has not pod=a");
-  });
-
   it("DROP-01: a packet that the present policies would allow has a line that says so", async () => {
     const { emit, logger } = await setUp([]);
     emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(1, 80)), between("x/b", "192.0.2.7", TCP, ports(1, 80)));
@@ -181,14 +167,6 @@ describe("policyd/policies/drop_log: hostile packets", () => {
       }),
       { numRuns: roundsFor("random cases", 1000, 10_000) },
     );
-  });
-
-  it("DROP-05: a later fragment has no ports, whatever bytes are at their place", () => {
-    const packet = between("x/b", "x/c", TCP, ports(1, 80));
-    packet[6] = 0x20;
-    packet[7] = 0x10;
-    const parsed = parseLoggedPacket(loggedMessage(PREFIX.ingress, packet));
-    assert.deepEqual(parsed && loggedFlow(parsed)?.traffic, { protocol: "ICMP" });
   });
 });
 

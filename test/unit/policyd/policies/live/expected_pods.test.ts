@@ -8,9 +8,6 @@ import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const ATTACHMENT = attachmentOf({ namespace: "n", name: "b", uid: "uid-b" }, ["10.244.1.3"]);
 
-/** Milliseconds that pass with each piece of work. */
-const ONE_STEP_A_SLICE = 5;
-
 interface PodParts {
   readonly app?: string;
   readonly spec?: object;
@@ -69,40 +66,6 @@ describe("policyd/policies/live: pods whose ADD is expected", () => {
     const [chain = ""] = before;
     assert.match(node.judged("ingress4").join(), new RegExp(`^\\d+ : goto ${chain}$`));
     assert.equal(node.elements("known4").length, 1);
-  });
-
-  it("POL-28: an ADD that comes while a change is being compiled is evaluated by the change", () => {
-    const slow = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(ONE_STEP_A_SLICE) });
-    slow.change(set(FOR_DB), set(FOR_WEB), set(WEB), set(pod()));
-    assert.equal(slow.provided().length, 3);
-    slow.apply({ type: "objects", changes: [gone(FOR_DB)] });
-    slow.apply({ type: "attached", attachment: ATTACHMENT });
-    slow.settle();
-    assert.deepEqual([slow.elements("known4").length, slow.judged("ingress4"), slow.provided()], [1, [], []]);
-    slow.stop();
-  });
-
-  it("POL-28: a pod that goes while its Pod is still expected leaves what the next ADD needs", () => {
-    node.change(set(pod()));
-    node.apply({ type: "attached", attachment: ATTACHMENT });
-    node.settle();
-    node.apply({ type: "detached", name: ATTACHMENT });
-    node.settle();
-    assert.ok(isReady());
-    assert.deepEqual([node.elements("known4"), node.judged("ingress4")], [[], []]);
-  });
-
-  it("POL-28: a pod whose attachment is closed again is expected again", () => {
-    // An attachment of an earlier pod with the name: without policies it passes, with policies its Pod never comes.
-    const earlier = { ...ATTACHMENT, pod: { namespace: "n", name: "b", uid: "earlier" } };
-    const policies = [FOR_DB, FOR_WEB];
-    node.change(...policies.map(gone));
-    node.apply({ type: "attached", attachment: earlier });
-    node.change(set(pod()));
-    assert.equal(node.elements("known4").length, 1);
-    node.change(...policies.map(set));
-    assert.deepEqual(node.elements("known4"), []);
-    assert.ok(isReady());
   });
 
   it("POL-28: a Pod that goes, ends, or runs without an attachment leaves no rules", () => {

@@ -57,14 +57,6 @@ describe("policyd/policies: pods without flows", () => {
     assert.deepEqual(judged(), [[]], "the pod goes");
   });
 
-  it("POL-84 REG-03: flows of pods that a daemon finds, or whose flows stay, are checked", () => {
-    const { node, judged } = setUp();
-    node.apply({ type: "attached", attachment: A, flows: "unknown" });
-    assert.deepEqual(judged(), [[...IPS]]);
-    node.apply({ type: "detached", name: A, flows: "unknown" });
-    assert.deepEqual(judged(), [[...IPS]]);
-  });
-
   it("POL-84 POD-20: flows of an address that changes its pod in one batch are checked", () => {
     const { node, judged } = setUp();
     node.apply({ type: "attached", attachment: A, flows: "none" });
@@ -83,16 +75,6 @@ describe("policyd/policies: pods without flows", () => {
     node.apply({ type: "attached", attachment: A, flows: "unknown" });
     node.apply({ type: "attached", attachment: other, flows: "none" });
     assert.deepEqual(judged(), [[...IPS]]);
-  });
-
-  it("POL-84: a pod that goes before its policies are in force leaves no record of its flows", () => {
-    const { node, judged } = setUp();
-    node.apply({ type: "attached", attachment: attachmentOf(pod("c"), ["10.244.1.3"]), flows: "none" });
-    judged();
-    node.apply({ type: "detached", name: attachmentOf(pod("c"), []), flows: "none" });
-    node.change(set(pod("c")));
-    node.apply({ type: "attached", attachment: attachmentOf(pod("c"), ["10.244.1.3"]), flows: "unknown" });
-    assert.deepEqual(judged(), [["10.244.1.3"]]);
   });
 
   it("POL-84: an address that comes and changes in one commit is checked, and so is one that is closed again by it", () => {

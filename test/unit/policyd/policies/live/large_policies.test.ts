@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { NetworkPolicy, Pod } from "../../../../../objects/model.ts";
 import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
@@ -85,30 +84,6 @@ describe("policyd/policies/live: large policies", () => {
       assert.ok(node.content() === fresh.content());
     });
   }
-
-  it("REG-01 POL-73: a pod that comes while the largest policy is compiled does not wait for its end", function () {
-    this.timeout(60_000);
-    const node = nodeOf(OF_POD, SLICE);
-    node.change(set(pod(2, "web")));
-    node.apply({ type: "objects", changes: [set(LARGEST.prefixes)] });
-    for (let slice = 0; slice < 5; slice++) node.tick();
-    node.apply({ type: "attached", attachment: attached(2) });
-    for (let slice = 0; slice < 10; slice++) node.tick();
-    const second = String(parseAddress("10.0.0.2"));
-    assert.deepEqual([node.elements("known4").includes(second), node.judged("ingress4")], [true, []]);
-    node.settle();
-    assert.equal(node.judged("ingress4").length, 1);
-  });
-
-  it("POL-73: a pod that goes while its policies are compiled leaves no rules", function () {
-    this.timeout(60_000);
-    const node = nodeOf(OF_POD, SLICE);
-    node.apply({ type: "objects", changes: [set(LARGEST.pods)] });
-    for (let slice = 0; slice < 5; slice++) node.tick();
-    node.apply({ type: "detached", name: attached(1) });
-    node.settle();
-    assert.deepEqual([node.provided(), node.elements("known4")], [[], []]);
-  });
 
   it("POL-31: with thousands of port names a pod is only in the sets of the names it has", function () {
     this.timeout(60_000);

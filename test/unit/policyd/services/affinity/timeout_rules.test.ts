@@ -15,11 +15,9 @@ import { DURATION_BITS } from "../../../../../policyd/services/rules/priority_nu
 import { services } from "../../../../../policyd/services/rules/services_part.ts";
 import { problemReport } from "../../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
-import { randomFrom } from "../../../../support/random.ts";
 import { readScenario, SERVICE_RULES } from "../../../../support/services/scenario.ts";
 
 const TABLE = withVersion({ ...INET_TABLE, ...joined([tunnelNodes(), ...services(SERVICE_RULES)]) });
-const ROUNDS = 100;
 const NUMBER_MAPS = new Set(FRONTEND_KINDS.map(numberMap));
 
 /** The elements and chains of a kernel that decide how long clients keep their endpoint. */
@@ -156,36 +154,6 @@ endpoints: [{addresses: [10.244.1.7], nodeName: node1}]
 }
 
 describe("policyd/services: the rules of affinity timeouts", () => {
-  it("SA-02 SA-10: in each commit, rules exist before the numbers that lead to them and go after these", () => {
-    const seed = (Date.now() * 7919) >>> 0;
-    console.log(`      seed ${seed}`);
-    const random = randomFrom(seed);
-    const { apply, remove, settle, commits } = setUp();
-    const wanted = new Map<number, number>();
-    for (let round = 0; round < ROUNDS; round++) {
-      const number = Math.floor(random() * 12);
-      const kind = random();
-      // Few numbers, and timeouts that compete for the same number.
-      const seconds = 100 + 127 * Math.floor(random() * 4) + Math.floor(random() * 3);
-      if (kind < 0.15) {
-        remove(number);
-        wanted.delete(number);
-      } else if (kind < 0.3) {
-        apply([number, undefined]);
-        wanted.delete(number);
-      } else {
-        apply([number, seconds]);
-        wanted.set(number, seconds);
-      }
-      if (random() < 0.3) continue;
-      const { chains, written } = settle();
-      const expected = [...new Set(wanted.values())].map((one) => `remember_${one}`).toSorted();
-      assert.deepEqual([...written].toSorted(), expected, `round ${round}`);
-      assert.deepEqual([...chains.values()].toSorted(), expected, `round ${round}`);
-    }
-    assert.ok(commits.length > ROUNDS);
-  });
-
   it("SA-10: one of 128 timeouts is shortened, which is in the log, an Event and the status until another one ends", () => {
     const { apply, remove, settle, component, events, logger } = setUp();
     const all = Array.from({ length: 128 }, (_, i) => [i, 1001 + i] as const);
@@ -211,15 +179,5 @@ describe("policyd/services: the rules of affinity timeouts", () => {
     assert.deepEqual(component.problems(), []);
     assert.ok([...chains.values()].includes("remember_1128"));
     assert.equal(chains.size, 127);
-  });
-
-  it("SA-10 MODE-03: a Service without a timeout or with one that is already in use changes no rule", () => {
-    const { apply, settle, commits } = setUp();
-    apply([1, 125], [2, 10_800]);
-    settle();
-    const before = commits.length;
-    apply([3, 125], [4, undefined], [5, 10_800]);
-    settle();
-    assert.equal(commits.length, before + 1);
   });
 });

@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
-import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import { keyText } from "../../../../../kernel/nftables/encode/element.ts";
 import type { Service } from "../../../../../objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
 
-const ADDRESSES = ["10.96.0.1", "10.96.0.2"];
 const NODE_ADDRESS = "10.240.0.5";
 /** A node on which nothing is protected. */
 const protection: CompileContext["protection"] = {
@@ -42,31 +39,6 @@ function service(
   const [object] = readScenario(JSON.stringify({ apiVersion: "v1", kind: "Service", metadata, spec, status }));
   assert.ok(object?.kind === "Service");
   return object;
-}
-
-const changes = fc.array(
-  fc.record({
-    name: fc.constantFrom("a", "b", "c"),
-    isGone: fc.constantFrom(false, false, true),
-    clusterIP: fc.constantFrom(...ADDRESSES),
-    externalIPs: fc.subarray([...ADDRESSES, NODE_ADDRESS]),
-    balancers: fc.subarray(ADDRESSES),
-    nodePort: fc.constantFrom(undefined, 30_001, 80),
-    creationTimestamp: fc.constantFrom(undefined, "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
-  }),
-  { minLength: 1, maxLength: 8 },
-);
-
-/** The elements that each Service's claims have, as text. */
-function held(services: ReadonlyMap<string, Service>, holders: FrontendHolders): ReadonlyMap<string, string> {
-  return new Map(
-    [...services].map(([key, one]) => [
-      key,
-      compileAlone(one, [], context, holders)
-        .claims.map(({ set, element }) => `${set} ${keyText(element.key)}`)
-        .join(", "),
-    ]),
-  );
 }
 
 describe("services/compile: a frontend that several Services claim", () => {
@@ -114,34 +86,5 @@ describe("services/compile: a frontend that several Services claim", () => {
     assert.deepEqual(holdersOf(atNode, service("b", "10.96.0.2", [], 81, newer)), []);
     assert.deepEqual(holdersOf(thief, service("b", "10.96.0.2", [], 80, older)), []);
     assert.deepEqual(holdersOf(service("a", "10.96.0.1", [NODE_ADDRESS], 80, older)), []);
-  });
-
-  it("each change returns all other Services whose elements it changes, and only the present Services decide", () => {
-    fc.assert(
-      fc.property(changes, (list) => {
-        const services = new Map<string, Service>();
-        const holders = new FrontendHolders();
-        const hasNodeAddress = list.some(({ externalIPs }) => externalIPs.includes(NODE_ADDRESS));
-        for (const { name, isGone, clusterIP, externalIPs, nodePort, ...rest } of list) {
-          const one = service(name, clusterIP, externalIPs, nodePort, rest);
-          const before = held(services, holders);
-          if (isGone) services.delete(one.key);
-          else services.set(one.key, one);
-          const touched = holders.replace(one.key, isGone ? undefined : one, context);
-          const after = held(services, holders);
-          const changed = [...after.keys()].filter((key) => key !== one.key && before.get(key) !== after.get(key));
-          assert.deepEqual(
-            changed.filter((other) => !touched.has(other)),
-            [],
-          );
-          // A change that removes a node port and adds an external IP may return a Service that does not change.
-          if (!hasNodeAddress) assert.deepEqual([...touched].toSorted(), changed.toSorted());
-        }
-        const afresh = new FrontendHolders();
-        for (const [key, one] of services) afresh.replace(key, one, context);
-        assert.deepEqual(held(services, holders), held(services, afresh));
-      }),
-      { numRuns: 300 },
-    );
   });
 });

@@ -43,21 +43,6 @@ describe("services/compile: the Services that a change touches", () => {
     );
   });
 
-  it("SYNC-04 EPS-14: a slice touches the Service it belonged to and the one it belongs to", () => {
-    assert.deepEqual(
-      index.slicesOf("default/plain").map(({ name }) => name),
-      ["plain-1", "plain-2"],
-    );
-    assert.deepEqual([...set(slice("plain-1", "other")).services], ["default/plain", "default/other"]);
-    assert.deepEqual(
-      index.slicesOf("default/plain").map(({ name }) => name),
-      ["plain-2"],
-    );
-    assert.deepEqual([...remove("EndpointSlice", "default/plain-2").services], ["default/plain"]);
-    assert.deepEqual(index.slicesOf("default/plain"), []);
-    assert.deepEqual([...set(slice("plain-2", "other")).services], ["default/other"], "a removed slice is forgotten");
-  });
-
   it("SYNC-04: a Service touches itself, also when it goes", () => {
     assert.deepEqual([...set(service("plain")).services], ["default/plain"]);
     assert.deepEqual([...remove("Service", "default/plain").services], ["default/plain"]);
@@ -71,11 +56,5 @@ describe("services/compile: the Services that a change touches", () => {
     assert.deepEqual([[...moved.services], moved.hasNodeChanged], [["default/ranged"], true]);
     const same = set(node("zone-b", "192.0.2.9"));
     assert.deepEqual([same.services.size, same.hasNodeChanged], [0, false]);
-  });
-
-  it("another node touches no Service", () => {
-    const other = set(node("zone-b", "192.0.2.7", "node2", "10.244.2.0/24"));
-    assert.deepEqual([other.services.size, other.hasNodeChanged], [0, false]);
-    assert.deepEqual([...remove("Node", "node2").services], []);
   });
 });

@@ -3,7 +3,7 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
-import { manifest, NODE, setUp, VIP, withEndpoints } from "../../../../support/services/stale_flow_machine.ts";
+import { NODE, setUp, VIP, withEndpoints } from "../../../../support/services/stale_flow_machine.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 describe("services/stale_flows: the time of a round", () => {
@@ -66,50 +66,6 @@ describe("services/stale_flows: the time of a round", () => {
       await pass(5000);
       assert.deepEqual(state.entries, [toFormer, toLatter], `gone before: ${isGoneBefore}`);
     }
-  });
-
-  it("SVC-27: a Service that goes during a round loses its flows when its own rules are in force", async () => {
-    const { state, tell, remove, inForce, pass, settle } = setUp();
-    tell(withEndpoints("10.244.1.2", "10.244.1.3"));
-    await settle();
-    state.entries = [flow];
-    tell(withEndpoints("10.244.1.2"));
-    inForce();
-    state.during = () => remove("a");
-    await pass(5000);
-    assert.deepEqual([state.rounds.length, state.entries.length], [1, 1]);
-    state.during = () => {};
-    inForce();
-    await pass(5000);
-    assert.deepEqual(state.entries, []);
-  });
-
-  it("a burst causes one round a second, and changes without UDP cause none", async () => {
-    const { state, tell, inForce, pass } = setUp();
-    for (let i = 0; i < 200; i++) {
-      tell(withEndpoints(`10.244.1.${i}`));
-      inForce();
-      await pass(20);
-    }
-    await pass(2000);
-    assert.ok(state.rounds.length >= 4 && state.rounds.length <= 6, String(state.rounds.length));
-    state.rounds.length = 0;
-    tell(manifest("b", "10.96.0.11", [], { ports: [{ port: 80 }] }));
-    inForce();
-    await pass(2000);
-    assert.equal(state.rounds.length, 0);
-  });
-
-  it("SVC-27 DAEMON-09: a clock that is set back delays no round", async () => {
-    const { state, clock, tell, inForce, pass } = setUp([flow]);
-    tell(withEndpoints("10.244.1.2"));
-    inForce();
-    await pass(500);
-    clock.set(-7_200_000);
-    tell(withEndpoints("10.244.1.3"));
-    inForce();
-    await pass(1000);
-    assert.deepEqual([state.rounds.length, state.entries.length], [2, 0]);
   });
 
   it("SVC-27: a round that the kernel refuses is reported and retried until it succeeds", async () => {

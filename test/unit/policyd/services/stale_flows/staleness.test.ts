@@ -1,14 +1,5 @@
 import assert from "node:assert/strict";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import {
-  type EndpointSpec,
-  manifest,
-  NODE,
-  OTHER_NODE,
-  setUp,
-  VIP,
-  withEndpoints,
-} from "../../../../support/services/stale_flow_machine.ts";
+import { type EndpointSpec, manifest, setUp, VIP } from "../../../../support/services/stale_flow_machine.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 for (const [family, { vip, first, second, other }] of [
@@ -16,7 +7,6 @@ for (const [family, { vip, first, second, other }] of [
   [6, { vip: "fd00:96::10", first: "fd00:244:1::2", second: "fd00:244:2::3", other: "fd00:244:3::4" }],
 ] as const) {
   describe(`services/stale_flows: staleness of flows, IPv${family}`, () => {
-    const untranslated = udpEntry([vip, 53], [vip, 53]);
     const toFirst = udpEntry([vip, 53], [first, 5353]);
     const toSecond = udpEntry([vip, 53], [second, 5353]);
 
@@ -32,39 +22,6 @@ for (const [family, { vip, first, second, other }] of [
       tell(manifest("a", vip, [{ address: second }]));
       const noFrontends = [udpEntry([vip, 54], [first, 5353]), udpEntry([other, 53], [first, 5353])];
       assert.deepEqual(await areDeleted(...noFrontends), [false, false]);
-    });
-
-    it("SVC-27: without endpoints all flows to former ones are stale, and an untranslated one, which is refused, is not", async () => {
-      const { tell, areDeleted } = setUp();
-      tell(manifest("a", vip, [{ address: first }]));
-      tell(manifest("a", vip, []));
-      assert.deepEqual(await areDeleted(toFirst, untranslated), [true, false]);
-    });
-
-    it("SVC-27: a flow that was not translated is stale as soon as there is an endpoint", async () => {
-      const { tell, areDeleted } = setUp();
-      tell(manifest("a", vip, []));
-      assert.deepEqual(await areDeleted(untranslated), [false]);
-      tell(manifest("a", vip, [{ address: first }]));
-      assert.deepEqual(await areDeleted(untranslated, toFirst), [true, false]);
-    });
-
-    it("SVC-27: flows to the endpoints of a Service that is gone are stale, and flows of other translations are not", async () => {
-      const { tell, remove, areDeleted } = setUp();
-      tell(manifest("a", vip, [{ address: first }]));
-      remove("a");
-      const foreign = udpEntry([vip, 53], [other, 5353]);
-      assert.deepEqual(await areDeleted(toFirst, foreign, untranslated), [true, false, false]);
-      tell(manifest("b", family === 4 ? "10.96.0.11" : "fd00:96::11", []));
-      assert.deepEqual(await areDeleted(toFirst), [false], "somebody else translates there by now");
-    });
-
-    it("SVC-27: flows to the endpoints of a port that a Service no longer has are stale", async () => {
-      const { tell, settle, areDeleted } = setUp();
-      tell(manifest("a", vip, [{ address: first }]));
-      await settle();
-      tell(manifest("a", vip, [{ address: first }], { ports: [{ name: "tcp", port: 53, protocol: "TCP" }] }));
-      assert.deepEqual(await areDeleted(toFirst, untranslated), [true, false]);
     });
 
     it("TERM-04: an endpoint that terminates and serves keeps its flows, and one that no longer serves loses them", async () => {
@@ -117,29 +74,3 @@ for (const [family, { vip, first, second, other }] of [
     });
   });
 }
-
-describe("services/stale_flows: node ports", () => {
-  it("SVC-27 SVC-18: a node port counts only on the node's own addresses, and after frontends by address", async () => {
-    const { tell, areDeleted } = setUp();
-    const flow = udpEntry([NODE, 30_053], ["10.244.1.2", 5353]);
-    tell(withEndpoints("10.244.1.2", "10.244.2.3"));
-    tell(withEndpoints("10.244.2.3"));
-    const notServing = udpEntry([OTHER_NODE, 30_053], ["10.244.1.2", 5353]);
-    const notOwn = udpEntry(["192.0.2.3", 30_053], ["10.244.1.2", 5353]);
-    const present = udpEntry([NODE, 30_053], ["10.244.2.3", 5353]);
-    assert.deepEqual(await areDeleted(flow, notServing, notOwn, present), [true, false, false, false]);
-    const taken = { type: "ClusterIP", externalIPs: [NODE], ports: [{ name: "dns", port: 30_053, protocol: "UDP" }] };
-    tell(manifest("b", "10.96.0.11", [{ address: "10.244.1.2" }], taken));
-    tell(withEndpoints());
-    assert.deepEqual(await areDeleted(flow), [false], "another Service has the port at this address");
-  });
-
-  it("SVC-27 CLAIM-05: a node port comes before an external IP at a node's address", async () => {
-    const { tell, areDeleted } = setUp();
-    const taking = { type: "ClusterIP", externalIPs: [NODE], ports: [{ name: "dns", port: 30_053, protocol: "UDP" }] };
-    const both = withEndpoints("10.244.1.2") + manifest("b", "10.96.0.11", [{ address: "10.244.2.3" }], taking);
-    tell(both, (address) => address === parseAddress(NODE));
-    const flows = ["10.244.1.2", "10.244.2.3"].map((target) => udpEntry([NODE, 30_053], [target, 5353]));
-    assert.deepEqual(await areDeleted(...flows), [false, true]);
-  });
-});

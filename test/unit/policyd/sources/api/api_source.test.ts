@@ -120,57 +120,6 @@ describe("policyd/sources/api", () => {
     assert.deepEqual(world.sink.problems, []);
   });
 
-  it("SVC-26: the sync is not reported before every kind was read whole", () => {
-    const world = new World();
-    world.api.features.hasWatchList = false;
-    world.api.apply(oneOfEach());
-    world.api.plan({ on: "list", path: "/api/v1/services", count: 3, fault: { type: "status", status: 500 } });
-    world.start();
-    world.clock.pass(1000);
-    assert.equal(world.sink.isSynced, false);
-    assert.ok(
-      world.sink.sourceProblems.some((problem) => /services: 500/.test(problem)),
-      world.sink.sourceProblems.join("\n"),
-    );
-    world.clock.pass(60_000);
-    assert.equal(world.sink.reported.filter((line) => line === "synced").length, 1);
-    world.assertEqual();
-    assert.deepEqual(world.source.problems(), []);
-  });
-
-  for (const status of [401, 403, 408, 429, 500, 503]) {
-    it(`API-24: lists that are refused with ${status} are a problem of the server, not of an object`, () => {
-      const world = new World();
-      world.api.features.hasWatchList = false;
-      world.api.apply(oneOfEach());
-      world.api.plan({ on: "list", path: "/api/v1/services", count: 5, fault: { type: "status", status } });
-      world.start();
-      world.clock.pass(600_000);
-      assert.deepEqual(world.sink.problems, []);
-      const [problem = "", ...others] = world.sink.sourceProblems;
-      assert.match(problem, new RegExp(`services: ${status}\\b`));
-      if (status === 429) assert.match(problem, /too many requests; it is asked again after the time that it says/);
-      assert.deepEqual(others, []);
-      assert.ok(world.sink.isSynced);
-    });
-  }
-
-  it("API-04: a server that is away from the start is waited for, with one problem reported", () => {
-    const world = new World();
-    world.connection.isDown = true;
-    world.start();
-    world.clock.pass(600_000);
-    assert.deepEqual(world.sink.reported, []);
-    assert.equal(world.sink.sourceProblems.length, 1, world.sink.sourceProblems.join("\n"));
-    assert.match(world.source.problems()[0] ?? "", /^https:\/\/cluster\.test:6443: connect ECONNREFUSED; it is tried/);
-    world.api.apply(oneOfEach());
-    world.connection.isDown = false;
-    world.clock.pass(2000);
-    assert.ok(world.sink.isSynced);
-    assert.deepEqual(world.source.problems(), []);
-    world.assertEqual();
-  });
-
   it("API-04: known objects stay while the server is away, and their staleness grows", () => {
     const world = new World();
     world.api.apply(oneOfEach());
@@ -234,41 +183,6 @@ describe("policyd/sources/api", () => {
     assert.deepEqual(world.source.problems(), []);
     const asked = world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(CLUSTER_POLICIES));
     assert.ok(asked.length >= 9 && asked.length <= 21, `${asked.length}`);
-  });
-
-  it("ALLOC-03: ServiceCIDRs that come and go are followed, and a server without them counts as read whole", () => {
-    const world = new World();
-    const path = "/apis/networking.k8s.io/v1/servicecidrs";
-    world.api.serve(path, false);
-    world.start();
-    world.clock.pass(1000);
-    assert.ok(world.sink.isSynced);
-    assert.deepEqual(world.source.problems(), []);
-    world.api.serve(path, true);
-    world.api.apply([sample("ServiceCIDR", 1)]);
-    world.clock.pass(61_000);
-    world.api.apply([sample("ServiceCIDR", 2)]);
-    world.clock.pass(1000);
-    assert.deepEqual([...world.sink.objects.keys()], ["ServiceCIDR servicecidr-1", "ServiceCIDR servicecidr-2"]);
-    world.assertEqual();
-    world.api.apply([{ ...sample("ServiceCIDR", 1), isGone: true }]);
-    world.clock.pass(1000);
-    assert.deepEqual([...world.sink.objects.keys()], ["ServiceCIDR servicecidr-2"]);
-  });
-
-  it("API-06: without a right to the definition, a kind is gone after the server has answered 404 several times", () => {
-    const world = new World();
-    world.api.features.grants = ofOlderRole();
-    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
-    world.start();
-    world.clock.pass(1000);
-    world.connection.goDown();
-    world.api.define(NONE);
-    world.clock.pass(10_000);
-    world.connection.isDown = false;
-    world.clock.pass(120_000);
-    assert.equal(world.sink.objects.size, 0);
-    assert.deepEqual(world.source.problems(), []);
   });
 
   it("DAEMON-02: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {

@@ -136,20 +136,6 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     world.assertEqual();
   });
 
-  it("CNP-13: a newer version that is added is followed without a gap, and the log says so", () => {
-    const world = worldWith(ONLY_OLDER);
-    assertNoGap(world, () => {
-      world.api.define(BOTH);
-      world.clock.pass(2000);
-    });
-    const later = pathsAsked(world, () => world.clock.pass(3_600_000));
-    assert.deepEqual([...new Set(later)], [NEWER]);
-    assert.match(
-      notices(world).at(-1) ?? "",
-      /v1beta1 instead of policy\.networking\.k8s\.io\/v1alpha2; what it has is in force$/,
-    );
-  });
-
   it("CNP-17: policies of a CRD that appears are in force within 5 s, also where the server serves it late", () => {
     for (const lag of [undefined, 0, 400, 2000, 4000]) {
       for (const definition of [BOTH, ONLY_OLDER, ONLY_NEWER]) {
@@ -164,30 +150,6 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
         assert.equal(notices(world).length, 1);
       }
     }
-  });
-
-  it("CNP-17: policies of a CRD are not requested before the CRD is established", () => {
-    const world = worldWith({ ...NONE });
-    world.api.define({ ...BOTH, isEstablished: false });
-    const asked = pathsAsked(world, () => world.clock.pass(30_000));
-    assert.ok(asked.length <= 2, asked.join());
-    world.api.define(BOTH);
-    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
-    world.clock.pass(1000);
-    assert.ok(world.sink.objects.has(POLICY));
-  });
-
-  it("CNP-17: a daemon that starts before the server serves its new CRD waits for the policies", () => {
-    const world = new World();
-    world.api.define(NONE);
-    world.api.define({ ...BOTH, lag: 3000 });
-    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
-    world.start();
-    world.clock.pass(2500);
-    assert.equal(world.sink.isSynced, false, "the sync waits for the policies");
-    world.clock.pass(1500);
-    assert.ok(world.sink.isSynced);
-    world.assertEqual();
   });
 
   it("CNP-16: a server that answers 404 for an existing CRD removes no policy, and the 404 is reported until it ends", () => {
@@ -251,18 +213,6 @@ describe("policyd/sources/api: versions of ClusterNetworkPolicy", () => {
     }
     assert.deepEqual(world.source.problems(), []);
     assert.equal(notices(world).length, 7);
-  });
-
-  it("CNP-17: a CRD that was deleted while the server was away takes its policies within seconds", () => {
-    const world = worldWith(BOTH);
-    world.connection.goDown();
-    world.api.define(NONE);
-    world.clock.pass(60_000);
-    assert.ok(world.sink.objects.has(POLICY), "known policies stay while the server is away");
-    world.connection.isDown = false;
-    world.clock.pass(5000);
-    assert.equal(world.sink.objects.size, 0);
-    assert.deepEqual(world.source.problems(), []);
   });
 
   it("CNP-16: without the right to the CRD one line is logged, no problem is reported, and the CRD is requested once a minute", () => {

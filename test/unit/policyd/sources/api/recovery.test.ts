@@ -9,8 +9,6 @@ const MINUTE = 60_000;
  * watch.
  */
 const MOST_A_MINUTE = 2 * (8 * 6 + 67);
-/** The same with 14 probes, after the server was ill for a quarter of an hour. */
-const MOST_LATER = 2 * (8 * 6 + 14);
 const FOREVER = 1e9;
 
 /** The illness of a server: a fault for all requests from now on, and a strike at open watches all the time. */
@@ -107,25 +105,6 @@ describe("policyd/sources/api: a server that is away and comes back", () => {
     });
   }
 
-  it("API-17: a server that is away for longer is probed every five seconds and caught up with within seven", () => {
-    const world = new World();
-    world.api.apply(oneOfEach());
-    world.start();
-    world.clock.pass(10_000);
-    world.connection.goDown();
-    world.clock.pass(16 * MINUTE);
-    const before = world.connection.attempts;
-    world.clock.pass(MINUTE);
-    const attempts = world.connection.attempts - before;
-    assert.ok(attempts >= 10 && attempts <= MOST_LATER, `${attempts}`);
-    world.api.apply([sample("Pod", 9)]);
-    world.api.compact();
-    world.connection.isDown = false;
-    world.clock.pass(7000);
-    world.assertEqual();
-    assert.ok([...world.source.staleness().values()].every((seconds) => seconds === 0));
-  });
-
   it("API-17 DAEMON-09: a clock that is set back while the server is away delays no reconnection", () => {
     const world = new World();
     world.api.apply(oneOfEach());
@@ -172,21 +151,6 @@ describe("policyd/sources/api: a server that is away and comes back", () => {
     }
   });
 
-  it("API-17: a fault of only one kind is retried with that kind's own pauses", () => {
-    const world = new World();
-    world.start();
-    world.clock.pass(10_000);
-    const path = "/api/v1/pods";
-    world.api.plan({ on: "any", path, count: FOREVER, fault: { type: "status", status: 500 } });
-    world.api.strike({ type: "close" }, path);
-    const before = world.api.asked.length;
-    world.clock.pass(10 * MINUTE);
-    const asked = world.api.asked.slice(before).filter(({ url }) => url.startsWith(path));
-    assert.ok(asked.length > 20 && asked.length < 50, `${asked.length}`);
-    const probes = world.api.asked.slice(before).filter(isProbe);
-    assert.ok(probes.length <= 3 * asked.length, `${probes.length} requests by probes of a server that is well`);
-  });
-
   it("API-17: no probe is sent in the time that a server asks for", () => {
     const world = new World();
     world.start();
@@ -205,18 +169,5 @@ describe("policyd/sources/api: a server that is away and comes back", () => {
       const last = times[index - 1];
       assert.ok(last === undefined || time - last >= 19_900, times.join());
     }
-  });
-
-  it("API-17: after stop no request or probe is sent", () => {
-    const world = new World();
-    world.start();
-    world.clock.pass(1000);
-    world.connection.goDown();
-    world.clock.pass(5000);
-    world.source.stop();
-    const { attempts } = world.connection;
-    world.clock.pass(MINUTE);
-    assert.equal(world.connection.attempts, attempts);
-    assert.equal(world.clock.pending, 0);
   });
 });

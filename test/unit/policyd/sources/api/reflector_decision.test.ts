@@ -116,42 +116,6 @@ describe("policyd/sources/api/reflector_decision", () => {
     }
   });
 
-  it("API-17: a watch that lost its place is followed by a list within half a second, and by growing pauses if repeated", () => {
-    const lost = refused(410);
-    const first = run([failed(lost, 0)], { ...WATCHING, failures: 0 });
-    assert.equal(waitOf(first), 250);
-    const again = run([due, { type: "initialEnd", resourceVersion: "9" }, failed(lost, 0)], first.state);
-    assert.equal(waitOf(again), 1200);
-    const { state } = run([{ type: "recovered" }], { ...WATCHING, failures: 60 });
-    assert.equal(waitOf(run([failed(lost, 0)], state)), 250, "a server that was restarted has forgotten every place");
-  });
-
-  it("API-02: a server that keeps refusing a version, since its etcd was restored, is asked for a list", () => {
-    for (const failure of [refused(504), refused(500, undefined, true)]) {
-      let step: Step = { state: WATCHING, actions: [] };
-      let attempts = 0;
-      do {
-        step = run([failed(failure), due], step.state);
-        attempts++;
-      } while (queryOf(step).get("resourceVersion") === "7");
-      assert.equal(attempts, 5);
-    }
-  });
-
-  it("API-02: a refused page is requested again, and an expired list begins again", () => {
-    const second = run([due, failed(refused(422)), answered, { type: "page", next: "abc", resourceVersion: "5" }]);
-    assert.equal(queryOf(run([failed(refused(503)), due], second.state)).get("continue"), "abc");
-    const anew = run([failed(refused(410)), due], second.state);
-    assert.equal(queryOf(anew).get("continue"), null);
-    assert.ok(kinds(anew).includes("begin"));
-  });
-
-  it("API-02: a watch that lasted is opened again at once, and one that did not after a pause", () => {
-    assert.deepEqual(kinds(run([failed({ type: "closed" }, 60_000)], WATCHING)), ["request"]);
-    assert.deepEqual(kinds(run([failed({ type: "closed" }, 1000)], WATCHING)), ["wait"]);
-    assert.equal(run([failed({ type: "closed" }, 60_000)], { ...WATCHING, failures: 9 }).state.failures, 0);
-  });
-
   it("API-06: only an optional kind may be missing", () => {
     assert.deepEqual(kinds(run([due, failed(refused(404))], INITIAL, UNKNOWN)), ["without", "well", "wait"]);
     assert.deepEqual(kinds(run([due, failed(refused(404))])), ["trouble", "wait"]);

@@ -44,23 +44,4 @@ describe("policyd/sources/api: a server that is restored from a backup", () => {
       });
     }
   }
-
-  it("API-26: a server whose cache is late costs one list a minute, and no object goes back", () => {
-    const world = new World();
-    world.api.apply([...oneOfEach(), sample("Pod", 2)]);
-    world.start();
-    world.clock.pass(10_000);
-    for (let change = 1; change < 5; change++) world.api.apply([sample("Pod", 2, change)]);
-    world.clock.pass(10_000);
-    const reported = world.sink.reported.length;
-    const asked = world.asked(() => {
-      for (let second = 0; second < 120; second++) {
-        world.api.late(2);
-        world.clock.pass(1000);
-      }
-    });
-    assert.equal(asked.filter((line) => line.endsWith("/pods")).length, 2);
-    assert.deepEqual(world.sink.reported.slice(reported), []);
-    assert.equal(world.source.restored().size, 0);
-  });
 });

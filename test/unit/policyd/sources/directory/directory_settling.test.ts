@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import { DirectorySource } from "../../../../../policyd/sources/directory/directory_source.ts";
 import { MemoryDirectory } from "../../../../support/daemon/memory_directory.ts";
@@ -90,15 +89,6 @@ describe("policyd/sources/directory/directory_source and unfinished writes", () 
     assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
   });
 
-  it("DAEMON-03: a directory that cannot be followed is read every five seconds", async () => {
-    directory.canBeFollowed = false;
-    await started();
-    assert.match(sink.sourceProblems.join(), /ENOSPC: it is read every 5000 ms instead/);
-    directory.write("a.yaml", WHOLE, "rename");
-    await pass(5100);
-    assert.deepEqual(sink.reported, ["synced", "set Pod default/web"]);
-  });
-
   it("DAEMON-03: the first sync waits for a file that is being written", async () => {
     directory.write("a.yaml", TORN, "untold");
     source.start(sink);
@@ -107,24 +97,5 @@ describe("policyd/sources/directory/directory_source and unfinished writes", () 
     directory.write("a.yaml", WHOLE, "change");
     await pass(120);
     assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
-  });
-
-  it("DAEMON-03: a file that becomes unreadable before it has settled delays no other file and not the sync", async () => {
-    directory.write("a.yaml", WHOLE, "change");
-    directory.write("b.yaml", TORN, "change");
-    source.start(sink);
-    await pass(5);
-    assert.deepEqual(sink.reported, [], "the sync waits for both files");
-    const look = directory.look.bind(directory);
-    let looks = 0;
-    directory.look = (fileName) => {
-      if (fileName !== "b.yaml") return look(fileName);
-      looks++;
-      throw new DrawbridgeError("ERR_OBJECT", "b.yaml cannot be read: ELOOP");
-    };
-    await pass(1000);
-    assert.deepEqual(sink.reported, ["set Pod default/web", "synced"]);
-    assert.deepEqual(sink.problems, ["b.yaml: b.yaml cannot be read: ELOOP (not used)"]);
-    assert.ok(looks < 5, `${looks} reads in a second`);
   });
 });

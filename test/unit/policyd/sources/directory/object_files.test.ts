@@ -29,29 +29,6 @@ describe("policyd/sources/directory/object_files", () => {
     assert.deepEqual(taken(), ["delete Pod default/x"]);
   });
 
-  it("DAEMON-02: a refused object stays in its last good version, beside others that change", () => {
-    put("a", pod("x", "10.0.0.1"), pod("y", "10.0.0.2"));
-    assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready"), pod("y", "10.0.0.3")), ["set Pod default/y"]);
-    assert.match(files.problems().join(), /a: Pod default\/x: status\.phase.*its last good version stays/);
-    assert.deepEqual(
-      put("a", pod("x", "10.0.0.1", "Ready"), pod("y", "10.0.0.3")),
-      [],
-      "the same content again changes nothing",
-    );
-    assert.deepEqual(put("a", pod("y", "10.0.0.3")), ["delete Pod default/x"]);
-    assert.deepEqual(files.problems(), []);
-  });
-
-  it("DAEMON-02: an unreadable file keeps its objects until it is gone", () => {
-    put("a", pod("x", "10.0.0.1"));
-    files.keep("a", "line 1: nonsense");
-    assert.deepEqual(taken(), []);
-    assert.deepEqual(files.problems(), ["a: line 1: nonsense (its last good version stays)"]);
-    files.remove("a");
-    assert.deepEqual(taken(), ["delete Pod default/x"]);
-    assert.deepEqual(files.problems(), []);
-  });
-
   it("an object in two files comes from the file that is first by name, whichever is read first", () => {
     assert.deepEqual(put("b", pod("x", "10.0.0.2")), ["set Pod default/x"]);
     assert.deepEqual(put("a", pod("x", "10.0.0.1")), ["set Pod default/x"]);
@@ -61,21 +38,6 @@ describe("policyd/sources/directory/object_files", () => {
     files.remove("a");
     assert.deepEqual(taken(), ["set Pod default/x"]);
     assert.deepEqual(files.problems(), []);
-  });
-
-  it("an object that was never valid in the first file comes from the next file", () => {
-    put("b", pod("x", "10.0.0.2"));
-    assert.deepEqual(put("a", pod("x", "10.0.0.1", "Ready")), []);
-  });
-
-  it("an object that moves to another file does not change", () => {
-    put("a", pod("x", "10.0.0.1"));
-    files.put("b", [judge(pod("x", "10.0.0.1"))]);
-    files.remove("a");
-    assert.deepEqual(taken(), []);
-    files.remove("b");
-    files.put("c", [judge(pod("x", "10.0.0.1"))]);
-    assert.deepEqual(taken(), []);
   });
 
   it("BAD-01: each problem has the kind of its object, if the kind is known", () => {
