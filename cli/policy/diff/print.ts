@@ -8,7 +8,7 @@ import { EFFECTS, type PairChange } from "./pair_change.ts";
 import type { WayChange } from "./ways/change.ts";
 import { wayInWords, wayObject } from "./ways/print.ts";
 import type { Witness } from "./witness.ts";
-import { exampleText, reasonLines, type InWords, witnessObject } from "./witness_text.ts";
+import { exampleText, reasonLines, type InWords } from "./witness_text.ts";
 
 /** A change with its witness, either merged or between two groups. */
 export interface ReportedChange {
@@ -110,7 +110,7 @@ export function diffObject({ changes, ways, appeared, gone }: DiffReport): objec
       ...(change.family === undefined ? {} : { family: familyText(change) }),
       pairs,
       of,
-      witness: witnessObject(witness),
+      witness,
     })),
     waysIn: ways.map(wayObject),
     pods: { appeared: appeared.pods, gone: gone.pods },

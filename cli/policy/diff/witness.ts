@@ -15,11 +15,12 @@ import type { ExamplePair } from "./diff.ts";
 import type { PairChange } from "./pair_change.ts";
 import { shortList } from "../../../objects/printable.ts";
 
-/** One connection that changed, with the reason on each side. */
+/** One connection that changed, with the reason on each side, as docs/cli.md describes it. */
 export interface Witness {
   readonly source: string;
   readonly destination: string;
-  readonly traffic: Traffic;
+  readonly protocol: Traffic["protocol"];
+  readonly port?: number | undefined;
   /** Egress at the source, ingress at the destination, or both: where the verdict changes or a rule decides. */
   readonly ends: readonly WitnessEnd[];
 }
@@ -32,13 +33,14 @@ export interface WitnessEnd {
 
 /** The verdict at an end, and why. */
 export interface Reason {
-  readonly isAllowed: boolean;
-  /** The reason, with places in brackets. */
-  readonly text: string;
-  /** The deciding rule, or the policies that isolate the end. */
+  readonly allowed: boolean;
+  /** In words, with places in brackets. */
+  readonly reason: string;
+  /**
+   * The deciding rule, or the policies that isolate the end. A denial without a place is the absence of one of the ends:
+   * no policy was evaluated.
+   */
   readonly places: readonly Place[];
-  /** Set where one of the ends is absent, so that no policy was evaluated. */
-  readonly isAbsent?: true;
 }
 
 export interface Place {
@@ -102,7 +104,7 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
   return {
     source: nameIn(example.source, source),
     destination: nameIn(example.destination, destination),
-    traffic,
+    ...traffic,
     ends,
   };
 }
@@ -135,7 +137,7 @@ export function oneSidedEnds(
   if (verdict === undefined || verdict.kind === "impossible") return [];
   const denied = DIRECTIONS.filter((direction) => !verdict[direction].isAllowed);
   const decided = DIRECTIONS.filter((direction) => verdict[direction].decision.type.endsWith("rule"));
-  const none: Reason = { isAllowed: false, text, places: [], isAbsent: true };
+  const none: Reason = { allowed: false, reason: text, places: [] };
   const [told = ["ingress"] as const] = [denied, decided].filter((some) => some.length > 0);
   return told.map((direction) => {
     const reason = reasonOf(verdict[direction], direction, locate);
@@ -176,26 +178,26 @@ export function endText(end: FlowEnd): string {
 
 /** Returns the verdict of an end and why, with the places of the deciding policies. */
 export function reasonOf(
-  { isAllowed, decision, isolatedBy, nearest }: EndVerdict,
+  { isAllowed: allowed, decision, isolatedBy, nearest }: EndVerdict,
   direction: Direction,
   locate: Locate,
 ): Reason {
   const fieldOf = (match: RuleMatch): FieldPath => ["spec", direction, match.rule];
   switch (decision.type) {
     case "exempt":
-      return { isAllowed, text: "policies are not asked", places: [] };
+      return { allowed, reason: "policies are not asked", places: [] };
     case "default":
-      return { isAllowed, text: "no policy has a say", places: [] };
+      return { allowed, reason: "no policy has a say", places: [] };
     case "rule": {
       const name = `NetworkPolicy ${decision.rule.policy}`;
       const place = { name: `${name} ${direction}[${decision.rule.rule}]`, ...locate(name, fieldOf(decision.rule)) };
-      return { isAllowed, text: placeText(place), places: [place] };
+      return { allowed, reason: placeText(place), places: [place] };
     }
     case "cluster rule": {
       const { rule } = decision;
       const name = `ClusterNetworkPolicy ${rule.policy}`;
       const place = { name: `${name} ${direction}[${rule.rule}]`, ...locate(name, fieldOf(rule)) };
-      return { isAllowed, text: `${rule.action} of ${placeText(place)}`, places: [place] };
+      return { allowed, reason: `${rule.action} of ${placeText(place)}`, places: [place] };
     }
     case "isolated": {
       const places = isolatedBy.map((key) => {
@@ -203,15 +205,15 @@ export function reasonOf(
         return { name, ...locate(name, []) };
       });
       const isolating = `isolated by ${shortList(places, MOST_ISOLATING, placeText)}`;
-      if (nearest === undefined) return { isAllowed, text: isolating, places };
+      if (nearest === undefined) return { allowed, reason: isolating, places };
       const name = `NetworkPolicy ${nearest.policy}`;
       const near = placeText({
         name: `${nearest.policy} ${direction}[${nearest.rule}]`,
         ...locate(name, fieldOf(nearest)),
       });
       return {
-        isAllowed,
-        text: `${isolating}; nearest is ${near}, but ${nearest.failed.map(failureText).join("; ")}`,
+        allowed,
+        reason: `${isolating}; nearest is ${near}, but ${nearest.failed.map(failureText).join("; ")}`,
         places,
       };
     }

@@ -19,8 +19,8 @@ export interface InWords {
 }
 
 /** Returns the connection of a witness: `shop/web-0 -> shop/db-0 5432/TCP`. */
-export function exampleText({ source, destination, traffic }: Witness): string {
-  return `${source} -> ${destination} ${trafficText(traffic)}`;
+export function exampleText(witness: Witness): string {
+  return `${witness.source} -> ${witness.destination} ${trafficText(witness)}`;
 }
 
 /** Returns the reasons before and after, a line each. */
@@ -34,25 +34,7 @@ export function reasonLines({ ends }: Witness): readonly string[] {
 }
 
 /** Returns a reason with its verdict: `ingress denied: isolated by NetworkPolicy shop/db`. */
-export function reasonText(direction: string, { isAllowed, text, isAbsent }: Reason): string {
-  return isAbsent === true ? text : `${direction} ${isAllowed ? "allowed" : "denied"}: ${text}`;
-}
-
-/** Returns a witness as docs/cli.md describes it. */
-export function witnessObject({ source, destination, traffic, ends }: Witness): object {
-  return {
-    source,
-    destination,
-    protocol: traffic.protocol,
-    ...(traffic.port === undefined ? {} : { port: traffic.port }),
-    ends: ends.map(({ direction, before, after }) => ({
-      direction,
-      before: reasonObject(before),
-      after: reasonObject(after),
-    })),
-  };
-}
-
-function reasonObject({ isAllowed, text, places }: Reason): object {
-  return { allowed: isAllowed, reason: text, places };
+export function reasonText(direction: string, { allowed, reason, places }: Reason): string {
+  if (!allowed && places.length === 0) return reason;
+  return `${direction} ${allowed ? "allowed" : "denied"}: ${reason}`;
 }

@@ -30,7 +30,7 @@ export function liveReport(sides: Sides, locate: Locate, { connections, others, 
 
 function reportedCut(cut: Cut, rules: ReportedCut["rules"], locate: Locate): ReportedCut {
   const reasons = cut.denials.map(({ direction, verdict }) => {
-    const { text, places } = reasonOf(verdict, direction, locate);
+    const { reason: text, places } = reasonOf(verdict, direction, locate);
     return { direction, text, places };
   });
   return { cut, reasons, rules };

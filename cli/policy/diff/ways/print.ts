@@ -1,6 +1,6 @@
 import { shortList } from "../../../../objects/printable.ts";
 import { placeText } from "../witness.ts";
-import { exampleText, reasonLines, type InWords, witnessObject } from "../witness_text.ts";
+import { exampleText, reasonLines, type InWords } from "../witness_text.ts";
 import { EFFECTS } from "../pair_change.ts";
 import type { WayChange } from "./change.ts";
 
@@ -69,6 +69,6 @@ export function wayObject(way: WayChange): object {
     connections: way.connections === "" ? [] : way.connections.split(","),
     partly: isPartly,
     ...(why === undefined ? {} : { notJudged: why }),
-    ...(way.witness === undefined ? {} : { witness: witnessObject(way.witness) }),
+    ...(way.witness === undefined ? {} : { witness: way.witness }),
   };
 }

@@ -90,7 +90,7 @@ function oneSidedWitness(
 }
 
 function witness({ source, destination, traffic }: Hop, ends: Witness["ends"]): Witness {
-  return { source: endText(source), destination: endText(destination), traffic, ends };
+  return { source: endText(source), destination: endText(destination), ...traffic, ends };
 }
 
 function verdictOf(index: PolicyIndex, { source, destination, family, traffic }: Hop): PolicyVerdict | undefined {
