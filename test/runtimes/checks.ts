@@ -16,7 +16,7 @@ import { holdToFixture } from "../support/runtimes/fixture.ts";
 import { serveName } from "../support/runtimes/http_server.ts";
 import { takeCalls } from "../support/runtimes/recorder.ts";
 import { RuntimeNode } from "../support/runtimes/runtime_node.ts";
-import { CNITOOL, CONTAINERD, CRIO, OLD_CONTAINERD, OLD_CRIO, type Program } from "./programs.ts";
+import { CONTAINERD, CRIO, OLD_CONTAINERD, OLD_CRIO, type Program } from "./programs.ts";
 
 const PROGRAMS = process.env["DRAWBRIDGE_RUNTIMES"] ?? "";
 const HOST_PORT = 8080;
@@ -255,38 +255,6 @@ describe("container runtimes on what policyd installs", function () {
       assert.deepEqual(nodeState(node.wired.node), nothingHeld);
     });
   }
-
-  it(`RUNTIME-01: ${CNITOOL.title} adds, checks, collects and deletes`, async () => {
-    const portMappings = [{ hostPort: HOST_PORT, containerPort: CONTAINER_PORT, protocol: "tcp" }];
-    const bandwidth = { ingressRate: RATE, ingressBurst: BURST, egressRate: RATE, egressBurst: BURST };
-    const tool = (verb: string, pod: LabPod, capabilities: object = {}): string => {
-      const { status, stdout, stderr } = node.run(`${PROGRAMS}/${CNITOOL.name}`, [verb, "drawbridge", pod.path], "", {
-        CNI_PATH: node.binaries,
-        NETCONFPATH: node.configurations,
-        CAP_ARGS: JSON.stringify(capabilities),
-      });
-      steps.push([verb, status === 0 ? stdout.trim() || "ok" : `exit code ${status}: ${stderr.trim()}`]);
-      assert.equal(status, 0, `cnitool ${verb}: ${stderr}${stdout}`);
-      return stdout;
-    };
-    tool("status", a);
-    const result = v.parse(resultSchema, JSON.parse(tool("add", a, { portMappings, bandwidth })));
-    assert.deepEqual([result.cniVersion, result.ips.map(({ address }) => address)], ["1.1.0", podAddresses(a)]);
-    tool("add", b);
-    serve(a);
-    serve(b);
-    const addresses = [...mustWork(a), ...mustWork(b)];
-    mustAnswerAtHostPort(a);
-    tool("check", a, { portMappings, bandwidth });
-    tool("check", b);
-    tool("status", a);
-    tool("del", a, { portMappings, bandwidth });
-    tool("del", b);
-    tool("del", a);
-    // cnitool names no valid attachments, so this one comes last.
-    tool("gc", a);
-    await conclude(CNITOOL, addresses);
-  });
 });
 
 /** Returns an address in the form of a URL. */

@@ -7,8 +7,6 @@ export interface Program {
   /** The file that pins its modules. */
   readonly module: string;
   readonly tags?: string;
-  /** The package that is built. */
-  readonly source: string;
   /** The runtime that it represents, with the versions of the libraries in the module file. */
   readonly title: string;
 }
@@ -17,7 +15,6 @@ export const CRIO: Program = {
   name: "crio",
   folder: "ocicni",
   module: "go.mod",
-  source: ".",
   title: "CRI-O: ocicni 0.5.0 on libcni 1.3.0",
 };
 export const OLD_CRIO: Program = {
@@ -25,29 +22,19 @@ export const OLD_CRIO: Program = {
   folder: "ocicni",
   module: "crio-1.24.mod",
   tags: "crio_1_24",
-  source: ".",
   title: "CRI-O 1.24: ocicni 0.3.0 on libcni 1.0.1",
 };
 export const CONTAINERD: Program = {
   name: "containerd",
   folder: "go-cni",
   module: "go.mod",
-  source: ".",
   title: "containerd: go-cni 1.1.14 on libcni 1.3.1",
 };
 export const OLD_CONTAINERD: Program = {
   name: "containerd_1_6",
   folder: "go-cni",
   module: "containerd-1.6.mod",
-  source: ".",
   title: "containerd 1.6: go-cni 1.1.6 on libcni 1.1.2",
 };
-export const CNITOOL: Program = {
-  name: "cnitool",
-  folder: "cnitool",
-  module: "go.mod",
-  source: "github.com/containernetworking/cni/cnitool",
-  title: "cnitool 1.3.1",
-};
 
-export const PROGRAMS: readonly Program[] = [CRIO, OLD_CRIO, CONTAINERD, OLD_CONTAINERD, CNITOOL];
+export const PROGRAMS: readonly Program[] = [CRIO, OLD_CRIO, CONTAINERD, OLD_CONTAINERD];

@@ -24,9 +24,9 @@ function say(text: string): void {
 }
 
 /** Builds a program. @returns the exit code of go */
-function build({ name, folder, module, tags, source }: Program): number {
+function build({ name, folder, module, tags }: Program): number {
   const options = ["-p=1", "-ldflags=-s -w", `-modfile=${module}`, ...(tags === undefined ? [] : [`-tags=${tags}`])];
-  const args = ["build", ...options, "-o", path.join(RUNTIMES, name), source];
+  const args = ["build", ...options, "-o", path.join(RUNTIMES, name), "."];
   say(`in test/runtimes/${folder}: go ${args.join(" ")}`);
   const { status, error } = spawnSync("nice", ["-n", "19", "go", ...args], {
     cwd: path.join(HERE, folder),

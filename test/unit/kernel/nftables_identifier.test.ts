@@ -56,7 +56,7 @@ describe("kernel/nftables: names and texts of ours", () => {
   }
 
   it("a name of an object to delete may be any that the kernel takes, since others may have made it", () => {
-    for (const text of ["*", ";", "é".repeat(127)]) assert.equal(checkPresentName("chain", text), text);
+    for (const text of ["*", ";", `${"é".repeat(127)}a`]) assert.equal(checkPresentName("chain", text), text);
     for (const text of ["", "a\0", "é".repeat(128)])
       assert.throws(() => checkPresentName("chain", text), { code: "ERR_NFTABLES_VALUE" });
   });
