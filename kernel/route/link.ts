@@ -47,7 +47,6 @@ const bridgePortAttributes = {
   hairpin: [4, u8],
   multicastRouter: [25, u8],
   groupForwardMask: [31, u16],
-  isolated: [33, u8],
 } as const satisfies AttributeTable;
 
 /** IFLA_BR_*. */
@@ -88,7 +87,6 @@ const linkAttributes = {
   netnsFd: [28, u32],
   transmitQueues: [31, u32],
   receiveQueues: [32, u32],
-  linkNetnsId: [37, i32],
 } as const satisfies AttributeTable;
 
 /** The attributes of RTM_*LINK messages to send. */
@@ -144,16 +142,13 @@ export interface Link {
   readonly operationalState: number;
   /** The index of the bridge whose port this is. */
   readonly master: number | undefined;
-  /** The index of the veth peer, in the namespace of `linkNetnsId` when that is set. */
+  /** The index of the veth peer, in its own namespace. */
   readonly peer: number | undefined;
-  readonly linkNetnsId: number | undefined;
   readonly alias: string | undefined;
-  readonly group: number;
   readonly bridge: { readonly stp: boolean } | undefined;
   readonly bridgePort:
     | {
         readonly hairpin: boolean;
-        readonly isolated: boolean;
         readonly groupForwardMask: number;
         readonly multicastRouter: number;
       }
@@ -351,17 +346,15 @@ export function parseLink(message: ReceivedMessage): Link {
     operationalState: attributes.operationalState ?? 0,
     master: attributes.master,
     peer: attributes.link,
-    linkNetnsId: attributes.linkNetnsId,
     alias: attributes.alias,
-    group: attributes.group ?? 0,
     bridge: bridge === undefined ? undefined : { stp: bridge.stpState !== 0 },
     bridgePort: ofPort === undefined ? undefined : bridgePortOf(ofPort),
   };
 }
 
 function bridgePortOf(data: Uint8Array): Link["bridgePort"] {
-  const { hairpin, isolated, groupForwardMask = 0, multicastRouter = 0 } = decodeAttributes(bridgePortAttributes, data);
-  return { hairpin: hairpin === 1, isolated: isolated === 1, groupForwardMask, multicastRouter };
+  const { hairpin, groupForwardMask = 0, multicastRouter = 0 } = decodeAttributes(bridgePortAttributes, data);
+  return { hairpin: hairpin === 1, groupForwardMask, multicastRouter };
 }
 
 /** The parts of a link that identify it and its other end. */

@@ -7,12 +7,9 @@ const layout = {
   attributes: { index: [1, i32] },
 } as const satisfies BodyLayout;
 
-/** NETCONFA_IFINDEX_ALL: the settings of `conf/all`. */
-export const ALL_LINKS = -1;
-
 /**
- * Returns the index of the link whose settings a RTM_NEWNETCONF message is about, or {@link ALL_LINKS}. The kernel
- * reports `forwarding`, `rp_filter` and few others, but not `accept_ra`, `send_redirects` and `disable_ipv6`.
+ * Returns the index of the link whose settings a RTM_NEWNETCONF message is about; -1 for those of `conf/all`. The
+ * kernel reports `forwarding`, `rp_filter` and few others, but not `accept_ra`, `send_redirects` and `disable_ipv6`.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */

@@ -101,7 +101,6 @@ describe("kernel/route bridge", () => {
     addPort(2);
     assert.deepEqual(node.link("dbv2").bridgePort, {
       hairpin: false,
-      isolated: false,
       groupForwardMask: 0,
       multicastRouter: 1,
     });
@@ -125,14 +124,9 @@ describe("kernel/route bridge", () => {
         up: false,
         mtu: 1300,
         alias: "a/b",
-        bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0, multicastRouter: 1 },
+        bridgePort: { hairpin: true, groupForwardMask: 0, multicastRouter: 1 },
       },
     );
-  });
-
-  it("has ports whose isolation is read as iproute2's bridge sets it", () => {
-    node.exec("bridge", ["link", "set", "dev", "dbv3", "isolated", "on"]);
-    assert.equal(node.link("dbv3").bridgePort?.isolated, true);
   });
 
   it("is read as its ports' master, until a port leaves it", () => {

@@ -86,7 +86,7 @@ describe("kernel/route veth", () => {
     });
     assert.deepEqual(iprouteOne(node, "ip", "address show dbv0")["addr_info"], []);
     const ours = node.link("dbv0");
-    assert.deepEqual([ours.up, ours.operationalState, ours.alias, ours.group], [true, 6, "default/web-é", 7]);
+    assert.deepEqual([ours.up, ours.operationalState, ours.alias], [true, 6, "default/web-é"]);
   });
 
   it("has no link-local address when up is in the same message either, as long as there is no carrier", () => {

@@ -49,7 +49,6 @@ export function machine(changes: Partial<KernelState> = {}): KernelState {
     scope: 0,
     tentative: false,
     duplicateDetected: false,
-    permanent: true,
   });
   return {
     links: [

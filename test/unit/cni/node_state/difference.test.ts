@@ -112,9 +112,9 @@ describe("cni/node_state", () => {
       { ...link, up: false },
       { ...link, master: 77 },
       { ...link, master: undefined, bridgePort: undefined },
-      { ...link, bridgePort: { hairpin: false, isolated: false, groupForwardMask: 0xfffd, multicastRouter: 0 } },
-      { ...link, bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0xfffd, multicastRouter: 1 } },
-      { ...link, bridgePort: { hairpin: true, isolated: false, groupForwardMask: 0, multicastRouter: 0 } },
+      { ...link, bridgePort: { hairpin: false, groupForwardMask: 0xfffd, multicastRouter: 0 } },
+      { ...link, bridgePort: { hairpin: true, groupForwardMask: 0xfffd, multicastRouter: 1 } },
+      { ...link, bridgePort: { hairpin: true, groupForwardMask: 0, multicastRouter: 0 } },
     ]) {
       kernel.ports.set(PORT, { ...port, link: changed });
       assert.deepEqual(textsOf(kernel, desired), [
