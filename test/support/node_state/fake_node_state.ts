@@ -166,7 +166,7 @@ export class FakeNodeState implements NodeStateKernel {
   #attach({ bridge, port }: { readonly index: number; readonly bridge: number; readonly port: DesiredPort }): void {
     const found = this.ports.get(port.name);
     if (found?.link === undefined) return;
-    const bridgePort = { hairpin: port.hairpin === true, ...PORT_FLAGS };
+    const bridgePort = { hairpin: port.hairpin, ...PORT_FLAGS };
     this.ports.set(port.name, { ...found, link: { ...found.link, master: bridge, up: true, bridgePort } });
   }
 
