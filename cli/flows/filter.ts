@@ -1,6 +1,7 @@
 import { type Cidr, doOverlap, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { matchesDomain } from "../../objects/domain_name.ts";
 import { type RowEnd, type FlowRow, OWN_NODE } from "../../policyd/flows/row.ts";
 
 /** Chooses flows: a row has to match every field that is given. */
@@ -25,8 +26,8 @@ export function isWanted({ from, to, isDenied = false, since }: FlowFilter, row:
 
 /**
  * Returns the test for the ends that a text stands for: `shop` is a namespace, `shop/web` a workload or a pod,
- * `shop/deployment/web` a workload, `own-node` the node of the other end, `node/n1` another node, and an address or a
- * prefix the ends outside whose range overlaps it.
+ * `shop/deployment/web` a workload, `own-node` the node of the other end, `node/n1` another node, an address or a
+ * prefix the ends outside whose range overlaps it, and a domain name or `*.example.com` those that pods know by it.
  */
 export function endFilter(text: string): EndFilter {
   const range = rangeOf(text);
@@ -34,7 +35,7 @@ export function endFilter(text: string): EndFilter {
   const [first = "", ...rest] = text.split("/");
   const isNode = first === "node" && rest.length === 1;
   return (end) => {
-    if (end.type === "outside") return false;
+    if (end.type === "outside") return end.name !== undefined && matchesDomain(text, end.name);
     if (end.type === "own node") return text === OWN_NODE;
     if (end.type === "node") return isNode && end.name === rest[0];
     const [namespace, ...words] = end.name.split("/");

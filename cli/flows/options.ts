@@ -6,7 +6,7 @@ import { FLOW_FORMATS } from "./print.ts";
 /** Adds the options by which flows are chosen and printed. */
 export function withFlowOptions(command: Command): Command {
   return command
-    .option("--from <end>", "flows from these: shop, shop/web, own-node, node/n1, 203.0.113.0/24")
+    .option("--from <end>", "flows from these: shop, shop/web, own-node, node/n1, 203.0.113.0/24, api.example.com")
     .option("--to <end>", "flows to these, likewise")
     .option("--denied", "only what policies drop, or one in shadow would drop", false)
     .option("--since <time>", "only what exists, or was seen since: 90m, 24h or 7d ago, or a date of ISO 8601")

@@ -9,9 +9,12 @@ export type AddressHolder =
   | { readonly type: "pod"; readonly pod: Pod }
   | { readonly type: "node"; readonly name: string };
 
+/** Returns the domain name by which a pod knows an address now; undefined where it has not asked for one. */
+export type DomainNameOf = (pod: Address, remote: Address) => string | undefined;
+
 /** An end of a flow as of the moment it is seen. */
 export interface SeenEnd {
-  /** Identifies the end; all addresses of one outside block share a key. */
+  /** Identifies the end; all addresses of one outside block that have one name share a key. */
   readonly key: string;
   readonly end: RowEnd;
   /** Whether it is a pod of this node. */
@@ -30,14 +33,22 @@ export class FlowEndNames {
   readonly #pods = new WeakMap<Pod, SeenEnd>();
   readonly #nodes = new Map<string, SeenEnd>();
   readonly #outside = new Map<Address, SeenEnd>();
+  readonly #domainNameOf: DomainNameOf;
 
-  constructor(nodeName: string, holderOf: (address: Address) => AddressHolder | undefined) {
+  constructor(nodeName: string, holderOf: (address: Address) => AddressHolder | undefined, domainNameOf: DomainNameOf) {
     this.#nodeName = nodeName;
     this.#holderOf = holderOf;
+    this.#domainNameOf = domainNameOf;
   }
 
-  /** Returns the end that currently has an address. */
-  at(address: Address): SeenEnd {
+  /** Returns the ends of a flow; an outside one that a pod sends to has the domain name by which the pod knows it. */
+  of(source: Address, server: Address): readonly [SeenEnd, SeenEnd] {
+    const [from, to] = [this.#at(source), this.#at(server)];
+    const name = this.#domainNameOf(source, server);
+    return [from, name === undefined || to.end.type !== "outside" ? to : seenEnd({ ...to.end, name }, false)];
+  }
+
+  #at(address: Address): SeenEnd {
     const holder = this.#holderOf(address);
     if (holder === undefined) return this.#outsideAt(address);
     if (holder.type === "node") return this.#nodeAt(holder.name);
@@ -80,7 +91,7 @@ function keyOf(end: RowEnd): string {
   if (end.type === "own node") return end.type;
   if (end.type !== "outside") return `${end.type} ${end.name}`;
   const block = { address: end.range.address, prefixLength: BLOCK_BITS[cidrFamily(end.range)] };
-  return formatCidr({ ...block, address: networkAddress(block) });
+  return `${formatCidr({ ...block, address: networkAddress(block) })} ${end.name ?? ""}`;
 }
 
 /** Returns a key that is equal for all rows with the same ends, protocol, port and verdict. */
@@ -92,7 +103,7 @@ export function rowKey({ from, to, protocol, port, verdict }: FlowRow): string {
 export function joinedEnd(known: RowEnd, seen: RowEnd): RowEnd {
   if (known.type !== "outside" || seen.type !== "outside") return known;
   const range = joinedRange(known.range, seen.range);
-  return range === known.range ? known : { type: "outside", range };
+  return range === known.range ? known : { ...known, range };
 }
 
 /** Returns the smallest prefix that contains two prefixes of one family. */

@@ -106,7 +106,7 @@ export class FlowLedger implements Lifecycle {
   /** Counts a logged packet. @param reason undefined where it is unknown */
   denied(flow: DeniedFlow, reason: string | undefined): void {
     const { ends, ledger, clock } = this.#parts;
-    const [from, to] = [ends.at(flow.source), ends.at(flow.destination)];
+    const [from, to] = ends.of(flow.source, flow.destination);
     if (!from.isLocal && !to.isLocal) return;
     const seen = { from, to, protocol: flow.protocol, port: flow.port ?? 0 };
     const text = reason === undefined ? undefined : printableUpTo(reason, LONGEST_REASON);
@@ -168,7 +168,7 @@ export class FlowLedger implements Lifecycle {
   /** Returns undefined where no end is a pod of this node, so that each node records only its own flows. */
   #flowOf({ source, server, protocol, port }: FlowEvent): SeenFlow | undefined {
     const { ends } = this.#parts;
-    const [from, to] = [ends.at(source), ends.at(server)];
+    const [from, to] = ends.of(source, server);
     if (!from.isLocal && !to.isLocal) return undefined;
     return { from, to, port, protocol: protocolText(protocolFromNumber(protocol)) };
   }

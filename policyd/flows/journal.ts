@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatCidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
+import { comparableName } from "../../objects/domain_name.ts";
 import { parseJsonLine } from "../lib/json_line.ts";
 import { ROW_VERDICTS, type RowEnd, type FlowRow } from "./row.ts";
 
@@ -13,12 +14,16 @@ const LONGEST_NAME = 1024;
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(LONGEST_NAME));
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const moment = v.pipe(v.string(), v.isoTimestamp());
+const domainName = v.pipe(
+  v.string(),
+  v.check((text) => comparableName(text) === text, "a domain name in lower case"),
+);
 const end = v.union(
   [
     v.strictObject({ workload: name }),
     v.strictObject({ ownNode: v.literal(true) }),
     v.strictObject({ node: name }),
-    v.strictObject({ outside: name }),
+    v.strictObject({ outside: name, name: v.optional(domainName) }),
   ],
   "one of workload, ownNode, node and outside",
 );
@@ -85,7 +90,7 @@ export function parseRow(line: string): FlowRow {
 
 function endObject(one: RowEnd): object {
   if (one.type === "own node") return { ownNode: true };
-  return one.type === "outside" ? { outside: formatCidr(one.range) } : { [one.type]: one.name };
+  return one.type === "outside" ? { outside: formatCidr(one.range), name: one.name } : { [one.type]: one.name };
 }
 
 function endFrom(value: v.InferOutput<typeof end>): RowEnd {
@@ -96,5 +101,5 @@ function endFrom(value: v.InferOutput<typeof end>): RowEnd {
   if (hasHostBits(range)) {
     throw new DrawbridgeError("ERR_INPUT", `outside: ${formatCidr(range)} has host bits; expected a network`);
   }
-  return { type: "outside", range };
+  return { type: "outside", range, ...(value.name === undefined ? {} : { name: value.name }) };
 }

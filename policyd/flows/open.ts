@@ -10,7 +10,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
-import { type AddressHolder, FlowEndNames } from "./flow_end_names.ts";
+import { type AddressHolder, type DomainNameOf, FlowEndNames } from "./flow_end_names.ts";
 import { FlowLedger } from "./flow_ledger.ts";
 import { Ledger } from "./ledger.ts";
 
@@ -28,7 +28,10 @@ const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
 /** Returns the ledger of this node's flows, which counts from its start; undefined where it is not configured. */
 export function openFlowLedger(
   { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
-  holderOf: (address: Address) => AddressHolder | undefined,
+  ends: {
+    readonly holderOf: (address: Address) => AddressHolder | undefined;
+    readonly domainNameOf: DomainNameOf;
+  },
   machine: FlowLedgerMachine,
   ruleset: Pick<Ruleset, "committed">,
 ): FlowLedger | undefined {
@@ -38,7 +41,7 @@ export function openFlowLedger(
   const sockets = new ConntrackSockets(syscalls);
   return new FlowLedger({
     ledger: new Ledger(),
-    ends: new FlowEndNames(nodeName, holderOf),
+    ends: new FlowEndNames(nodeName, ends.holderOf, ends.domainNameOf),
     place: {
       directory: flowLedgerDirectory,
       files: originals.files,

@@ -9,7 +9,12 @@ export type RowEnd =
   /** Another node. */
   | { readonly type: "node"; readonly name: string }
   /** The smallest prefix that contains the addresses seen; those of one row are in one block (flow_ends.ts). */
-  | { readonly type: "outside"; readonly range: Cidr };
+  | {
+      readonly type: "outside";
+      readonly range: Cidr;
+      /** The domain name by which the pod at the other end knows them. */
+      readonly name?: string;
+    };
 
 export const ROW_VERDICTS = ["allowed", "denied", "would be denied"] as const;
 
@@ -44,7 +49,7 @@ export interface FlowRow {
 /** The name of the pod's own node in texts; workloads' names contain a slash. */
 export const OWN_NODE = "own-node";
 
-/** Formats an end for people: a workload's name, `own-node`, `node/NAME`, or a prefix. */
+/** Formats an end for people: a workload's name, `own-node`, `node/NAME`, or a prefix after its domain name. */
 export function endText(end: RowEnd): string {
   switch (end.type) {
     case "workload":
@@ -54,6 +59,6 @@ export function endText(end: RowEnd): string {
     case "node":
       return `node/${end.name}`;
     case "outside":
-      return formatCidr(end.range);
+      return `${end.name === undefined ? "" : `${end.name} `}${formatCidr(end.range)}`;
   }
 }

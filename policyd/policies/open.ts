@@ -1,4 +1,5 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
@@ -76,6 +77,8 @@ export function openPolicies(configuration: Configuration, machine: PoliciesMach
   return options === undefined ? notEnforced(configuration, machine) : enforced(configuration, options, machine);
 }
 
+const NO_HOLDERS = { holderOf: () => undefined, domainNameOf: () => undefined };
+
 /** Returns the parts that stay where no policies are enforced: they say so, and undo what an earlier daemon left. */
 function notEnforced(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
   const { logger, clusterEvents: events, ruleset, kernel } = machine;
@@ -85,7 +88,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     components: [],
     follower: policiesOff(kernel, logger),
     notices,
-    flowLedger: openFlowLedger(configuration, () => undefined, machine, ruleset),
+    flowLedger: openFlowLedger(configuration, NO_HOLDERS, machine, ruleset),
     view: EMPTY_VIEW,
     record: () => {},
     isMarked: () => false,
@@ -139,7 +142,11 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   });
   policies.follow(cuts);
   openConnectionLimit(policies, connectionLimit, machine);
-  const flowLedger = openFlowLedger(configuration, (address) => view.holderOf(address), machine, ruleset);
+  const ends = {
+    holderOf: (address: Address) => view.holderOf(address),
+    domainNameOf: (pod: Address, remote: Address) => names.nameOf(pod, remote),
+  };
+  const flowLedger = openFlowLedger(configuration, ends, machine, ruleset);
   const dropLog = new DropLog({
     group: options.dropLogGroup,
     view,

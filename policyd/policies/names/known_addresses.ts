@@ -63,6 +63,11 @@ export class KnownAddresses {
     return entry && untilOf(patterns, entry)?.until;
   }
 
+  /** Returns the time until which each name of an address counts for a pod, the last learned last. */
+  namesOf(pod: Address, remote: Address): KnownAddress["names"] {
+    return this.#byPod.get(pod)?.get(remote)?.names ?? new Map();
+  }
+
   of(pod: Address): readonly KnownAddress[] {
     return [...(this.#byPod.get(pod)?.values() ?? [])];
   }

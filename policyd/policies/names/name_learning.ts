@@ -134,6 +134,12 @@ export class NameLearning implements PolicyFollower {
     return this.#known.until(names, pod, remote) !== undefined;
   }
 
+  /** Returns the name by which a pod knows an address now, the last for which it got an answer; undefined without one. */
+  nameOf(pod: Address, remote: Address): string | undefined {
+    const now = this.#parts.clock.now();
+    return [...this.#known.namesOf(pod, remote)].findLast(([, until]) => until > now)?.[0];
+  }
+
   /**
    * Returns what pods know now by the names of policies, by the policies' kinds and keys, the last learned of a pod first.
    *

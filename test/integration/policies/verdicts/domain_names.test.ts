@@ -3,6 +3,7 @@ import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemMachine } from "../../../../cli/node/machine/system_machine.ts";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { endText } from "../../../../policyd/flows/row.ts";
 import { parseReportLine } from "../../../../policyd/policies/status/policy_report.ts";
 import { scrape } from "../../../support/daemon/scrape.ts";
 import { Program } from "../../../support/on_top/program.ts";
@@ -73,7 +74,12 @@ describe("egress to domain names", function () {
   before(async function () {
     requireKernel(this);
     requireProgram(this, "dnsmasq");
-    lab = await PolicyLab.create({ name: "names", pods: PODS, bridgeNetfilter: { node1: true, node2: false } });
+    lab = await PolicyLab.create({
+      name: "names",
+      pods: PODS,
+      bridgeNetfilter: { node1: true, node2: false },
+      hasFlowLedger: true,
+    });
     for (const name of ["outside", "stranger"]) listenAll(lab.prober, lab.place(name));
     server = await serve("kube-system/dns");
   });
@@ -152,7 +158,7 @@ describe("egress to domain names", function () {
       .filter((line) => / \. .* comment "/.test(line))
       .join("\n");
 
-  it("NAME-01 NAME-20: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule, and is listed", async () => {
+  it("NAME-01 NAME-20 FLOW-07: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule, and is listed and recorded", async () => {
     await lab.apply(objects(policy("x", ["api.example.com", "*.wild.example.com"])));
     assert.equal(await marks("x/a", "outside", "80/TCP"), "XX");
     await resolve("x/a", "api.example.com");
@@ -160,7 +166,9 @@ describe("egress to domain names", function () {
     assert.equal(await marks("x/b", "outside", "80/TCP"), "XX");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
     const { policyd } = lab.overrides("node1") as { readonly policyd: { readonly socket: string } };
-    const text = lab.wired("node1").node.inside(() => systemMachine(lab.lab.calls).readPolicies(policyd.socket));
+    const read = <T>(from: (machine: ReturnType<typeof systemMachine>) => T): T =>
+      lab.wired("node1").node.inside(() => from(systemMachine(lab.lab.calls)));
+    const text = read((machine) => machine.readPolicies(policyd.socket));
     const names = text
       .split("\n")
       .slice(0, -1)
@@ -171,6 +179,14 @@ describe("egress to domain names", function () {
         .map((address) => `api.example.com x/a ${address}`)
         .toSorted(),
     );
+    const place = { socket: policyd.socket, directory: lab.flowDirectory("node1") };
+    const { rows } = read((machine) => machine.readFlows(place));
+    const ends = rows.filter(({ from }) => endText(from) === "x/a").map(({ to }) => endText(to));
+    for (const address of textsOf(lab.place("outside")))
+      assert.ok(
+        ends.some((end) => end.startsWith(`api.example.com ${address}/`)),
+        ends.join(),
+      );
   });
 
   it("NAME-03: times to live of 0, 300 seconds and a day are kept for a minute, five minutes and an hour", async () => {

@@ -18,7 +18,7 @@ const WEB: RowEnd = { type: "workload", name: "shop/deployment/web" };
 const DB: RowEnd = { type: "workload", name: "shop/statefulset/db" };
 const NODE: RowEnd = { type: "node", name: "n1" };
 
-function outside(text: string): RowEnd {
+function outside(text: string): Extract<RowEnd, { type: "outside" }> {
   return { type: "outside", range: parseCidr(text) };
 }
 
@@ -221,6 +221,10 @@ describe("cli/flows: the command", () => {
   it("FLOW-09: terminal escapes in names are printed as text", async () => {
     const from: RowEnd = { type: "workload", name: "shop/deployment/\u001b[2Jweb" };
     assert.deepEqual(parseRow(rowLine(row({ from }))).from, from);
+    const named = { ...outside("203.0.113.8/32"), name: "api.example.com" };
+    assert.deepEqual(parseRow(rowLine(row({ to: named }))).to, named);
+    const wrong = rowLine(row({ to: { ...named, name: "a\u001b[2J.example.com" } }));
+    assert.throws(() => parseRow(wrong), { code: "ERR_INPUT" });
     const { out } = await onNode(["node", "flows"], { rows: [row({ from })], problems: [] });
     assert.ok(!out.includes("\u001b"), out);
     assert.match(out, /shop\/deployment\/\\u\{1b\}\[2Jweb/);
@@ -228,9 +232,9 @@ describe("cli/flows: the command", () => {
 });
 
 describe("cli/flows: ends, times and nodes", () => {
-  it("FLOW-10: a filter names a namespace, a workload, a pod, a node, an address or a prefix", () => {
+  it("FLOW-10: a filter names a namespace, a workload, a pod, a node, an address, a prefix or a domain name", () => {
     const pod: RowEnd = { type: "workload", name: "shop/cache" };
-    const ends = [WEB, DB, pod, NODE, outside("203.0.113.0/28"), outside("2001:db8::1/128")];
+    const ends: RowEnd[] = [WEB, DB, pod, NODE, outside("203.0.113.0/28"), outside("2001:db8::1/128")];
     const chosen = (text: string): readonly string[] => ends.filter(endFilter(text)).map(endText);
     assert.deepEqual(chosen("shop"), ["shop/deployment/web", "shop/statefulset/db", "shop/cache"]);
     assert.deepEqual(chosen("shop/web"), ["shop/deployment/web"]);
@@ -243,6 +247,10 @@ describe("cli/flows: ends, times and nodes", () => {
     assert.deepEqual(chosen("203.0.0.0/16"), ["203.0.113.0/28"]);
     assert.deepEqual(chosen("2001:db8::/32"), ["2001:db8::1/128"]);
     assert.deepEqual(chosen("sho"), []);
+    ends.push({ ...outside("203.0.113.8/32"), name: "api.example.com" });
+    for (const text of ["api.example.com", "*.example.com"])
+      assert.deepEqual(chosen(text), ["api.example.com 203.0.113.8/32"], text);
+    assert.deepEqual(chosen("example.com"), []);
   });
 
   it("FLOW-10: --since takes durations, days and dates", () => {

@@ -7,7 +7,7 @@ import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { ConntrackMessage } from "../../../../kernel/conntrack/request.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { readTextFile } from "../../../../kernel/file.ts";
-import { addressToBytes, parseAddress } from "../../../../kernel/ip/address.ts";
+import { type Address, addressToBytes, formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { MessageFlag, type ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
 import { FlowEndNames } from "../../../../policyd/flows/flow_end_names.ts";
@@ -54,6 +54,14 @@ const STORE = storeOf([
   pod("db", "n2", "10.0.1.1"),
   pod("far", "n2", "10.0.1.2"),
 ]);
+
+/** The names by which one of the pods knows addresses, the last of which a pod has. */
+const NAMES: Readonly<Record<string, string>> = {
+  "203.0.113.4": "a.example.com",
+  "203.0.113.5": "a.example.com",
+  "203.0.113.6": "b.example.com",
+  "10.0.1.1": "c.example.com",
+};
 
 /** A conntrack message about a TCP connection to port 5432 of another address through a Service. */
 function tcp(id: number, from: string, to: string, kind: "begun" | "ended" | "listed", bytes = 0): ReceivedMessage {
@@ -113,9 +121,11 @@ describe("policyd/flows", () => {
       new Ledger(),
     ];
     const { holderOf } = storeView(STORE);
+    const domainNameOf = (source: Address, remote: Address): string | undefined =>
+      source === parseAddress("10.0.0.1") ? NAMES[formatAddress(remote)] : undefined;
     const flows = new FlowLedger({
       ledger,
-      ends: new FlowEndNames("n1", holderOf),
+      ends: new FlowEndNames("n1", holderOf, domainNameOf),
       place: place(),
       visitTable: async (see) => {
         await turn();
@@ -160,6 +170,27 @@ describe("policyd/flows", () => {
       names.join(" "),
     );
     assert.ok(names.length <= 5, names.join(" "));
+  });
+
+  it("FLOW-07: outside addresses that a pod knows by a domain name are a row for each name, beside those that it does not", async () => {
+    const { events, flows } = await start();
+    const to = ["203.0.113.4", "203.0.113.5", "203.0.113.6", "203.0.113.7", "10.0.1.1"];
+    const pairs = [...to.map((server) => ["10.0.0.1", server] as const), ["10.0.1.1", "10.0.0.2"] as const];
+    events.emit(
+      "conntrack",
+      pairs.map(([source, server], id) => tcp(id, source, server, "begun")),
+    );
+    await flows.write();
+    assert.deepEqual(
+      Object.keys(written()).toSorted(),
+      [
+        "shop/deployment/web > a.example.com 203.0.113.4/31:5432 allowed",
+        "shop/deployment/web > b.example.com 203.0.113.6/32:5432 allowed",
+        "shop/deployment/web > shop/db:5432 allowed",
+        "shop/deployment/web > 203.0.113.7/32:5432 allowed",
+        "shop/db > shop/deployment/web:5432 allowed",
+      ].toSorted(),
+    );
   });
 
   it("FLOW-04: a failed write is a problem, and all rows are written when writing is possible again", async () => {

@@ -37,9 +37,9 @@ const INDEX = buildPolicyIndex(STORE, {});
 /** Returns the rows of both nodes' ledgers after some TCP connections. */
 function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
   return NODES.flatMap((here) => {
-    const [ledger, ends] = [new Ledger(), new FlowEndNames(here, storeView(STORE).holderOf)];
+    const [ledger, ends] = [new Ledger(), new FlowEndNames(here, storeView(STORE).holderOf, () => undefined)];
     for (const [id, [source, server, port]] of pairs.entries()) {
-      const [from, to] = [ends.at(parseAddress(source)), ends.at(parseAddress(server))];
+      const [from, to] = ends.of(parseAddress(source), parseAddress(server));
       if (from.isLocal || to.isLocal) ledger.begun(id, { from, to, protocol: "TCP", port }, id);
     }
     return [...ledger.rows()];
