@@ -168,7 +168,7 @@ function readPort(entry: Reader, index: number): PolicyPort {
 }
 
 /** The annotation of a NetworkPolicy with domain names that it allows for egress: `api.example.com:443/TCP`, by spaces. */
-const NAMES_ANNOTATION = "drawbridge.dev/egress-domain-names";
+export const NAMES_ANNOTATION = "drawbridge.dev/egress-domain-names";
 
 /**
  * Returns the rules that the annotation adds to a policy's egress, one for each port; none without the annotation. An

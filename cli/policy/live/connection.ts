@@ -19,6 +19,8 @@ export interface Connection {
   readonly hasEnded?: boolean;
   /** A range of outside addresses, which the end outside represents. */
   readonly outside?: Cidr;
+  /** The domain name by which the source knows the destination. */
+  readonly name?: string;
 }
 
 /** Returns the connection as policies see it: the client's own address, and the endpoint after a Service (POL-27). */
@@ -41,8 +43,8 @@ export function connectionKey({ protocol, source, sourcePort, destination, port 
 export function remembered<T>(ask: (connection: Connection) => T): (connection: Connection) => T {
   const answers = new Map<string, { readonly answer: T }>();
   return (connection) => {
-    const { protocol, source, asked, destination, port } = connection;
-    const key = `${protocol} ${source} ${destination} ${port ?? ""} ${asked === destination}`;
+    const { protocol, source, asked, destination, port, name = "" } = connection;
+    const key = `${protocol} ${source} ${destination} ${port ?? ""} ${asked === destination} ${name}`;
     const known = answers.get(key) ?? { answer: ask(connection) };
     answers.set(key, known);
     return known.answer;

@@ -80,10 +80,11 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
   return { ...found, others, gone: [...gone].sort(), lost };
 }
 
-/** Returns the outside range of a row; empty where both ends are in the cluster. */
-function outsideOf(from: RowEnd, to: RowEnd): Pick<Connection, "outside"> {
+/** Returns the outside range of a row, and its name; empty where both ends are in the cluster. */
+function outsideOf(from: RowEnd, to: RowEnd): Pick<Connection, "outside" | "name"> {
   const end = from.type === "outside" ? from : to;
-  return end.type === "outside" ? { outside: end.range } : {};
+  if (end.type !== "outside") return {};
+  return { outside: end.range, ...(end.name === undefined ? {} : { name: end.name }) };
 }
 
 /** Returns pairs of addresses of one family: for a range its first and last, for a workload those of one pod. */

@@ -13,9 +13,9 @@ import { type Connection, flowOf, remembered } from "../live/connection.ts";
 import { entryAt, rangeAt } from "../live/peer.ts";
 import type { AskedConnection } from "./asked.ts";
 
-/** The other end of a connection: a workload by its name, or addresses that no pod has. */
+/** The other end of a connection: a workload or a server outside by its name, or addresses that no pod has. */
 export type Peer =
-  | { readonly type: "workload"; readonly name: string }
+  | { readonly type: "workload" | "domain name"; readonly name: string }
   | { readonly type: "node" | "outside"; readonly range: Cidr };
 
 /** A pair of a workload and a peer, with the port of the end that serves. */
@@ -103,14 +103,14 @@ function withoutCovered(pairs: readonly Pair[]): readonly Pair[] {
   const portOf = ({ workload, direction, protocol, port }: Pair): string =>
     [workload, direction, protocol, port].join(" ");
   const everywhere = Map.groupBy(
-    pairs.filter(({ peer }) => peer.type !== "workload" && peer.range.prefixLength === 0),
+    pairs.filter(({ peer }) => "range" in peer && peer.range.prefixLength === 0),
     portOf,
   );
   return pairs.filter((pair) => {
     const { peer } = pair;
-    if (peer.type === "workload" || peer.range.prefixLength === 0) return true;
+    if (!("range" in peer) || peer.range.prefixLength === 0) return true;
     const around = everywhere.get(portOf(pair)) ?? [];
-    return !around.some((one) => one.peer.type !== "workload" && cidrContains(one.peer.range, peer.range.address));
+    return !around.some((one) => "range" in one.peer && cidrContains(one.peer.range, peer.range.address));
   });
 }
 
@@ -145,7 +145,10 @@ function pairsOf(
       {
         workload: groupName(own, "workload"),
         direction,
-        peer: peerAt(index, connection, other),
+        peer:
+          direction === "egress" && connection.name !== undefined
+            ? { type: "domain name", name: connection.name }
+            : peerAt(index, connection, other),
         protocol,
         port,
         server,
@@ -156,7 +159,8 @@ function pairsOf(
 
 /** Returns a text that equal peers share. */
 export function peerKey(peer: Peer): string {
-  return peer.type === "workload" ? peer.name : `${peer.type} ${formatCidr(peer.range)}`;
+  if ("range" in peer) return `${peer.type} ${formatCidr(peer.range)}`;
+  return peer.type === "workload" ? peer.name : `${peer.type} ${peer.name}`;
 }
 
 function pairKey({ workload, direction, peer, protocol, port }: FoundPair): string {

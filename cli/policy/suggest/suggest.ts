@@ -1,3 +1,4 @@
+import { NAMES_ANNOTATION } from "../../../objects/gate/network_policy.ts";
 import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { Labels, Pod } from "../../../objects/model.ts";
 import { NAMESPACE_NAME } from "../../../objects/name.ts";
@@ -27,7 +28,11 @@ export interface Suggestion {
 export interface SuggestedPolicy {
   readonly apiVersion: "networking.k8s.io/v1";
   readonly kind: "NetworkPolicy";
-  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly spec: {
     readonly podSelector: object;
     readonly policyTypes: readonly ("Ingress" | "Egress")[];
@@ -123,7 +128,12 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
     policyTypes,
     ...Object.fromEntries(directions.map((direction) => [direction, rules[direction]])),
   };
-  const metadata = { name: nameFor(index, namespace, workload), namespace };
+  const names = policyTypes.includes("Egress") ? nameEntries(pairs) : [];
+  const metadata = {
+    name: nameFor(index, namespace, workload),
+    namespace,
+    ...(names.length === 0 ? {} : { annotations: { [NAMES_ANNOTATION]: names.join(" ") } }),
+  };
   return [{ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec }];
 }
 
@@ -132,10 +142,18 @@ function isOpen({ pods: entries }: PolicyIndex, pods: readonly Pod[], direction:
   return pods.some(({ key }) => (entries.get(key)?.subject?.profile[direction].isolating.length ?? 0) === 0);
 }
 
+/** Returns the entries of the annotation for what was reached by a domain name: `api.example.com:443/TCP`. */
+function nameEntries(pairs: readonly Pair[]): readonly string[] {
+  const entries = pairs.flatMap(({ peer, protocol, port }) =>
+    peer.type === "domain name" ? [`${peer.name}:${port}/${protocol}`] : [],
+  );
+  return [...new Set(entries)].sort();
+}
+
 /** Returns rules with the ports of each peer; peers with the same ports share a rule. */
 function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction): readonly SuggestedRule[] {
   const byPeer = Map.groupBy(
-    pairs.filter((pair) => pair.direction === direction),
+    pairs.filter((pair) => pair.direction === direction && pair.peer.type !== "domain name"),
     ({ peer }) => peerKey(peer),
   );
   const rules = new Map<string, { readonly peers: object[]; readonly ports: readonly object[] }>();
@@ -144,7 +162,7 @@ function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction)
     const [first] = ofPeer;
     if (first === undefined) continue;
     const askedBy = [...new Set(ofPeer.flatMap((pair) => pair.askedBy))].sort();
-    if (first.peer.type !== "workload" && askedBy.length === 0 && ++addresses > MOST_ADDRESSES) {
+    if ("range" in first.peer && askedBy.length === 0 && ++addresses > MOST_ADDRESSES) {
       context.omitted.add(
         `${first.workload}: more than ${MOST_ADDRESSES} addresses (${direction}); allow a range of them`,
       );
@@ -163,7 +181,7 @@ function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction)
 }
 
 function peerObject(context: Context, workload: string, peer: Peer): object | undefined {
-  if (peer.type !== "workload") {
+  if ("range" in peer) {
     if (peer.range.prefixLength === 0) return rangePeer(peer.range);
     const what = peer.type === "node" ? "a node's address" : "addresses outside of the cluster";
     context.remarks.add(`${workload}: allowed by address, as it is ${what}: such addresses change`);

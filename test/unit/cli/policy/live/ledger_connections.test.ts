@@ -35,9 +35,9 @@ const STORE = storeOf(objectsIn(WORLD));
 const INDEX = buildPolicyIndex(STORE, {});
 
 /** Returns the rows of both nodes' ledgers after some TCP connections. */
-function rowsOf(pairs: readonly Pair[]): readonly FlowRow[] {
+function rowsOf(pairs: readonly Pair[], name?: string): readonly FlowRow[] {
   return NODES.flatMap((here) => {
-    const [ledger, ends] = [new Ledger(), new FlowEndNames(here, storeView(STORE).holderOf, () => undefined)];
+    const [ledger, ends] = [new Ledger(), new FlowEndNames(here, storeView(STORE).holderOf, () => name)];
     for (const [id, [source, server, port]] of pairs.entries()) {
       const [from, to] = ends.of(parseAddress(source), parseAddress(server));
       if (from.isLocal || to.isLocal) ledger.begun(id, { from, to, protocol: "TCP", port }, id);
@@ -160,5 +160,26 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.match(out, /cidr: 203\.0\.113\.4\/31/);
     assert.doesNotMatch(out, /\/32/);
     assert.match(err, /note: 1 flow of 90 seconds was read, .*: what happens at other times is not allowed/);
+  });
+
+  it("SUGGEST-08: addresses that a workload knows by a domain name are allowed by the name, at the port that was seen", async () => {
+    const named = ["203.0.113.4", "2001:db8::4"].map((server) => [addressOf(0, 0, 0), server, 443] as const);
+    const rows = [...rowsOf(named, "api.example.com"), ...rowsOf([[addressOf(0, 0, 0), "203.0.113.5", 8443]])];
+    const files = { "world.yaml": WORLD, "flows.jsonl": rows.map(rowLine).join("") };
+    const suggest = ["policy", "suggest", "-n", "shop", "-f", "world.yaml", "--ledger", "flows.jsonl"];
+    const { code, out } = await runCli(suggest, memoryFiles(files));
+    assert.equal(code, 0);
+    assert.deepEqual(out.match(/drawbridge.dev.*|cidr: .*/g), [
+      "drawbridge.dev/egress-domain-names: api.example.com:443/TCP",
+      "cidr: 203.0.113.5/32",
+    ]);
+    const explain = ["policy", "explain", "-f", "world.yaml", "new.yaml", "--from", "shop/web", "--to", "api.example.com"];
+    for (const [port, expected] of [
+      ["443", 0],
+      ["8443", 1],
+    ] as const) {
+      const asked = await runCli([...explain, "--port", port], memoryFiles({ ...files, "new.yaml": out }));
+      assert.equal(asked.code, expected, asked.out + asked.err);
+    }
   });
 });
