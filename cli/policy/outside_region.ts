@@ -16,6 +16,8 @@ import {
   networkAddress,
 } from "../../kernel/ip/cidr.ts";
 import { bothFamilies, EVERY_ADDRESS } from "../../kernel/ip/special.ts";
+import { isPublic } from "../../kernel/ip/public_address.ts";
+import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
 import type { IndexedRule } from "../../objects/semantics/policies/indexed_policy.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 
@@ -26,6 +28,8 @@ export interface OutsideRegion {
   readonly except: readonly Cidr[];
   /** One of the addresses, which neither a pod nor a node has. */
   readonly representative: Address;
+  /** The domain name, or `*.example.com` for any below, by which pods know the addresses. */
+  readonly asked?: string;
 }
 
 /** Documentation addresses, which readers recognize as outside (RFC 5737, RFC 3849). */
@@ -36,8 +40,10 @@ const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1"
 /**
  * Returns the address space, divided at the prefixes that a policy of any of the clusters names. Prefixes are nested or
  * disjoint, so all addresses of a region are in the same prefixes. A region of pods and nodes only is omitted.
+ *
+ * @param asked a domain name: only the regions in which DNS may say that it is
  */
-export function outsideRegions(indexes: readonly PolicyIndex[]): readonly OutsideRegion[] {
+export function outsideRegions(indexes: readonly PolicyIndex[], asked?: string): readonly OutsideRegion[] {
   const isOwned = (address: Address): boolean => indexes.some(({ owners }) => owners.has(address));
   const prefixes = [
     ...new Map(
@@ -57,7 +63,10 @@ export function outsideRegions(indexes: readonly PolicyIndex[]): readonly Outsid
   return prefixes.flatMap((prefix) => {
     const except = inner.get(prefix) ?? [];
     const representative = addressIn(prefix, except, isOwned);
-    return representative === undefined ? [] : [{ family: cidrFamily(prefix), prefix, except, representative }];
+    if (representative === undefined) return [];
+    const region = { family: cidrFamily(prefix), prefix, except, representative };
+    if (asked === undefined) return [region];
+    return isPublic(representative) ? [{ ...region, asked }] : [];
   });
 }
 
@@ -72,6 +81,11 @@ export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] 
     ...ranges.map(({ cidr, first }) => ({ address: first, prefixLength: cidr.prefixLength })),
     ...servers.map(hostCidr),
   ];
+}
+
+/** Returns one address of a region as the end of a flow. */
+export function regionEnd({ representative: address, asked }: OutsideRegion): FlowEnd {
+  return { type: "address", address, ...(asked === undefined ? {} : { asked }) };
 }
 
 /** Returns a region as text: `10.0.0.0/16 except 10.0.1.0/24`. */

@@ -11,7 +11,6 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
 import type { ExplainContext } from "./explain/context.ts";
-import { isPublic } from "../../kernel/ip/public_address.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
 import { namespacesOf, PolicyChange } from "./policy_change.ts";
 import { NO_STAND_INS, type StandIns, standInsFor } from "./stand_ins.ts";
@@ -164,10 +163,7 @@ function asPolicy(end: OpenEnd): ClusterNetworkPolicy {
  * @param asked a domain name: the parts in which DNS may say that it is
  */
 function outside({ index }: Cluster, asked?: string): Pick<HostsEnd, "type" | "name" | "hosts"> {
-  const regions = outsideRegions([index]).filter(
-    ({ representative }) => asked === undefined || isPublic(representative),
-  );
-  const hosts = regions.map((region) => {
+  const hosts = outsideRegions([index], asked).map((region) => {
     const name = `${asked === undefined ? "outside" : `${asked} in`} ${regionText(region)}`;
     return {
       type: "outside",

@@ -1,4 +1,3 @@
-import { exitCodeBeside } from "../domain_names.ts";
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import type { Pod } from "../../../objects/model.ts";
@@ -65,5 +64,5 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
       );
     }
   }
-  return exitCodeBeside(io, [index], ExitCode.YES);
+  return ExitCode.YES;
 }

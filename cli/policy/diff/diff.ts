@@ -51,7 +51,8 @@ export function diffPolicies(sides: Sides, by: Grouping, standIns?: StandIns["na
     isSource: ({ change }) => change.egress || change.self || change.isMoved,
     isDestination: ({ change }) => change.ingress || change.self || change.isMoved,
     passes: ({ one: from, change: sent }, { one: to, change: received }) => {
-      if (!from.isSubject && !to.isSubject) return false;
+      // A name is of a server.
+      if ((!from.isSubject && !to.isSubject) || from.ends[0].group.kind === "domain names") return false;
       if (from.isNode || to.isNode) return true;
       const isTouched = sent.egress || sent.self || received.ingress || received.self;
       return isTouched && !unnamed.areAlike(from.ends[0], to.ends[0]);

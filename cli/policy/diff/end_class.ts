@@ -5,9 +5,10 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import { hasSharedAddress, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type Grouping, groupName } from "../../cluster/group.ts";
+import { domainNamesIn } from "../domain_names.ts";
 import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { NO_STAND_INS, type StandIns } from "../stand_ins.ts";
-import { namedPrefixes, type OutsideRegion, outsideRegions, regionText } from "../outside_region.ts";
+import { namedPrefixes, type OutsideRegion, outsideRegions, regionEnd, regionText } from "../outside_region.ts";
 import { workloadKeyOf } from "../../../objects/workload_name.ts";
 
 /** A cluster before and after. */
@@ -16,11 +17,11 @@ export interface Sides {
   readonly after: PolicyIndex;
 }
 
-/** The unit of a report: a workload, a class of pods that no file has, a node, or a part of the outside. */
+/** The unit of a report: a workload, a class of pods that no file has, a node, a part of the outside, or a domain name in one family. */
 export interface EndGroup {
   readonly name: string;
-  /** The larger unit it belongs to: the pods of a namespace, the nodes, or the outside in one family. */
-  readonly kind: "pods" | "new pods" | "nodes" | "outside";
+  /** The larger unit it belongs to: the pods of a namespace, the nodes, the outside in one family, or a domain name in both. */
+  readonly kind: "pods" | "new pods" | "nodes" | "outside" | "domain names";
   readonly whole: string;
   /** The number of ends on each side, and of those on both, which are compared. */
   readonly sizes: Sizes;
@@ -88,6 +89,7 @@ interface Found {
  */
 export function endsOf(sides: Sides, by: Grouping, standIns = NO_STAND_INS.names): Ends {
   const [before, after] = [classifiedPods(sides.before), classifiedPods(sides.after)];
+  const indexes = [sides.before, sides.after];
   const pairs = counterparts(podsOf(sides.before, before.keys()), podsOf(sides.after, after.keys()));
   const found: readonly Found[] = [
     ...pairs.flatMap((pair) => {
@@ -96,7 +98,7 @@ export function endsOf(sides: Sides, by: Grouping, standIns = NO_STAND_INS.names
       return foundPod(sides, pair, { by, standIns }, classified);
     }),
     ...foundNodes(sides, standIns),
-    ...outsideRegions([sides.before, sides.after]).map(foundRegion),
+    ...[undefined, ...domainNamesIn(indexes)].flatMap((asked) => outsideRegions(indexes, asked).map(foundRegion)),
   ];
   const sizes = new Map(
     [...Map.groupBy(found, ({ group }) => groupKey(group))].map(([key, all]) => [key, sizesOf(all)]),
@@ -243,12 +245,16 @@ function nodePlace(index: PolicyIndex): (node: Node) => string {
 }
 
 function foundRegion(region: OutsideRegion): Found {
+  const { asked, family } = region;
   const name = `outside ${regionText(region)}`;
-  const end: FlowEnd = { type: "address", address: region.representative };
+  const end = regionEnd(region);
   return {
     end: { before: end, after: end, nodeBefore: undefined, nodeAfter: undefined, ...NO_PODS },
-    group: { name, kind: "outside", whole: `outside IPv${region.family}` },
-    signature: name,
+    group:
+      asked === undefined
+        ? { name, kind: "outside", whole: `outside IPv${family}` }
+        : { name: `${asked} IPv${family}`, kind: "domain names", whole: asked },
+    signature: `${name} ${asked ?? ""}`,
     isNode: false,
     isSubject: false,
   };

@@ -5,6 +5,7 @@ const WHOLE_KINDS: Readonly<Record<EndGroup["kind"], string>> = {
   "new pods": "any new pod",
   nodes: "all nodes",
   outside: "outside",
+  "domain names": "all domain names",
 };
 
 /** Names some of the existing groups, where it can by one name for all groups of a kind or of a larger unit. */

@@ -1,4 +1,3 @@
-import { exitCodeBeside } from "../domain_names.ts";
 import * as v from "valibot";
 import { GROUPINGS } from "../../cluster/group.ts";
 import type { ExitCode } from "../../exit_code.ts";
@@ -76,7 +75,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   } else for (const text of printed(report, output, io)) io.out.write(text);
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
-  return exitCodeBeside(io, [sides.before, sides.after], exitCodeOf(comparison, io));
+  return exitCodeOf(comparison, io);
 }
 
 function printed(

@@ -172,7 +172,7 @@ export function endText(end: FlowEnd): string {
     case "node":
       return `node/${end.name}`;
     case "address":
-      return formatAddress(end.address);
+      return end.asked === undefined ? formatAddress(end.address) : `${end.asked} at ${formatAddress(end.address)}`;
   }
 }
 

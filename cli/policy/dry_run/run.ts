@@ -107,8 +107,8 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
   const ofLive = live?.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
-  const code = live === undefined ? exitCodeOf(comparison, io) : ofLive;
-  return exitCodeBeside(io, [sides.before, sides.after], code);
+  // A table of connections does not say by which names pods know the addresses.
+  return live === undefined ? exitCodeOf(comparison, io) : exitCodeBeside(io, [sides.before, sides.after], ofLive);
 }
 
 /** Tries the change on connections. @returns undefined where none are given */

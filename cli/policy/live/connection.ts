@@ -24,10 +24,10 @@ export interface Connection {
 }
 
 /** Returns the connection as policies see it: the client's own address, and the endpoint after a Service (POL-27). */
-export function flowOf({ protocol, source, asked, destination, port }: Connection): Flow {
+export function flowOf({ protocol, source, asked, destination, port, name }: Connection): Flow {
   return {
     source: { type: "address", address: source },
-    destination: { type: "address", address: destination },
+    destination: { type: "address", address: destination, ...(name === undefined ? {} : { asked: name }) },
     family: familyOf(destination),
     isThroughService: asked !== destination,
     ...(protocol === "ICMP" || port === undefined ? { protocol: "ICMP" } : { protocol, port }),

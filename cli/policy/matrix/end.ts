@@ -7,13 +7,13 @@ import type { WayInGroup } from "./way_in_end.ts";
 
 /** A row or a column of a matrix. */
 export interface MatrixEnd {
-  /** The name of a group of pods; otherwise as in {@link outsideEnd}, the name of a new pod or of a way in. */
+  /** The name of a group of pods; otherwise as in {@link outsideEnd}, a domain name, the name of a new pod or of a way in. */
   readonly name: string;
   readonly kind: "pods" | "other pods" | "outside" | "new pod" | "way in";
   /** Empty for the outside and for ways in. */
   readonly pods: readonly Pod[];
-  /** Only for the outside. */
-  readonly region: OutsideRegion | undefined;
+  /** Only for the outside: one, or for a domain name all in which it may be. */
+  readonly regions: readonly OutsideRegion[];
   /** Only for a way in. */
   readonly wayIn?: WayInGroup;
 }
@@ -22,7 +22,12 @@ export const OUTSIDE = "outside";
 
 /** Returns a part of the outside, with a name such as `outside 10.0.0.0/8 except 10.1.0.0/16`. */
 export function outsideEnd(region: OutsideRegion): MatrixEnd {
-  return { name: `${OUTSIDE} ${regionText(region)}`, kind: "outside", pods: [], region };
+  return { name: `${OUTSIDE} ${regionText(region)}`, kind: "outside", pods: [], regions: [region] };
+}
+
+/** Returns the servers outside that pods know by a domain name. */
+export function domainNameEnd(name: string, regions: readonly OutsideRegion[]): MatrixEnd {
+  return { name, kind: "outside", pods: [], regions };
 }
 
 /** Names several ends together: all of a workload, of a namespace or of an outside family have one name. */
@@ -54,12 +59,12 @@ export class EndNames {
 /** Returns the name in a graph, in which the part before the first "/" is the box. */
 export function graphName({ name, kind }: MatrixEnd): string {
   if (kind === "pods" || kind === "other pods") return name;
-  return kind === "outside" || kind === "way in" ? name.replace(`${OUTSIDE} `, `${OUTSIDE}/`) : `new pods/${name}`;
+  return kind === "outside" || kind === "way in" ? `${OUTSIDE}/${name.replace(`${OUTSIDE} `, "")}` : `new pods/${name}`;
 }
 
 /** Returns the names of the larger units that contain an end, the largest first. */
-function wholesOf({ name, kind, pods: [pod], region }: MatrixEnd): readonly string[] {
-  if (region !== undefined) return [OUTSIDE, `${OUTSIDE} IPv${region.family}`];
+function wholesOf({ name, kind, pods: [pod], regions: [region] }: MatrixEnd): readonly string[] {
+  if (region !== undefined) return region.asked === undefined ? [OUTSIDE, `${OUTSIDE} IPv${region.family}`] : [];
   if (kind === "new pod") return [NEW_PODS];
   if (kind === "way in") return [];
   if (pod === undefined) return [];

@@ -6,7 +6,9 @@ import { type Connections, PodConnections } from "../connections/pod_connections
 import { isOwn } from "../connections/pair_table.ts";
 import type { Chosen } from "../../cluster/chosen_pods.ts";
 import { type RepresentativePods, representativePods, forEachPair, onlyPod } from "./representative_pods.ts";
-import { type MatrixEnd, outsideEnd } from "./end.ts";
+import type { OutsideRegion } from "../outside_region.ts";
+import { domainNamesIn } from "../domain_names.ts";
+import { domainNameEnd, type MatrixEnd, outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";
 import { connectionsIn } from "./way_in_end.ts";
 
@@ -44,7 +46,7 @@ export interface Scope {
   readonly waysIn?: readonly MatrixEnd[];
   /** The rows and the columns: some pods, the outside or new pods; undefined stands for all of them. */
   readonly from?: Chosen | "outside" | "new pod" | undefined;
-  readonly to?: Chosen | "outside" | "new pod" | undefined;
+  readonly to?: Scope["from"] | { readonly domainName: string };
 }
 
 /** The part of a matrix that is printed. */
@@ -80,15 +82,17 @@ export function matrixOf(
   const existing = running.filter(({ key }) => !newPods.has(key));
   const groups = groupsOf(existing, by).map((group): MatrixEnd => {
     const kind = group.pods.some(isShown) ? "pods" : "other pods";
-    return { ...group, kind, region: undefined };
+    return { ...group, kind, regions: [] };
   });
   const young = running.flatMap((pod): readonly MatrixEnd[] => {
     const name = newPods.get(pod.key);
-    return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], region: undefined }];
+    return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], regions: [] }];
   });
   const all = groups.length === 0 ? [] : [...groups, ...regionsFor(index, existing).map(outsideEnd), ...young];
+  const named = typeof isDestination === "object" ? [isDestination.domainName] : domainNamesIn([index]);
+  const names = named.map((name) => domainNameEnd(name, regionsFor(index, existing, name)));
   const sources = chosenEnds([...all, ...waysIn], isSource);
-  const destinations = chosenEnds(all, isDestination);
+  const destinations = typeof isDestination === "object" ? names : chosenEnds([...all, ...names], isDestination);
   const ends = [...new Set([...all, ...sources, ...destinations])];
   const casts = new Map(
     ends.map((end) => [end, representativePods(end.pods.flatMap(({ key }) => pods.get(key) ?? []))]),
@@ -98,6 +102,9 @@ export function matrixOf(
     index,
     waysIn.flatMap(({ wayIn }) => wayIn?.controllers ?? []),
   );
+  // A pod without addresses of one family does not try those of a name.
+  const inRegionsOf = ({ regions }: MatrixEnd, ask: (region: OutsideRegion) => Connections | undefined) =>
+    connections.together(regions.map(ask).filter((one) => one !== undefined));
   const onlyPods = new Map(ends.map((end) => [end, onlyPod(castFor(end))]));
   return {
     groups,
@@ -112,9 +119,9 @@ export function matrixOf(
       const [source, destination] = [onlyPods.get(from), onlyPods.get(to)];
       // A direct look-up for one pair: 2,000 pods without owners have four million pairs.
       if (source !== undefined && destination !== undefined) return connections.ofPair(source, destination);
-      if (from.region !== undefined)
-        return to.region === undefined ? fromOutside.with(from.region, castFor(to)) : undefined;
-      if (to.region !== undefined) return toOutside.with(to.region, castFor(from));
+      if (from.regions.length > 0 && to.regions.length > 0) return undefined;
+      if (from.regions.length > 0) return inRegionsOf(from, (region) => fromOutside.with(region, castFor(to)));
+      if (to.regions.length > 0) return inRegionsOf(to, (region) => toOutside.with(region, castFor(from)));
       if (from.wayIn !== undefined)
         return connectionsIn(from.wayIn, to.pods, connections, { regions: inRegions, reached: fromOutside });
       const cases: (Connections | undefined)[] = [];
@@ -135,7 +142,7 @@ function chosenEnds(ends: readonly MatrixEnd[], isChosen: Scope["from"]): readon
     if (group.kind !== "pods" && group.kind !== "other pods") return [];
     const some = group.pods.filter(isChosen);
     if (some.length === group.pods.length) return [group];
-    return some.map((pod) => ({ name: pod.key, kind: "pods", pods: [pod], region: undefined }));
+    return some.map((pod) => ({ name: pod.key, kind: "pods", pods: [pod], regions: [] }));
   });
 }
 

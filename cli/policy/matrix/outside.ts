@@ -2,14 +2,18 @@ import type { Pod } from "../../../objects/model.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
-import { type OutsideRegion, outsideRegions } from "../outside_region.ts";
+import { type OutsideRegion, outsideRegions, regionEnd } from "../outside_region.ts";
 import type { RepresentativePods } from "./representative_pods.ts";
 
-/** Returns the parts of the outside that policies distinguish, in the families that some pods have or may get. */
-export function regionsFor(index: PolicyIndex, pods: readonly Pod[]): readonly OutsideRegion[] {
+/**
+ * Returns the parts of the outside that policies distinguish, in the families that some pods have or may get.
+ *
+ * @param asked as in outsideRegions
+ */
+export function regionsFor(index: PolicyIndex, pods: readonly Pod[], asked?: string): readonly OutsideRegion[] {
   const mayHave = (family: 4 | 6): boolean =>
     pods.some(({ addresses }) => addresses.length === 0 || addresses.some((one) => familyOf(one) === family));
-  return outsideRegions([index]).filter(({ family }) => mayHave(family));
+  return outsideRegions([index], asked).filter(({ family }) => mayHave(family));
 }
 
 /** Computes connections between the outside and pods, once for all pods that policies do not distinguish. */
@@ -34,8 +38,9 @@ export class OutsideConnections {
     return this.#connections.together(cases);
   }
 
-  #ask({ representative: address, family }: OutsideRegion, key: string): Connections | undefined {
-    const [pod, outside] = [{ type: "pod", key } as const, { type: "address", address } as const];
+  #ask(region: OutsideRegion, key: string): Connections | undefined {
+    const { family } = region;
+    const [pod, outside] = [{ type: "pod", key } as const, regionEnd(region)];
     return this.#direction === "to outside"
       ? this.#connections.between({ source: pod, destination: outside, family })
       : this.#connections.between({ source: outside, destination: pod, family });

@@ -110,10 +110,15 @@ function wayInExplanation(context: ExplainContext, { ways }: WayInGroup, to: Mat
 const SOMEBODY = parseAddress("203.0.113.1");
 
 /** Returns an outside address, or a group's first pods; others, if possible, where it is also the other end. */
-function endOf({ name, kind, pods, region }: MatrixEnd, other: HostsEnd | undefined): HostsEnd | undefined {
-  if (region !== undefined) {
-    const address = region.representative;
-    return { type: "address", name, hosts: [{ type: "outside", address }], address };
+function endOf({ name, kind, pods, regions }: MatrixEnd, other: HostsEnd | undefined): HostsEnd | undefined {
+  const [first] = regions;
+  if (first !== undefined) {
+    const hosts = regions.map(({ representative: address, asked }) => ({
+      type: "outside" as const,
+      address,
+      ...(asked === undefined ? {} : { asked }),
+    }));
+    return { type: "address", name, hosts, address: first.representative };
   }
   if (kind === "new pod") return undefined;
   const taken = new Set(other?.hosts.slice(0, 1).flatMap((host) => (host.type === "pod" ? [host.pod.key] : [])));

@@ -1,4 +1,3 @@
-import { exitCodeBeside } from "../domain_names.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -23,7 +22,7 @@ import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
 import { cellText } from "./cell.ts";
-import { chosenPods } from "../../cluster/chosen_pods.ts";
+import { chosenPods, podsNamed } from "../../cluster/chosen_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
 import { type NewPods, newPodsFor } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";
@@ -75,7 +74,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const namespace = await namespaceFor(io, input, input.cluster);
   const scope = {
     from: chosenEnd(running, { text: from, option: "--from" }, namespace),
-    to: chosenEnd(running, { text: to, option: "--to" }, namespace),
+    to: domainNameIn(to, running, namespace) ?? chosenEnd(running, { text: to, option: "--to" }, namespace),
   };
   const givenTo = givenControllers(ingressController, running);
   const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
@@ -108,7 +107,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   if (!young.isComplete) io.err.write("omitted: new pods, of which the policies tell too many kinds apart\n");
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
-  return exitCodeBeside(io, [index], ExitCode.YES);
+  return ExitCode.YES;
 }
 
 /** Returns the matrix for a page; by namespace, which is reported, where a page does not hold it otherwise. */
@@ -129,6 +128,13 @@ function chosenEnd(
   const name = endNameOf(text, namespace);
   if (name.type === "outside") return "outside";
   return name.type === "new pods" ? "new pod" : chosenPods(pods, name, { text, option });
+}
+
+/** Returns the domain name that a text is; undefined where it is the name of a pod, as in policy explain. */
+function domainNameIn(text: string | undefined, pods: readonly Pod[], namespace: string): Scope["to"] {
+  const name = text === undefined ? undefined : endNameOf(text, namespace);
+  if (name?.type !== "pod" || name.domain === undefined || podsNamed(pods, name).length > 0) return undefined;
+  return { domainName: name.domain };
 }
 
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {

@@ -60,7 +60,7 @@ export function wayInEnds(ways: readonly WayIn[], cluster: Cluster, services: Se
       doors: doorsOf(cluster, services, controllers),
       ports: new Map([...ports].map(([key, numbers]) => [key, tcp([...numbers])])),
     };
-    return { name: `${OUTSIDE} through ${through}`, kind: "way in", pods: [], region: undefined, wayIn };
+    return { name: `${OUTSIDE} through ${through}`, kind: "way in", pods: [], regions: [], wayIn };
   });
 }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { ask as run, namespace, pod } from "../../../support/cli/objects.ts";
 
 /** Returns a policy by which pods reach names at port 443, and nothing else. */
@@ -52,14 +53,47 @@ describe("domain names on the command line", () => {
     assert.match(await explain(NAMES, "outside"), /^3 .*: depends on DNS/);
   });
 
-  for (const command of [["matrix"], ["describe", "shop/web"]]) {
-    it(`NAME-14: ${command[0]} says which names it leaves out, and ends with exit code 3`, async () => {
-      assert.match(
-        await ask(NAMES, ...command),
-        /^3 [^]*left out: .*names \*\.example\.org, api\.example\.com; policy/,
-      );
-    });
-  }
+  it("NAME-14: matrix and describe have each name of the policies, and --to any other, with what its rules allow", async () => {
+    const deny = "  egress:\n    - { action: Deny, to: [{ networks: [203.0.113.0/24] }] }";
+    const more = policy('"*.example.com"').replace("name: names", "name: more").replace("priority: 1", "priority: 2");
+    const all = `${NAMES.replace("  egress:", deny)}---${more.replace("number: 443", "number: 80")}`;
+    const { out } = await run(`${POD}${all}`, "policy", "matrix", "-o", "json", "--from", "shop/web");
+    const cells = JSON.parse(out) as { readonly [K in "to" | "connections" | "always"]: unknown }[];
+    assert.deepEqual(
+      cells.slice(-3).map(({ to, connections, always }) => [to, connections, always]),
+      [
+        ["*.example.com", [], []],
+        ["*.example.org", ["443/TCP"], []],
+        ["api.example.com", ["443/TCP"], []],
+      ],
+    );
+    const to = (name: string) => ask(NAMES, "matrix", "--to", name);
+    assert.match(await to("deep.in.example.org"), /^0 [^]*443\/TCP +shop\/web$/m);
+    assert.match(await to("example.org"), /^0 [^]* - +shop\/web$/m);
+    assert.match(await ask(NAMES, "describe", "shop/web"), /^0 [^]*443\/TCP +\*\.example\.org, api\.example\.com$/m);
+    assert.match(await ask(NAMES, "matrix", "-o", "html"), /shop\/web to api\.example\.com: 443\/TCP[^"]*: allowed/);
+  });
+
+  it("NAME-14: diff and dry-run name the names that pods reach no longer, and from now on, with their rules", async () => {
+    const old = namespace("shop") + pod("shop/web", "10.244.1.5 fd00::5") + NAMES;
+    const files = { "old.yaml": old, "new.yaml": policy('other.example.com, "*.example.org"') };
+    const asked = [
+      ["diff", "old.yaml", "whole.yaml"],
+      ["dry-run", "-f", "new.yaml", "--against", "old.yaml"],
+    ];
+    for (const args of asked) {
+      const whole = old.replace(NAMES, files["new.yaml"]);
+      const { code, out } = await runCli(["policy", ...args], memoryFiles({ ...files, "whole.yaml": whole }));
+      assert.equal(code, 1);
+      const lines = out.split("\n").filter((line) => /^(closes|opens|  \d)/.test(line));
+      assert.deepEqual(lines, [
+        "closes new pod in any other namespace, shop/web -> api.example.com: 443/TCP",
+        "  6 of 6 pairs, such as new pod in any other namespace -> api.example.com at 203.0.113.1 443/TCP",
+        "opens new pod in any other namespace, shop/web -> other.example.com: 443/TCP",
+        "  6 of 6 pairs, such as new pod in any other namespace -> other.example.com at 203.0.113.1 443/TCP",
+      ]);
+    }
+  });
 
   it("NAME-14: lint does not call a policy unneeded that only allows names", async () => {
     const more = policy("other.example.com").replace("name: names", "name: more").replace("priority: 1", "priority: 0");

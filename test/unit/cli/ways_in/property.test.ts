@@ -43,7 +43,7 @@ describe("ways in: against the evaluator", function () {
           name: "outside through x",
           kind: "way in",
           pods: [],
-          region: undefined,
+          regions: [],
           wayIn: {
             ways: [],
             controllers,

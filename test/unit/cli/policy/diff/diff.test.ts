@@ -216,7 +216,7 @@ function sumOf(changes: readonly { readonly pairs: number }[]): number {
 
 /** Returns the groups that a name in a merged change represents. */
 function expanded(name: string, groups: readonly EndGroup[]): readonly EndGroup[] {
-  const all = { "all pods": "pods", "all nodes": "nodes", outside: "outside" };
+  const all = { "all pods": "pods", "all nodes": "nodes", outside: "outside", "all domain names": "domain names" };
   return groups.filter((group) => {
     if (Object.entries(all).some(([words, kind]) => words === name && kind === group.kind)) return true;
     return group.name === name || (group.kind === "pods" ? `${group.whole}/*` : group.whole) === name;

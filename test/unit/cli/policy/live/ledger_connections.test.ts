@@ -173,7 +173,17 @@ describe("cli/policy/live: the flows of a ledger", () => {
       "drawbridge.dev/egress-domain-names: api.example.com:443/TCP",
       "cidr: 203.0.113.5/32",
     ]);
-    const explain = ["policy", "explain", "-f", "world.yaml", "new.yaml", "--from", "shop/web", "--to", "api.example.com"];
+    const explain = [
+      "policy",
+      "explain",
+      "-f",
+      "world.yaml",
+      "new.yaml",
+      "--from",
+      "shop/web",
+      "--to",
+      "api.example.com",
+    ];
     for (const [port, expected] of [
       ["443", 0],
       ["8443", 1],

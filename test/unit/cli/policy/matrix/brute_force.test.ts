@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { includes } from "../../../../../cli/policy/connections/connection_set.ts";
 import { ConnectionReader } from "../../../../../cli/policy/connections/connections_between.ts";
 import type { Connections } from "../../../../../cli/policy/connections/pod_connections.ts";
+import { regionEnd } from "../../../../../cli/policy/outside_region.ts";
 import { type Matrix, matrixOf } from "../../../../../cli/policy/matrix/matrix.ts";
 import { cidrContains, lastAddress, networkAddress } from "../../../../../kernel/ip/cidr.ts";
 import { parseAddress, FAMILIES } from "../../../../../kernel/ip/address.ts";
@@ -80,18 +81,21 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
     });
   }
 
-  it("MATRIX-07: cells between outside and pods agree with the evaluator for each address at an edge", () => {
+  it("MATRIX-07: cells between pods and the outside, also by domain names, agree with the evaluator for each address at an edge", () => {
     const seen = { no: 0, some: 0, yes: 0 };
+    let names = 0;
     fc.assert(
       fc.property(policyCases, ({ cluster }) => {
         const manifests = manifestsOf(cluster);
         const index = indexOf(manifests);
         const questions = trafficsIn(manifests);
         const matrix = matrixOf(index, "pod");
-        const outside = matrix.sources.flatMap((end) =>
-          end.region === undefined ? [] : [{ end, region: end.region }],
-        );
-        for (const { end, region } of outside) {
+        const ends = new Set([...matrix.sources, ...matrix.destinations]);
+        // A domain name may be in several parts.
+        const parts = [...ends].flatMap((one) => one.regions.map((region) => ({ ...one, regions: [region] })));
+        for (const end of parts) {
+          const [region = assert.fail()] = end.regions;
+          if (region.asked !== undefined) names++;
           const edges = [region.representative, networkAddress(region.prefix), lastAddress(region.prefix)];
           const inside = edges.filter(
             (one) => !index.owners.has(one) && !region.except.some((prefix) => cidrContains(prefix, one)),
@@ -101,13 +105,16 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
               [end, group],
               [group, end],
             ] as const) {
+              if (from === end && region.asked !== undefined) continue;
               const connections = matrix.between(from, to);
               for (const traffic of questions) {
                 const answers = inside.map((address) => {
-                  const ends = [from, to].map(({ pods: [pod] }): FlowEnd =>
-                    pod === undefined ? { type: "address", address } : { type: "pod", key: pod.key },
+                  const both = [from, to].map(({ pods: [pod] }): FlowEnd =>
+                    pod === undefined
+                      ? regionEnd({ ...region, representative: address })
+                      : { type: "pod", key: pod.key },
                   );
-                  const [source, destination] = ends;
+                  const [source, destination] = both;
                   assert.ok(source !== undefined && destination !== undefined);
                   return isAllowed(index, { source, destination, family: region.family, ...traffic });
                 });
@@ -122,7 +129,7 @@ describe("cli/policy/matrix: against the evaluator, port by port", function () {
       }),
       { numRuns: Math.ceil(ROUNDS / 5), seed: countedSeed() },
     );
-    assert.ok(Math.min(seen.no, seen.yes) > ROUNDS, JSON.stringify(seen));
+    assert.ok(Math.min(seen.no, seen.yes) > ROUNDS && names > 0, `${JSON.stringify(seen)} ${names}`);
   });
 });
 
