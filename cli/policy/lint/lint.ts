@@ -1,21 +1,10 @@
-import type { Manifests } from "../../input/manifests.ts";
 import { compareTexts } from "../../output/text.ts";
-import { type LintContext, lintContext, type LintSettings } from "./context.ts";
+import type { LintContext } from "./context.ts";
 import { type Finding, type LintRule, SEVERITIES } from "./finding.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 import { RULES } from "./rules.ts";
 import { withoutSilenced } from "./silence.ts";
 import { doubted, unreadParts } from "./unread.ts";
-
-/** Runs rules as {@link lintIn} does, on objects that are not prepared yet. */
-export function lint(
-  manifests: Manifests,
-  rules: readonly LintRule[],
-  settings?: LintSettings,
-  comments: readonly IgnoreComment[] = [],
-): readonly Finding[] {
-  return lintIn(lintContext(manifests, settings), rules, comments);
-}
 
 /** Returns the findings by file, line and severity, without those that an annotation or a comment silences. */
 export function lintIn(

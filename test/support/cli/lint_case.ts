@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readManifests } from "../../../cli/input/manifests.ts";
-import { lint } from "../../../cli/policy/lint/lint.ts";
+import { lintContext } from "../../../cli/policy/lint/context.ts";
+import { lintIn } from "../../../cli/policy/lint/lint.ts";
 import { RULES } from "../../../cli/policy/lint/rules.ts";
 import { memoryFiles } from "./cli.ts";
 import { manifest, networkPolicy } from "./objects.ts";
@@ -31,7 +32,9 @@ export function findingsOf(id: string, yaml: string): readonly string[] {
   const rule = RULES.find((one) => one.id === id);
   assert.ok(rule !== undefined, id);
   const manifests = readManifests(memoryFiles({ "a.yaml": yaml }), ["a.yaml"], false);
-  return lint(manifests, [rule]).map(({ place, message, fix }) => `${place.object}: ${message} (${fix})`);
+  return lintIn(lintContext(manifests), [rule], []).map(
+    ({ place, message, fix }) => `${place.object}: ${message} (${fix})`,
+  );
 }
 
 /** YAML, and the findings of a rule for it. */

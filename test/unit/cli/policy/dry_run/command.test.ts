@@ -216,7 +216,7 @@ describe("cli/policy/dry_run", () => {
     assert.deepEqual([others.map(({ change }) => change), changes], [["unchanged", "unchanged"], []]);
   });
 
-  it("DRYRUN-01: selectors without a match, unused port names and lost DNS are warned of", async () => {
+  it("DRYRUN-01: selectors without a match and unused port names are warned of", async () => {
     const against = pod("web", "web") + pod("host", "agent", ", hostNetwork: true");
     const change =
       policy("nobody", "{ podSelector: { matchLabels: { app: wbe } } }") +
@@ -247,17 +247,40 @@ describe("cli/policy/dry_run", () => {
         ],
       ],
     );
+  });
+
+  it("DRYRUN-01: pods that lose DNS are warned of, and those that may still ask for names are not", async () => {
     const closed = policy("closed", "{ podSelector: {}, policyTypes: [Egress], egress: [{ ports: [{ port: 443 }] }] }");
     const lost = await tryOut(pod("web", "web"), closed);
     assert.deepEqual(
       lost.warnings.map(({ text }) => text),
       ["shop/deployment/web can no longer look up names: 53/UDP is cut"],
     );
-    const kept = await tryOut(
-      pod("web", "web"),
-      closed.replace("{ port: 443 }", "{ port: 443 }, { port: 53, protocol: UDP }"),
-    );
-    assert.deepEqual(kept.warnings, []);
+    const [tcp, udp] = ["{ port: 53 }", "{ port: 53, protocol: UDP }"];
+    const dns = pod("dns-0", "dns").replace("{ app: dns,", "{ k8s-app: kube-dns,");
+    const alsoTo = (peer: string, port: string): string =>
+      closed.replace("egress: [", `egress: [{ to: [{ ${peer} }], ports: [${port}] }, `);
+    for (const [against, change, isLost] of [
+      [pod("web", "web"), closed.replace("{ port: 443 }", `{ port: 443 }, ${udp}`), false],
+      // Where no server is among the objects, any other one may be meant.
+      [pod("web", "web"), alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", udp), false],
+      [
+        pod("web", "web"),
+        alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", "{ port: 50, endPort: 60, protocol: UDP }"),
+        false,
+      ],
+      [pod("web", "web"), alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", tcp), true],
+      [pod("web", "web"), alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", "{ port: 54, protocol: UDP }"), true],
+      [pod("web", "web") + dns, alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", udp), true],
+      [pod("web", "web") + dns, alsoTo("podSelector: { matchLabels: { k8s-app: kube-dns } }", udp), false],
+    ] as const) {
+      const { warnings: found } = await tryOut(against, change);
+      assert.equal(
+        found.some(({ id }) => id === "dns-blocked"),
+        isLost,
+        change,
+      );
+    }
   });
 
   it("DIFF-11: a change without a difference ends with 0, and an invalid command with 2 or 3", async () => {
