@@ -5,17 +5,20 @@ import { bothFamilies, LINK_LOCAL, LOOPBACK, MULTICAST, RESERVED_IPV4, UNSPECIFI
 
 /**
  * Private and shared addresses (RFC 1918, RFC 3879, RFC 4193, RFC 6598), those of a host or link itself, those of groups,
- * and IPv6 addresses that stand for IPv4 ones (RFC 4291 section 2.5.5, RFC 8215) or lead to them through a tunnel
- * (Teredo, 6to4).
+ * those for networks' own use (RFC 2544, RFC 6890, RFC 9602), and IPv6 addresses that stand for IPv4 ones (RFC 4291 section
+ * 2.5.5, RFC 7915, RFC 8215) or lead to them through a tunnel (Teredo, 6to4). Hosts of clouds serve metadata at addresses
+ * in some of these ranges, and those of Azure at an address of its own.
  */
 const NOT_PUBLIC = unitedRanges(
   [
     ...bothFamilies(UNSPECIFIED, LOOPBACK, LINK_LOCAL, MULTICAST),
     RESERVED_IPV4,
     ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"].map((text) => parseCidr(text)),
-    ...["fc00::/7", "fec0::/10", "::/96", "::ffff:0:0/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"].map((text) =>
+    ...["192.0.0.0/24", "198.18.0.0/15", "168.63.129.16/32", "5f00::/16"].map((text) => parseCidr(text)),
+    ...["fc00::/7", "fec0::/10", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b:1::/48"].map((text) =>
       parseCidr(text),
     ),
+    ...["2001::/32", "2002::/16"].map((text) => parseCidr(text)),
   ].map(rangeOf),
 );
 

@@ -100,8 +100,10 @@ describe("addresses in DNS answers", () => {
   });
 
   const INSIDE =
-    "10.0.0.1 172.31.0.1 192.168.1.1 100.64.0.1 127.0.0.1 169.254.169.254 0.0.0.0 224.0.0.1 255.255.255.255";
-  const INSIDE_V6 = "::1 :: fe80::1 fec0::1 fd00::1 ff02::1 ::ffff:203.0.113.7 ::203.0.113.7";
+    "10.0.0.1 172.31.0.1 192.168.1.1 100.64.0.1 127.0.0.1 169.254.169.254 0.0.0.0 224.0.0.1 255.255.255.255 " +
+    "192.0.0.192 198.19.255.254 168.63.129.16";
+  const INSIDE_V6 =
+    "::1 :: fe80::1 fec0::1 fd00::1 ff02::1 5f00::1 ::ffff:203.0.113.7 ::ffff:0:203.0.113.7 ::203.0.113.7";
   const THROUGH_TUNNELS = "64:ff9b::10.0.0.1 64:ff9b::169.254.169.254 64:ff9b:1::203.0.113.7 2002:a00:1::1 2001::1";
   for (const text of [...INSIDE.split(" "), ...INSIDE_V6.split(" "), ...THROUGH_TUNNELS.split(" ")]) {
     it(`NAME-04: ${text} for an outside name is refused`, () => {
@@ -140,11 +142,13 @@ describe("addresses in DNS answers", () => {
     assert.deepEqual(response([[NAME, V4]], { recordClass: 3 }), []);
   });
 
-  it("NAME-05: a label with a dot in it equals no name, and a name that leads in a circle or forward ends the reading", () => {
+  it("NAME-05: a label with a dot, a zero, an escape or bytes beyond ASCII in it equals no name, and a name that leads in a circle or forward ends the reading", () => {
     const bytes = dnsResponse("api.example.com", [[NAME, V4]]);
-    const dotted = bytes.slice();
-    dotted.set([0x0b, ...Buffer.from("api.example")], 12);
-    assert.equal(parseDnsAnswer(dotted), undefined);
+    for (const label of ["api.example", "api\0example", "api\u001bexample", "\u00e4pi-exampl"]) {
+      const strange = bytes.slice();
+      strange.set([0x0b, ...Buffer.from(label)], 12);
+      assert.equal(parseDnsAnswer(strange), undefined, label);
+    }
     for (const target of [12, 30, 0x3fff]) {
       const looped = bytes.slice();
       looped.set([0xc0 | (target >>> 8), target & 0xff], 12);
