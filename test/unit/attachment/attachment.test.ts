@@ -80,13 +80,6 @@ describe("ipam/attachment", () => {
     for (const made of [directory(), `${base()}/attachments`]) assert.equal(statSync(made).mode & 0o777, 0o700);
   });
 
-  it("a record without pod and bandwidth is read without them, and a second write replaces the first", () => {
-    writeAttachment(base(), RECORD, realFileSystem);
-    const { pod: _pod, bandwidth: _bandwidth, ...bare } = RECORD;
-    writeAttachment(base(), { ...bare, addresses: [], portMappings: [] }, realFileSystem);
-    assert.deepEqual(read().record, { ...bare, addresses: [], portMappings: [] });
-  });
-
   it("addresses are stored as text", () => {
     writeAttachment(base(), RECORD, realFileSystem);
     const stored: unknown = JSON.parse(readFileSync(path(), "utf8"));
@@ -97,13 +90,6 @@ describe("ipam/attachment", () => {
       policyd: { serviceCidrs: ["10.96.0.0/12"], nonMasqueradeCidrs: ["fd00:244::/32"] },
       host: { ...RECORDED_HOST, bridgeAddresses: ["10.244.1.1/24", "fd00:244:1::1/64"] },
     });
-  });
-
-  it("a missing record is undefined, and nothing is reported or made", () => {
-    assert.deepEqual(read(), { record: undefined, reported: [] });
-    assert.deepEqual(listAttachments(base(), NETWORK, realFileSystem), { records: [], unreadable: [] });
-    assert.equal(removeAttachment(base(), NETWORK, RECORD, realFileSystem), false);
-    assert.deepEqual(readdirSync(base()), []);
   });
 
   it("a record torn at any byte is undefined with a reason", () => {

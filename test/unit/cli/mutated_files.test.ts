@@ -51,6 +51,24 @@ function run(command: CommandName, name: string, content: string | Uint8Array): 
 describe("cli: invalid files", function () {
   this.timeout(1_800_000);
 
+  it(`CLI-02: ${FILES} mutated files give an answer or an error with file and line, never a bug`, async () => {
+    const seen = new Map<string, number>();
+    await fc.assert(
+      fc.asyncProperty(mutatedFiles(YAML, OBJECTS), async ({ name, content }) => {
+        for (const command of ["matrix", "explain"] as const) {
+          const outcome = await run(command, name, content);
+          checkOutcome(command, name, Buffer.from(content).toString(), outcome);
+          seen.set(`${command} ${outcome.code}`, (seen.get(`${command} ${outcome.code}`) ?? 0) + 1);
+        }
+      }),
+      { numRuns: FILES, seed: countedSeed() },
+    );
+    const counts = JSON.stringify(Object.fromEntries(seen));
+    for (const answer of ["matrix 0", "matrix 3", "explain 0", "explain 3"]) {
+      assert.ok((seen.get(answer) ?? 0) > FILES / 50, counts);
+    }
+  });
+
   it(`LINT-05: ${FILES} mutated files with a case for each rule give findings or an error, and are never clean if part is unread`, async () => {
     const count = { read: 0, unread: 0 };
     await fc.assert(

@@ -72,18 +72,6 @@ describe("cni DEL after a refused ADD", () => {
     });
   }
 
-  it("with a configuration that ADD refuses removes what an ADD with an earlier one made", () => {
-    for (const [code, input, ...says] of refusedConfigurations) {
-      if (code === 1 || neededByDel.test(says[0] ?? "")) continue;
-      const kernel = new FakeKernel(directory());
-      run(kernel, "drawbridge", "ADD", placed(networkInput()));
-      assert.equal(held().length, 3);
-      assert.equal(run(kernel, "drawbridge", "DEL", placed(input)), "");
-      const left = [held(), [...kernel.links.node], [...kernel.links.pod], [...kernel.neighbours.node]];
-      assert.deepEqual(left, [[], ["drawbridge0"], [], []], says.join());
-    }
-  });
-
   for (const garbage of ["garbage", "a=b=c", "UNKNOWN=1", "MAC=x", "IP=x", "=;="]) {
     it(`succeeds with CNI_ARGS ${garbage}`, () => {
       const kernel = new FakeKernel(directory());

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { CniError, CniErrorCode, formatCniError, toCniError } from "../../../cni/error.ts";
+import { CniError, formatCniError, toCniError } from "../../../cni/error.ts";
 import { DrawbridgeError, type ErrorCode } from "../../../kernel/error.ts";
-import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
 
 describe("cni/error", () => {
   // Typed by ErrorCode, so that a new code without an entry here does not compile.
@@ -32,17 +31,6 @@ describe("cni/error", () => {
       assert.deepEqual([error.code, error.message, error.details], [expected[code], "what went wrong", code]);
     });
   }
-
-  it("reports a subclass of DrawbridgeError by its code", () => {
-    const error = toCniError(new SyscallError("open x", 2));
-    assert.equal(error.code, CniErrorCode.KERNEL_REFUSED);
-    assert.equal(error.message, "open x: ENOENT (no such file or directory)");
-  });
-
-  it("leaves a CniError as it is", () => {
-    const error = new CniError(CniErrorCode.INVALID_NETNS, "m", "d");
-    assert.equal(toCniError(error), error);
-  });
 
   const unknown: readonly (readonly [unknown, string])[] = [
     [new TypeError("x is not a function"), "x is not a function"],

@@ -115,12 +115,6 @@ describe("ipam/store", () => {
       );
     });
 
-    it("I1: a release keeps last_reserved_ip unchanged", () => {
-      open().allocate(DUAL_STACK, POD, []);
-      assert.deepEqual(texts(open().release(POD)).toSorted(), ["10.1.2.2", "2001:db8:1::2"]);
-      assert.deepEqual(readdirSync(`${directory()}/${NETWORK}`).sort(), ["last_reserved_ip.0", "last_reserved_ip.1"]);
-    });
-
     it("I3: a release accepts legacy content and content with white space around it", () => {
       open().allocate(DUAL_STACK, pod(1), []);
       writeForeign(path("10.1.2.77"), "old-one");
@@ -133,13 +127,6 @@ describe("ipam/store", () => {
       assert.deepEqual(texts(open().release(spaced)), ["10.1.2.80"], "the legacy one comes when no other is left");
       assert.deepEqual(texts(open().release(spaced)), []);
       assert.deepEqual(Object.keys(held()).toSorted(), ["10.1.2.2", "10.1.2.79", "2001:db8:1::2"]);
-    });
-
-    it("a release without a directory finds nothing and makes nothing", () => {
-      assert.deepEqual(open().release(POD), []);
-      assert.deepEqual(open().releaseAddresses(POD, addresses("10.1.2.2")), []);
-      assert.deepEqual(open().reservations(), []);
-      assert.deepEqual(readdirSync(directory()), []);
     });
 
     it("releaseAddresses releases only addresses of the owner, and reads no others", () => {
@@ -234,13 +221,6 @@ describe("ipam/store", () => {
       assert.throws(() => open().allocate(DUAL_STACK, POD, addresses("10.1.2.98")), { code: "ERR_DUPLICATE" });
     });
 
-    it('I4: with "caller" the store reads no directory, since the caller checks uniqueness', () => {
-      const calls: FileCall[] = [];
-      const store = open(recordingFileSystem(calls));
-      store.allocate(DUAL_STACK, POD, [], "caller");
-      assert.ok(!calls.some(({ method }) => method === "readDirectory"));
-    });
-
     it("I5: with a missing, empty or foreign last_reserved_ip only the position is lost", () => {
       open().allocate(DUAL_STACK, pod(1), []);
       for (const [n, content] of ["", "garbage", "192.0.2.9", "x".repeat(5000), "10.1.2.200\n"].entries()) {
@@ -248,12 +228,6 @@ describe("ipam/store", () => {
         const expected = content.startsWith("10.1.2.200") ? "10.1.2.201/24" : `10.1.2.${n + 3}/24`;
         assert.equal(got(open().allocate(DUAL_STACK, pod(n + 2), []))[0], expected, JSON.stringify(content));
       }
-    });
-
-    it("I6: requested addresses are given and remembered as the last ones", () => {
-      const requested = addresses("2001:db8:1::99", "10.1.2.9");
-      assert.deepEqual(got(open().allocate(DUAL_STACK, POD, requested)), ["10.1.2.9/24", "2001:db8:1::99/64"]);
-      assert.deepEqual(got(open().allocate(DUAL_STACK, pod(1), [])), ["10.1.2.10/24", "2001:db8:1::9a/64"]);
     });
 
     it("I6: a taken address is refused with host-local's words, also to its holder, and nothing else is taken", () => {
@@ -294,17 +268,6 @@ describe("ipam/store", () => {
         ["10.9.0.102/24"],
         "the address that was released",
       );
-    });
-
-    it("names every range of the set, and releases what another set had given", () => {
-      const sets = rangeSets(["2001:db8:1::/64"], ["10.0.0.0/30", "10.0.1.0/30"]);
-      open().allocate(sets, pod(1), []);
-      open().allocate(sets, pod(2), []);
-      assert.throws(() => open().allocate(sets, pod(3), []), {
-        message: /range set: 10\.0\.0\.1-10\.0\.0\.2,10\.0\.1\.1-10\.0\.1\.2; /,
-      });
-      assert.deepEqual(Object.keys(held()).length, 4);
-      assert.deepEqual(scratch(), []);
     });
   });
 

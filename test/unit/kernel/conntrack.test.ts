@@ -7,7 +7,6 @@ import { labelBit, labels } from "../../../kernel/conntrack/labels.ts";
 import { ConntrackMessage, deleteEntry } from "../../../kernel/conntrack/request.ts";
 import { type ConntrackTuple, formatTuple } from "../../../kernel/conntrack/tuple.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { protocolFromNumber, protocolNumber } from "../../../kernel/ip/protocol.ts";
 import { MessageFlag, type ReceivedMessage, type Request } from "../../../kernel/netlink/message.ts";
 import { skip } from "../../support/privilege.ts";
 
@@ -115,11 +114,6 @@ describe("kernel/conntrack messages", () => {
     const ping6 = parseFlowEvent(message(v6("01") + v6("02"), { type: ConntrackMessage.DELETE }, 10));
     assert.deepEqual([ping6?.source, ping6?.protocol, ping6?.port], [parseAddress("fd00::"), 58, 0]);
     assert.throws(() => parseListedFlow(message(TCP_TUPLE)), { code: "ERR_NETLINK_MALFORMED" });
-  });
-
-  it("a protocol has one form: its name, or its number where it has no name", () => {
-    for (let number = 0; number < 256; number++) assert.equal(protocolNumber(protocolFromNumber(number)), number);
-    assert.deepEqual([6, 17, 132, 1, 58, 47].map(protocolFromNumber), ["tcp", "udp", "sctp", "icmp", "icmpv6", 47]);
   });
 
   it("a tuple is printed as text, with brackets around IPv6 addresses that have ports", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { identityOf, isDirectory, listDirectory, readTextFile, writeAll } from "../../../kernel/file.ts";
+import { isDirectory, listDirectory, readTextFile, writeAll } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type FileCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
@@ -30,30 +30,12 @@ describe("kernel/file", () => {
     }
   });
 
-  it("a missing file or directory gives undefined, and any other failure names the path", () => {
-    assert.equal(readTextFile(files, inDirectory("missing"), 10), undefined);
-    assert.equal(listDirectory(files, inDirectory("missing")), undefined);
-    assert.equal(isDirectory(files, inDirectory("missing/deeper")), false);
-    assert.throws(() => readTextFile(files, directory, 10), { message: new RegExp(`^read ${directory}: EISDIR`) });
-    writeFileSync(inDirectory("plain"), "");
-    assert.equal(isDirectory(files, inDirectory("plain")), false);
-    assert.throws(() => listDirectory(files, inDirectory("plain")), { message: /plain: ENOTDIR/ });
-  });
-
   it("listDirectory lists more entries than one system call returns", () => {
     mkdirSync(inDirectory("many"));
     const names = Array.from({ length: 800 }, (_, i) => `${i}-é-${"n".repeat(i % 40)}`);
     for (const name of names) writeFileSync(inDirectory(`many/${name}`), "");
     assert.deepEqual(listDirectory(files, inDirectory("many"))?.toSorted(), names.toSorted());
     assert.equal(isDirectory(files, inDirectory("many")), true);
-  });
-
-  it("identityOf gives an open file's inode as stat does", () => {
-    writeFileSync(inDirectory("open"), "");
-    const fd = files.open(inDirectory("open"), OpenFlag.RDONLY, 0);
-    const { ino } = statSync(inDirectory("open"), { bigint: true });
-    assert.equal(identityOf(files, fd, "open").inode, ino);
-    files.close(fd);
   });
 
   it("writeAll continues after a partial write, and calls that a signal interrupted are repeated", () => {

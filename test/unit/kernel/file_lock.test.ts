@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
@@ -40,15 +40,6 @@ describe("kernel/file_lock", () => {
   });
   after(() => rmSync(directory, { recursive: true, force: true }));
 
-  it("a lock's file is created, and closed with it", () => {
-    const syscalls = new LockCalls();
-    const release = acquireFileLock(syscalls.calls, lock);
-    assert.deepEqual(syscalls.closed, []);
-    release();
-    assert.equal(syscalls.closed.length, 1);
-    assert.equal(statSync(lock).mode & 0o027, 0);
-  });
-
   it("after ten seconds the error says how to find the holder, and the file is closed", () => {
     const syscalls = new LockCalls(-Errno.EAGAIN);
     assert.throws(() => acquireFileLock(syscalls.calls, lock), {
@@ -57,14 +48,6 @@ describe("kernel/file_lock", () => {
     });
     assert.deepEqual(syscalls.waits, [10_000]);
     assert.equal(syscalls.closed.length, 1);
-  });
-
-  it("the error names a path that cannot be created", () => {
-    const missing = path.join(directory, "missing", "lock");
-    assert.throws(() => acquireFileLock(new LockCalls().calls, missing), {
-      code: "ERR_STORE",
-      message: /missing\/lock: .*ENOENT/,
-    });
   });
 
   it("a path that is not a regular file is refused at once, without a wait, and closed", () => {

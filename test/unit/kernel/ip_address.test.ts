@@ -8,8 +8,6 @@ import {
   addressFromValue,
   addressPlus,
   addressToBytes,
-  compareAddresses,
-  familyOf,
   formatAddress,
   parseAddress,
   tryParseAddress,
@@ -21,7 +19,6 @@ import {
 const OCTET = "(0|[1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])";
 const STRICT_IPV4 = new RegExp(`^${OCTET}\\.${OCTET}\\.${OCTET}\\.${OCTET}$`);
 
-const ipv4Value = fc.integer({ min: 0, max: 0xffff_ffff });
 /** Groups of mostly zeros, so that runs to compress and ties between them are common. */
 const ipv6Groups = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 0xffff })), {
   minLength: 8,
@@ -33,11 +30,6 @@ function addressOf(family: 4 | 6, value: bigint): Address {
   assert.ok(address !== undefined);
   return address;
 }
-
-const anyAddress = fc.oneof(
-  ipv4Value.map((value) => addressOf(4, BigInt(value))),
-  ipv6Groups.map((groups) => addressOf(6, valueOf(groups))),
-);
 
 function valueOf(groups: readonly number[]): bigint {
   return groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n);
@@ -154,28 +146,10 @@ describe("kernel/ip/address", () => {
     );
   });
 
-  it("reads what it prints, as text and as bytes", () => {
-    fc.assert(
-      fc.property(anyAddress, (address) => {
-        assert.equal(parseAddress(formatAddress(address)), address);
-        const bytes = addressToBytes(address);
-        assert.equal(bytes.length, familyOf(address) === 4 ? 4 : 16);
-        const surrounded = Uint8Array.of(9, ...bytes, 9);
-        assert.equal(addressFromBytes(surrounded.subarray(1, -1)), address);
-      }),
-    );
-  });
-
   it("refuses bytes of any other length", () => {
     for (const length of [0, 3, 5, 15, 17]) {
       assert.throws(() => addressFromBytes(new Uint8Array(length)), { code: "ERR_ADDRESS" });
     }
-  });
-
-  it("orders IPv4 before IPv6, then by number", () => {
-    const sorted = ["9.0.0.0", "10.0.0.0", "255.255.255.255", "::", "::1", "ffff::"].map((text) => parseAddress(text));
-    assert.deepEqual(sorted.toReversed().sort(compareAddresses), sorted);
-    assert.equal(compareAddresses(parseAddress("10.0.0.1"), parseAddress("10.0.0.1")), 0);
   });
 
   it("steps within the family's number space and never out of it", () => {

@@ -6,14 +6,7 @@ import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import { elementPieces } from "../../../kernel/nftables/decode/element_list.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { deleteLink, dumpLinks, getLink } from "../../../kernel/route/link.ts";
-import {
-  dumpEnd,
-  joined,
-  kernelAnswer,
-  kernelMessage,
-  type ReceiveStep,
-  ScriptedSyscalls,
-} from "./scripted_syscalls.ts";
+import { dumpEnd, kernelAnswer, kernelMessage, type ReceiveStep, ScriptedSyscalls } from "./scripted_syscalls.ts";
 
 const NEWLINK = 16;
 const MULTI = 2;
@@ -66,17 +59,6 @@ describe("kernel/netlink/socket", () => {
     one.openingResults.socket = [0, -Errno.EMFILE];
     assert.throws(() => new NftablesSocket(one), /EMFILE/);
     assert.deepEqual(one.closedDescriptors, [7]);
-  });
-
-  it("the errno of a failed send or receive is thrown", () => {
-    const sending = open();
-    sending.syscalls.sendResults.push(-Errno.ENOBUFS);
-    assert.throws(() => sending.socket.request(remove), { code: "ERR_SYSCALL", message: /^netlink send: ENOBUFS/ });
-    const receiving = open(Errno.ENOBUFS);
-    assert.throws(() => receiving.socket.request(remove), {
-      code: "ERR_SYSCALL",
-      message: /^netlink receive: ENOBUFS/,
-    });
   });
 
   it("the error says so when the kernel does not answer in time", () => {
@@ -132,29 +114,6 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("a GET asks for no acknowledgement, and its answer or its refusal ends it", () => {
-    const { socket, syscalls } = open(kernelAnswer(1), link(2, 8), kernelAnswer(3, Errno.ENODEV));
-    const [, described] = socket.batch([remove, getLink({ index: 8 })]);
-    assert.equal(described?.messages.length, 1);
-    assert.equal(syscalls.unread, 1);
-    const [refused] = socket.batch([getLink({ index: 9 })]);
-    assert.equal(refused?.error?.errnoName, "ENODEV");
-    const sent = syscalls.sent.flatMap((datagram) => [...decodeMessages(datagram)]);
-    assert.deepEqual(
-      sent.map(({ flags }) => flags & 5),
-      [1, 1, 1],
-    );
-  });
-
-  it("a batch is read until the outcome of its last request, whatever was answered before", () => {
-    const { socket } = open(kernelAnswer(1), kernelAnswer(1), kernelAnswer(2, Errno.EPERM));
-    const replies = socket.batch([remove, remove]);
-    assert.deepEqual(
-      replies.map(({ error }) => error?.errnoName),
-      [undefined, "EPERM"],
-    );
-  });
-
   it("a long batch is sent in parts whose answers fit the receive buffer, and an empty one sends nothing", () => {
     const answers = Array.from({ length: 100 }, (_, i) => kernelAnswer(i + 1, i === 70 ? Errno.EEXIST : 0));
     const { socket, syscalls } = open(...answers);
@@ -171,11 +130,6 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("a dump of several datagrams is collected, and keeps its bytes when the buffer is used again", () => {
-    const { socket } = open(joined(link(1, 1, MULTI), link(1, 2, MULTI)), link(1, 3, MULTI), dumpEnd(1));
-    assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [1, 2, 3]);
-  });
-
   it("an interrupted dump is repeated from the start, and its first messages are dropped", () => {
     const { socket } = open(
       link(1, 1, MULTI),
@@ -185,11 +139,6 @@ describe("kernel/netlink/socket", () => {
       dumpEnd(2),
     );
     assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [3]);
-  });
-
-  it("an interruption that only the end of the dump reports is noticed", () => {
-    const { socket } = open(link(1, 1, MULTI), dumpEnd(1, 0, MULTI | DUMP_INTR), dumpEnd(2));
-    assert.deepEqual(socket.dump(dumpLinks()), []);
   });
 
   it("collect adds each message as it comes, and begins again where the kernel marks the list as interrupted", () => {

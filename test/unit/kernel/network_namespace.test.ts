@@ -1,12 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  closeNamespace,
-  currentNamespace,
-  insideNamespace,
-  isSameNamespace,
-  type NetworkNamespace,
-  openNamespace,
-} from "../../../kernel/network_namespace.ts";
+import { insideNamespace, type NetworkNamespace, openNamespace } from "../../../kernel/network_namespace.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { ScriptedSyscalls } from "./scripted_syscalls.ts";
@@ -16,26 +9,6 @@ const home: NetworkNamespace = { path: "/proc/thread-self/ns/net", fd: 3, device
 const pod: NetworkNamespace = { path: "/run/netns/pod", fd: 5, device: "0:4", inode: 2n };
 
 describe("kernel/network_namespace", () => {
-  it("insideNamespace enters, runs the action and returns home", () => {
-    const syscalls = new ScriptedSyscalls();
-    const result = insideNamespace(syscalls, home, pod, () => [...syscalls.entered]);
-    assert.deepEqual(result, [5]);
-    assert.deepEqual(syscalls.entered, [5, 3]);
-  });
-
-  it("insideNamespace returns home also when the action throws", () => {
-    const syscalls = new ScriptedSyscalls();
-    const failure = new Error("action");
-    assert.throws(
-      () =>
-        insideNamespace(syscalls, home, pod, () => {
-          throw failure;
-        }),
-      failure,
-    );
-    assert.deepEqual(syscalls.entered, [5, 3]);
-  });
-
   it("the action does not run when the namespace cannot be entered, and the error names it", () => {
     const syscalls = new ScriptedSyscalls();
     syscalls.setnsResults.push(-Errno.EINVAL);
@@ -70,13 +43,5 @@ describe("kernel/network_namespace", () => {
         },
       );
     }
-  });
-
-  it("isSameNamespace recognizes the thread's own namespace by device and inode", () => {
-    const [a, b] = [currentNamespace(files), openNamespace(files, "/proc/self/ns/net")];
-    const other = openNamespace(files, "/proc/self/ns/uts");
-    assert.ok(a.fd !== b.fd && isSameNamespace(a, b));
-    assert.equal(isSameNamespace(a, other), false);
-    for (const namespace of [a, b, other]) closeNamespace(files, namespace);
   });
 });

@@ -186,15 +186,6 @@ describe("kernel/notifications thread", () => {
     assert.deepEqual(kernel.done, ["open 10", "open 11", "close 10", "close 3", "close 11"]);
   });
 
-  it("a log continues with the queued packets after an overrun, since each stands for itself", async () => {
-    const kernel = new FakeKernel();
-    kernel.rounds.push(
-      () => kernel.put(10, Errno.ENOBUFS, "kept"),
-      () => {},
-    );
-    assert.deepEqual(await kernel.run(log), ["1 overrun", "1 kept"]);
-  });
-
   it("one busy source is read in turns, with other sources in between", async () => {
     const kernel = new FakeKernel();
     kernel.rounds.push(

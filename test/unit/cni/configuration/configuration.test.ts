@@ -3,7 +3,7 @@ import { networkConfiguration } from "../../../../cni/configuration/configuratio
 import { decodeConfiguration } from "../../../../cni/configuration/decoding.ts";
 import { networkShape } from "../../../../cni/configuration/network_input.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
-import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { assertRefusal, configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni/cni.ts";
 
@@ -80,16 +80,6 @@ describe("cni/configuration accepts", () => {
     );
   });
 
-  it("null and empty texts where host-local treats them as absent", () => {
-    const { runDir, ipam } = configurationOf({
-      ...ipamInput({ dataDir: "", resolvConf: "", routes: [{ dst: "10.0.0.0/8", gw: "" }], subnet: null }),
-      runDir: "",
-      bridge: null,
-    });
-    assert.deepEqual([runDir, ipam.dataDir, ipam.resolvConf], ["/run/drawbridge", "/var/lib/cni/networks", undefined]);
-    assert.deepEqual(ipam.routes, [{ destination: parseCidr("10.0.0.0/8") }]);
-  });
-
   it("a MAC from runtimeConfig before args.cni before CNI_ARGS (B6)", () => {
     const [fromArguments, fromArgs, fromRuntime] = [
       "02:00:00:00:00:01",
@@ -102,12 +92,6 @@ describe("cni/configuration accepts", () => {
     assert.equal(configurationOf(networkInput({ args: both.args }), args).mac, fromArgs);
     assert.equal(configurationOf(networkInput(both), args).mac, fromRuntime);
     assert.equal(configurationOf(networkInput({ ...both, runtimeConfig: { mac: "" } }), args).mac, fromArgs);
-  });
-
-  it("an MTU that the families allow, up to both ends of the limits (POD-15)", () => {
-    const ipv4Only = { ipam: { type: "host-local", subnet: "10.244.1.0/24" } };
-    for (const mtu of [0, 1280, 1500, 65535]) assert.equal(configurationOf(networkInput({ mtu })).mtu, mtu);
-    assert.equal(configurationOf(networkInput({ ...ipv4Only, mtu: 68 })).mtu, 68);
   });
 
   it("range sets in host-local's order: the runtime's, the single one, the list", () => {
@@ -143,18 +127,8 @@ describe("cni/configuration accepts", () => {
     ]);
   });
 
-  it("routes with a gateway of their family", () => {
-    const { routes } = configurationOf(ipamInput({ routes: [{ dst: "fd00:96::/112", gw: "fd00:244:1::2" }] })).ipam;
-    assert.deepEqual(routes, [{ destination: parseCidr("fd00:96::/112"), gateway: parseAddress("fd00:244:1::2") }]);
-  });
-
   it("one address of each family in the oldest versions (P9)", () => {
     for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
-  });
-
-  it("a configuration whose shape lacks the name, and returns the name all the same", () => {
-    const { name, ipam } = decodeConfiguration(JSON.stringify(networkInput()), { ipam: { type: "any" } });
-    assert.deepEqual([name, ipam?.type], ["pods", "host-local"]);
   });
 
   it("as an IPAM plugin, fields that only an interface plugin would refuse", () => {

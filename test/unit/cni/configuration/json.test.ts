@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { showValue } from "../../../../cni/error.ts";
 import { decode, isNestedDeeper } from "../../../../cni/json.ts";
-import { assertRefusal, configurationOf, ipamInput } from "../../../support/cni/cni.ts";
+import { assertRefusal } from "../../../support/cni/cni.ts";
 
 const shape = {
   hostPort: "number",
@@ -124,26 +124,6 @@ describe("cni/json", () => {
     assert.ok(performance.now() - started < 2000);
     assert.deepEqual(decoded, { list: items.map(({ ITEMKEY }) => ({ itemKey: ITEMKEY })) });
   });
-
-  it("a configuration is decoded equally with all its keys in any case (P12)", () => {
-    const full = {
-      ...ipamInput({ routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }], dataDir: "/d", resolvConf: "/r" }),
-      bridge: "br7",
-      isGateway: true,
-      hairpinMode: true,
-      mtu: 1400,
-      runDir: "/run/x",
-      dns: { nameservers: ["10.0.0.1"], domain: "d", search: ["s"], options: ["o"] },
-      args: { cni: { ips: ["10.244.1.7"], mac: "0a:58:00:00:00:01" } },
-      runtimeConfig: { mac: "0a:58:00:00:00:02", ips: ["fd00:244:1::7"], portMappings: [] },
-    };
-    const expected = configurationOf(full);
-    fc.assert(
-      fc.property(fc.infiniteStream(fc.boolean()), (coins) => {
-        assert.deepEqual(configurationOf(permuteCase(full, coins)), expected);
-      }),
-    );
-  });
 });
 
 describe("cni/json limits", () => {
@@ -166,12 +146,3 @@ describe("cni/json limits", () => {
     assert.equal(showValue("x".repeat(1_000_000)).length, 201);
   });
 });
-
-/** Returns the same data with each letter of each key in the case that the next coin says. */
-function permuteCase(value: unknown, coins: Iterator<boolean>): unknown {
-  if (Array.isArray(value)) return value.map((element: unknown) => permuteCase(element, coins));
-  if (value === null || typeof value !== "object") return value;
-  const spell = (key: string): string =>
-    Array.from(key, (letter) => (coins.next().value === true ? letter.toUpperCase() : letter.toLowerCase())).join("");
-  return Object.fromEntries(Object.entries(value).map(([key, element]) => [spell(key), permuteCase(element, coins)]));
-}

@@ -2,21 +2,11 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { claimsOf } from "../../../../attachment/host_port_claim.ts";
 import { findConflict, hostPortElements } from "../../../../cni/node_rules/host_ports.ts";
-import {
-  type Cidr,
-  cidrContains,
-  hasHostBits,
-  lastAddress,
-  networkAddress,
-  outermost,
-  parseCidr,
-} from "../../../../kernel/ip/cidr.ts";
 import { flowsOf, flowsTo } from "../../../../cni/node_rules/stale_flows.ts";
 import type { PortMapping } from "../../../../attachment/attachment.ts";
 import { type Address, familyOf, parseAddress } from "../../../../kernel/ip/address.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import type { Element } from "../../../../kernel/nftables/model/object.ts";
-import { configurationOf, networkInput } from "../../../support/cni/cni.ts";
 
 const pod = ["10.244.1.7", "fd00:244:1::7", "10.244.1.8"].map((text) => parseAddress(text));
 const nodeAddresses = ["192.0.2.1", "127.0.0.1", "127.0.0.2", "2001:db8::1", "::1"].map((text) => parseAddress(text));
@@ -101,21 +91,6 @@ describe("cni/host_ports", () => {
     assert.deepEqual(claims("192.0.2.1", [6]), []);
   });
 
-  it("R1: ports lead to the first address of each family", () => {
-    const [web] = configurationOf(
-      networkInput({ runtimeConfig: { portmappings: [{ HOSTPORT: 80, containerport: 8080, Protocol: "SCTP" }] } }),
-    ).portMappings;
-    assert.deepEqual(web, { hostPort: 80, containerPort: 8080, protocol: "sctp" });
-    const elements = hostPortElements({ mappings: [web], addresses: pod, serviceCidrs: [], comment: "x" });
-    assert.deepEqual(
-      elements.flatMap(({ elements: list }) => list.flatMap(({ data }) => (data === undefined ? [] : [data]))),
-      [
-        [pod[0], 8080],
-        [pod[1], 8080],
-      ],
-    );
-  });
-
   it("R2: only UDP flows are deleted: those of the host port, and later those to the pod", () => {
     const udp: PortMapping = { hostPort: 53, containerPort: 5353, protocol: "udp" };
     const fixed: PortMapping = { ...udp, hostIp: parseAddress("192.0.2.1") };
@@ -131,22 +106,5 @@ describe("cni/host_ports", () => {
       { family: 4, protocol: "udp", original: { destinationPort: 53 }, reply: { source: own4, sourcePort: 5353 } },
     ]);
     assert.deepEqual([flowsOf([tcp], pod), flowsTo([tcp], pod)], [[], []]);
-  });
-
-  it("outermost prefixes cover the same addresses as all prefixes, and each address once", () => {
-    const prefix = fc
-      .record({ value: fc.integer({ min: 0, max: 15 }), length: fc.integer({ min: 28, max: 32 }) })
-      .map(({ value, length }) => parseCidr(`192.0.2.${value}/${length}`));
-    const network = prefix.map((cidr): Cidr => ({ ...cidr, address: networkAddress(cidr) }));
-    fc.assert(
-      fc.property(fc.array(network), (networks) => {
-        const kept = outermost(networks);
-        for (const cidr of networks) {
-          assert.ok(!hasHostBits(cidr));
-          const holding = kept.filter((one) => cidrContains(one, cidr.address) && cidrContains(one, lastAddress(cidr)));
-          assert.equal(holding.length, 1);
-        }
-      }),
-    );
   });
 });

@@ -7,7 +7,6 @@ import { problemsOf } from "../../../../cni/node_state/problems.ts";
 import { settle } from "../../../../cni/node_state/settle.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { recordOf, RECORDS } from "../../../support/node_state/records.ts";
 
@@ -195,17 +194,5 @@ describe("cni/node_state", () => {
       { text: "bridge cni0: could not give the bridge the address 10.244.1.1/24 (add address: no room)", isCut: true },
     ]);
     assert.ok(kernel.steps.length <= 5, "the repair is not tried for ever");
-  });
-
-  it("pods on different bridges have a desired state for each bridge", () => {
-    const bridges = desiredBridges([...RECORDS, { ...recordOf(7), bridge: "br1" }]);
-    assert.deepEqual(
-      bridges.map(({ name, ports }) => [name, ports.size]),
-      [
-        ["cni0", 2],
-        ["br1", 1],
-      ],
-    );
-    assert.ok(parseCidr("10.244.1.1/24").prefixLength === 24);
   });
 });

@@ -27,12 +27,6 @@ function operations(steps: readonly Step[]): readonly string[] {
 }
 
 describe("cni/wiring decides", () => {
-  it("single addresses in the pod and the subnet's prefix on the bridge (POD-08)", () => {
-    const wiring = wiringOf();
-    assert.deepEqual(wiring.addresses.map(formatCidr), ["10.244.1.7/32", "fd00:244:1::7/128"]);
-    assert.deepEqual(wiring.bridgeAddresses.map(formatCidr), ["10.244.1.1/24", "fd00:244:1::1/64"]);
-  });
-
   it("a default route through the bridge for each family of the pod and no other (POD-14)", () => {
     const routes = (allocations: readonly Allocation[]): readonly string[] =>
       wiringOf(networkInput(), allocations).routes.map(
@@ -108,12 +102,6 @@ describe("cni/wiring decides", () => {
     assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod }).alias, "kube-system/coredns-0");
     const long = { namespace: "n".repeat(63), name: "p".repeat(253), uid: "" };
     assert.equal(wiringOf(networkInput(), [ipv4], { ...noArguments, pod: long }).alias.length, 254);
-  });
-
-  it("hairpin as configured and the MTU of the bridge (POD-15)", () => {
-    assert.deepEqual([wiringOf().hairpin, wiringOf().mtu], [false, 1500]);
-    const wiring = wiringOf(networkInput({ hairpinMode: true }), [ipv4], noArguments, { ...bridge, mtu: 1400 });
-    assert.deepEqual([wiring.hairpin, wiring.mtu], [true, 1400]);
   });
 
   it("nothing without an address", () => {

@@ -32,10 +32,6 @@ describe("kernel/bpf/instruction", () => {
     it(`writes ${JSON.stringify(instruction)}`, () => assert.deepEqual(hex([instruction]), [bytes]));
   }
 
-  it("loading a map takes two instructions, the second of them empty", () => {
-    assert.deepEqual(hex([{ do: "load map", to: 1, fd: 7 }]), ["1811000007000000", "0000000000000000"]);
-  });
-
   it("a jump counts from the next instruction, forwards and backwards, and a map load counts as two", () => {
     assert.deepEqual(
       hex([

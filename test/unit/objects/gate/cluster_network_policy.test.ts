@@ -155,24 +155,6 @@ describe("objects/gate of ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-07: from and client-node's _from mean the same, and a rule with both is unreadable", () => {
-    const [raw, typed] = ["from", "_from"].map(
-      (key) => accepted(policy({ ingress: [{ action: "Deny", [key]: everyPod }] })).object,
-    );
-    assert.deepEqual(typed, raw);
-    const both = accepted(policy({ ingress: [{ action: "Accept", from: everyPod, _from: everyPod }] }));
-    assert.match(both.problems[0] ?? "", /both from and _from/);
-  });
-
-  it("CNP-09: a rule's name that is too long is omitted, and the rule stays readable", () => {
-    const { object, problems } = accepted(
-      policy({ ingress: [{ name: "x".repeat(101), action: "Deny", from: everyPod }] }),
-    );
-    const [read] = object["ingress"] as readonly Record<string, unknown>[];
-    assert.deepEqual([read?.["name"], read?.["unreadable"]], [undefined, undefined]);
-    assert.match(problems[0] ?? "", /name: .*\(ignored\)/);
-  });
-
   it("CNP-10: a daemon without policies says that it enforces none, one with policies that they are in force", () => {
     const verdict = judge(policy({}));
     assert.ok(verdict.type === "accepted");

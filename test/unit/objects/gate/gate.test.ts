@@ -148,16 +148,6 @@ describe("objects/gate", () => {
     });
   });
 
-  it("DAEMON-01: only annotations of drawbridge.dev are read, and a Pod without a status has no address", () => {
-    const annotations = { "drawbridge.dev/weight": "3", "example.org/secret": "x", "drawbridge.dev/drain": 1 };
-    const { object, problems } = accepted(manifest("Pod", {}, { annotations }));
-    assert.deepEqual(object["annotations"], { "drawbridge.dev/weight": "3" });
-    assert.deepEqual(object["addresses"], []);
-    assert.deepEqual(problems, [
-      'Pod default/web: metadata.annotations["drawbridge.dev/drain"]: 1; expected a string (in YAML: quote it) (ignored)',
-    ]);
-  });
-
   it("BAD-01: an annotation with an invalid value is ignored and reported", () => {
     const name = "drawbridge.dev/enforce-source-ranges";
     for (const value of ["yes", "True", ""]) {

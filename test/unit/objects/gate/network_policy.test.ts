@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { accepted, manifest, refusal } from "./objects.ts";
 
 const policy = (spec: unknown) => manifest("NetworkPolicy", { spec });
@@ -11,14 +10,6 @@ describe("objects/gate of NetworkPolicy", () => {
     assert.deepEqual(types({ egress: [] }), ["Ingress"]);
     assert.deepEqual(types({ egress: [{}] }), ["Egress", "Ingress"]);
     assert.deepEqual(types({ policyTypes: ["Egress"], ingress: [{}] }), ["Egress"]);
-  });
-
-  it("DAEMON-01: absent, null and empty peers and ports do not restrict a rule", () => {
-    for (const rule of [{}, { from: null, ports: null }, { from: [], ports: [] }]) {
-      assert.deepEqual(accepted(policy({ ingress: [rule] })).object["ingress"], [
-        { index: 0, peers: undefined, ports: undefined },
-      ]);
-    }
   });
 
   it("DAEMON-01: from and client-node's _from mean the same, and a rule with both is omitted", () => {
@@ -69,18 +60,6 @@ describe("objects/gate of NetworkPolicy", () => {
     }
   });
 
-  it("DAEMON-01: an ipBlock with host bits is read as its network", () => {
-    const ipBlock = { cidr: "10.1.2.3/16", except: ["10.1.9.9/24"] };
-    const { object } = accepted(policy({ egress: [{ to: [{ ipBlock }], ports: [{ port: 80, endPort: 90 }] }] }));
-    assert.deepEqual(object["egress"], [
-      {
-        index: 0,
-        peers: [{ type: "ipBlock", index: 0, cidr: parseCidr("10.1.0.0/16"), except: [parseCidr("10.1.9.0/24")] }],
-        ports: [{ index: 0, protocol: "TCP", port: 80, endPort: 90 }],
-      },
-    ]);
-  });
-
   it("DAEMON-01 POL-73: a policy with more rules than are read allows nothing and still isolates", () => {
     const rules = Array.from({ length: 65_537 }, () => ({}));
     for (const [spec, types] of [
@@ -122,20 +101,6 @@ describe("objects/gate of NetworkPolicy", () => {
       assert.equal(problems.length, 1, problems.join("\n"));
       assert.match(problems.join(), problem);
     }
-  });
-
-  it("DAEMON-01: invalid rules, peers and ports are omitted, and the others keep their indexes", () => {
-    const port = { protocol: "TCP", port: 80, endPort: undefined };
-    const rules = ["none", { from: [{}, { podSelector: {} }], ports: [{ port: 0 }, { port: 80 }] }];
-    const { object, problems } = accepted(policy({ ingress: rules }));
-    assert.deepEqual(object["ingress"], [
-      {
-        index: 1,
-        peers: [{ type: "pods", index: 1, podSelector: everything(), namespaceSelector: undefined }],
-        ports: [{ index: 1, ...port }],
-      },
-    ]);
-    assert.equal(problems.length, 3);
   });
 
   it("POL-21: a label in a selector without a value is the empty text, as for the API server, and still a requirement", () => {
@@ -215,7 +180,3 @@ describe("objects/gate of NetworkPolicy", () => {
     assert.match(problems.join(), /policyTypes has no Egress/);
   });
 });
-
-function everything(): object {
-  return { matchLabels: {}, matchExpressions: [] };
-}

@@ -20,13 +20,6 @@ const addressesOf = (verdict: JudgedNodes, name: string): readonly string[] =>
   verdict.nodes.get(name)?.addresses.map(formatAddress) ?? [];
 
 describe("objects/nodes/judged_nodes", () => {
-  it("D1: Nodes that do not contradict each other are used as they are", () => {
-    const verdict = judged([C, A]);
-    assert.deepEqual(problemsIn(verdict), []);
-    assert.deepEqual(cidrsOf(verdict, "c"), ["10.244.3.0/24", "fd00:244:3::/64"]);
-    assert.deepEqual(addressesOf(verdict, "c"), ["192.0.2.3", "2001:db8::3"]);
-  });
-
   it("D1: a CIDR that two Nodes have is used for neither and reported for both; their other CIDRs are used", () => {
     const verdict = judged([A, node("b", ["192.0.2.2"], ["10.244.3.0/24", "fd00:244:2::/64"]), C]);
     assert.deepEqual(cidrsOf(verdict, "b"), ["fd00:244:2::/64"]);
@@ -94,15 +87,6 @@ describe("objects/nodes/judged_nodes", () => {
     const second = node("d", ["198.51.101.3", "198.51.100.3"], []);
     const further = judged([A, b, second], { earlier: judged([A, second]) });
     assert.deepEqual([cidrsOf(further, "b"), addressesOf(further, "d")], [["198.51.100.0/28"], ["198.51.101.3"]]);
-  });
-
-  it("D1: an address that two Nodes claim stays with the one that had it, or is used for neither", () => {
-    const thief = node("b", ["192.0.2.2", "2001:db8::3"], []);
-    const fresh = judged([A, thief, C]);
-    assert.deepEqual([addressesOf(fresh, "b"), addressesOf(fresh, "c")], [["192.0.2.2"], ["192.0.2.3"]]);
-    const later = judged([A, thief, C], { earlier: judged([A, C]) });
-    assert.deepEqual([addressesOf(later, "b"), addressesOf(later, "c")], [["192.0.2.2"], ["192.0.2.3", "2001:db8::3"]]);
-    assert.deepEqual(problemsIn(later), ["Node b: InternalIP 2001:db8::3 is that of Node c too; it is not used"]);
   });
 
   it("D1: another Node gets neither this node's address nor one that no node can have", () => {

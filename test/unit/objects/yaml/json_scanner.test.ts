@@ -124,16 +124,4 @@ describe("objects/yaml/json_scanner", () => {
     assert.equal(item?.type, "item");
     assert.ok(item.text.length > 14 * 1024 * 1024);
   });
-
-  it("YAML-04: a list of 2000 items in chunks of one item is read item by item", () => {
-    const item = `{"kind":"Pod","filler":"${"x".repeat(9000)}"}`;
-    const chunks = function* (): Generator<Buffer> {
-      yield Buffer.from('{"items":[');
-      for (let i = 0; i < 2000; i++) yield Buffer.from(`${i === 0 ? "" : ","}${item}`);
-      yield Buffer.from('],"kind":"List"}');
-    };
-    let count = 0;
-    for (const { type, text } of scanJson(chunks())) if (type === "item" && text === item) count++;
-    assert.equal(count, 2000);
-  });
 });

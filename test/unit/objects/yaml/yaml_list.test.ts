@@ -92,16 +92,6 @@ describe("objects/yaml/yaml_list", () => {
     assert.ok(cut > 100, `${cut} lists were cut`);
   });
 
-  it("YAML-04: fields after the items of a list give the items' kind and keep their lines", () => {
-    const text = "apiVersion: v1\nitems:\n- metadata: {name: a}\n- metadata: {name: b}\nkind: PodList\nmetadata: {}\n";
-    const { objects } = read(text);
-    assert.deepEqual(objects, [
-      { value: { apiVersion: "v1", kind: "Pod", metadata: { name: "a" } }, line: 3 },
-      { value: { apiVersion: "v1", kind: "Pod", metadata: { name: "b" } }, line: 4 },
-    ]);
-    assert.match(read(`${text}kind: x\n`).refusal ?? "", /^line 7: a key stands twice in one object/);
-  });
-
   it("YAML-04: a broken document or item is skipped only where the caller says so", () => {
     const secret = "apiVersion: v1\nkind: Secret\ndata:\n  a: b\n  a: c\n";
     const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nspec: {a: 1, a: 2}\n";

@@ -89,14 +89,6 @@ describe("objects/semantics/policies: pods that come, go and share their node's 
     assert.equal(ask(index, ["default/both", "default/four"], "80/TCP", { family: 6 }).kind, "impossible");
   });
 
-  it("POL-59: a pod without an address is evaluated by its labels, and is in no ipBlock", () => {
-    const block = networkPolicy("default", { ingress: [{ from: [{ ipBlock: { cidr: "0.0.0.0/0" } }] }] });
-    const kinds = [fromPods, block].map(
-      (policy) => ask(indexOf([pod("new"), pod("web"), policy]), ["default/new", "default/web"]).kind,
-    );
-    assert.deepEqual(kinds, ["allowed", "denied"]);
-  });
-
   it("no flow begins or ends at a pod that has finished", () => {
     const done = pod("done", { status: { phase: "Succeeded", podIPs: [{ ip: "10.244.0.6" }] } });
     const index = indexOf([pod("web", at("10.244.0.5")), done]);

@@ -79,13 +79,6 @@ describe("objects/semantics/policies: reasons", () => {
     assert.deepEqual(types, [["except"], ["outside cidr"]]);
   });
 
-  it("POL-51: places are those of the object as it is written, also after invalid parts", () => {
-    const peers = [{}, { namespaceSelector: labelled({ ns: "z" }) }];
-    const rule = { from: peers, ports: [{ port: 0 }, { port: 81 }] };
-    const { place } = nearest([{ from: {} }, rule]) as { readonly place: unknown };
-    assert.deepEqual(place, [1, 1, 1]);
-  });
-
   const ALL = [{ namespaces: {} }];
   const tier = (name: string, priority: number, ...actions: readonly string[]) =>
     clusterNetworkPolicy(name, {
@@ -112,15 +105,6 @@ describe("objects/semantics/policies: reasons", () => {
       unreadable: undefined,
       tiedWith: ["b"],
     });
-  });
-
-  it("CNP-01: the verdict names the rule that has passed a flow on", () => {
-    const verdict = ask(indexOf([...threeByThree(), tier("a", 0, "Pass", "Deny")]), ["y/a", "x/a"]);
-    assert.ok(verdict.kind === "allowed");
-    assert.deepEqual(
-      verdict.ingress.passed.map(({ policy, rule }) => [policy, rule]),
-      [["a", 0]],
-    );
   });
 
   it("CNP-07: the verdict says why a rule that cannot be read denies everyone", () => {

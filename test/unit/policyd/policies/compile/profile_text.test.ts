@@ -95,6 +95,36 @@ egress_E:
     );
   });
 
+  it("a policy in shadow counts and logs what it would drop, and continues with the Baseline tier", () => {
+    const policies =
+      webPolicy(
+        "policyTypes: [Egress]\negress: [ { ports: [ { port: 80 } ] } ]",
+        "tried",
+        '{ drawbridge.dev/shadow: "true" }',
+      ) +
+      clusterPolicy(`
+tier: Baseline
+priority: 1
+egress: [ { action: Deny, to: [ { namespaces: { matchLabels: { team: b } } } ] } ]
+`);
+    assert.equal(
+      compiledText(SHOP + policies),
+      `pods_A_v4: 10.244.2.7
+egress_B_baseline:
+  ip daddr @pods_A_v4 counter drop comment "ClusterNetworkPolicy rule 0 of cluster"
+  ip6 daddr @pods_A_v6 counter drop comment "ClusterNetworkPolicy rule 0 of cluster"
+egress_B:
+  ip saddr . ip daddr @self4 counter goto egress_B_baseline comment "itself"
+  ip6 saddr . ip6 daddr @self6 counter goto egress_B_baseline comment "itself"
+  fib daddr type local counter goto egress_B_baseline comment "own node"
+  tcp dport 80 counter goto egress_B_baseline comment "NetworkPolicy rule 0 of shop/tried"
+  counter comment "would be isolated by shop/tried"
+  limit rate 10/second burst 50 packets log prefix "drawbridge egress B shadow" group 107 snaplen 128
+  goto egress_B_baseline
+`,
+    );
+  });
+
   it("with dropLog, drops pass a rate-limited log rule, and the node's own DNS server is always reachable", () => {
     const policies = webPolicy("policyTypes: [Egress]");
     assert.equal(
