@@ -5,7 +5,7 @@ import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
 import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
-import { namesOf, podsNamed } from "./chosen_pods.ts";
+import { namesOf, podsNamed } from "./named_pods.ts";
 import { groupName } from "./group.ts";
 import { nearestHint } from "../nearest_names.ts";
 

@@ -1,5 +1,5 @@
 import { CONFIGURATION_FILE } from "../../policyd/configuration/schema.ts";
-import { DETACH_FILE } from "../../policyd/installation/network_configuration.ts";
+import { DETACH_FILE } from "../../policyd/installation/configuration_list.ts";
 import type { NodePlace } from "./place.ts";
 
 /** Returns the path of our network configuration. */

@@ -6,7 +6,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Labels, LabelSelector, Pod } from "../../objects/model.ts";
 import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
-import { podsNamed } from "../cluster/chosen_pods.ts";
+import { podsNamed } from "../cluster/named_pods.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";

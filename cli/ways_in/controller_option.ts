@@ -3,7 +3,7 @@ import * as v from "valibot";
 import type { ClusterObject, Pod } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { type Chosen, chosenPods } from "../cluster/chosen_pods.ts";
+import { type Chosen, chosenPods } from "../cluster/named_pods.ts";
 import { endNameOf } from "../cluster/end_name.ts";
 
 /** The pods of a controller, as the command line names them. */

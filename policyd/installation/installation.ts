@@ -11,7 +11,7 @@ import type { Logger } from "../log/logger.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
-import { type NetworkParts, ownPart } from "./network_configuration.ts";
+import { type NetworkParts, ownPart } from "./configuration_list.ts";
 import { ListFile } from "./list_file.ts";
 import type { JsonObject } from "./list_text.ts";
 import type { OwnPart } from "./merged_list.ts";

@@ -2,7 +2,7 @@ import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../cni/executables.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { FileLook, HostFiles } from "./host_files.ts";
 import { LARGEST_LIST, readList } from "./list_text.ts";
-import { DETACH_FILE, isDetachConfiguration } from "./network_configuration.ts";
+import { DETACH_FILE, isDetachConfiguration } from "./configuration_list.ts";
 import { moveInto, TEMPORARY, temporaryIn, writeBeside } from "./whole_file.ts";
 
 const EXECUTABLE_MODE = 0o755;

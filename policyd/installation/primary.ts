@@ -1,7 +1,7 @@
 import { PLUGIN } from "../../cni/executables.ts";
 import type { HostFiles } from "./host_files.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
-import { namesBeforeOurs, NETWORK_NAME } from "./network_configuration.ts";
+import { namesBeforeOurs, NETWORK_NAME } from "./configuration_list.ts";
 import { isObject } from "../../cni/json.ts";
 import { readValue } from "./list_text.ts";
 

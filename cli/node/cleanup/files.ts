@@ -1,6 +1,6 @@
 import { ORIGINAL_SETTINGS } from "../../../attachment/original_settings.ts";
 import { isLedgerFile } from "../../../policyd/flows/ledger_files.ts";
-import { detachConfiguration } from "../../../policyd/installation/network_configuration.ts";
+import { detachConfiguration } from "../../../policyd/installation/configuration_list.ts";
 import { configurationPath, detachPath } from "../own_lists.ts";
 import type { FileEntry, Inventory } from "./inventory.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";

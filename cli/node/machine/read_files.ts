@@ -14,7 +14,7 @@ import { IPAM, PLUGIN } from "../../../cni/executables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { tryParseAddress } from "../../../kernel/ip/address.ts";
 import { CONFIGURATION_NAME } from "../../../policyd/configuration/schema.ts";
-import { namesBeforeOurs } from "../../../policyd/installation/network_configuration.ts";
+import { namesBeforeOurs } from "../../../policyd/installation/configuration_list.ts";
 import { leadsToOurs } from "../../../policyd/installation/primary.ts";
 import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import { configurationPath } from "../own_lists.ts";

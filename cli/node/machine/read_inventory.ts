@@ -15,7 +15,7 @@ import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
 import { CONFIGURATION_FILE } from "../../../policyd/configuration/schema.ts";
-import { DETACH_FILE, isDetachConfiguration } from "../../../policyd/installation/network_configuration.ts";
+import { DETACH_FILE, isDetachConfiguration } from "../../../policyd/installation/configuration_list.ts";
 import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
 import { configurationPath, detachPath } from "../own_lists.ts";
 import type { NodePlace } from "../place.ts";

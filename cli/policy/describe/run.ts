@@ -1,7 +1,7 @@
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import * as v from "valibot";
 import type { Pod } from "../../../objects/model.ts";
-import { chosenPods } from "../../cluster/chosen_pods.ts";
+import { chosenPods } from "../../cluster/named_pods.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
 import { ExitCode } from "../../exit_code.ts";

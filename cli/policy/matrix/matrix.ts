@@ -4,7 +4,7 @@ import { type Grouping, groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";
 import { type Connections, PodConnections } from "../connections/pod_connections.ts";
 import { isOwn } from "../connections/pair_table.ts";
-import type { Chosen } from "../../cluster/chosen_pods.ts";
+import type { Chosen } from "../../cluster/named_pods.ts";
 import { type RepresentativePods, representativePods, forEachPair, onlyPod } from "./representative_pods.ts";
 import type { OutsideRegion } from "../outside_region.ts";
 import { domainNamesIn } from "../domain_names.ts";

@@ -22,7 +22,7 @@ import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
 import { cellText } from "./cell.ts";
-import { chosenPods, podsNamed } from "../../cluster/chosen_pods.ts";
+import { chosenPods, podsNamed } from "../../cluster/named_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
 import { type NewPods, newPodsFor } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";

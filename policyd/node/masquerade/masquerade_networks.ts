@@ -6,7 +6,7 @@ import type { ObjectConsumer } from "../../component.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
-import { NETWORK_NAME } from "../../installation/network_configuration.ts";
+import { NETWORK_NAME } from "../../installation/configuration_list.ts";
 import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { bothFamilies, EVERY_ADDRESS, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";

@@ -11,7 +11,7 @@ import type { NodePlace } from "../../../cli/node/place.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
-import { networkConfiguration } from "../../../policyd/installation/network_configuration.ts";
+import { networkConfiguration } from "../../../policyd/installation/configuration_list.ts";
 import { add, DRAWBRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";

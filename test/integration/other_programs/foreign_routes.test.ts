@@ -8,7 +8,7 @@ import type { Check } from "../../../cli/node/doctor/facts.ts";
 import { expectation } from "../../../cli/node/doctor/expectation.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { readConfiguration } from "../../../policyd/configuration/configuration.ts";
-import { networkConfiguration } from "../../../policyd/installation/network_configuration.ts";
+import { networkConfiguration } from "../../../policyd/installation/configuration_list.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";

@@ -2,7 +2,7 @@ import { counted } from "../../../output/text.ts";
 import { type Address, compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
 import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
-import { namesBeforeOurs } from "../../../../policyd/installation/network_configuration.ts";
+import { namesBeforeOurs } from "../../../../policyd/installation/configuration_list.ts";
 import { VERSION } from "../../../../policyd/version.ts";
 import { configurationPath } from "../../own_lists.ts";
 import { seen, listed, type Remark } from "../../../../policyd/problems/check.ts";

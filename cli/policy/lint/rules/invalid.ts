@@ -43,7 +43,8 @@ export const experimental: LintRule = {
   severity: "warning",
   summary:
     "A ClusterNetworkPolicy has domainNames in a rule that denies or passes, or of the Baseline tier; it fails closed (CNP-07).",
-  reason: "Domain names are not resolved, so an Accept rule accepts nothing and a Deny rule denies everyone.",
+  reason:
+    "Domain names count in Accept rules of the Admin tier. Elsewhere an Accept rule accepts nothing, and another denies everyone.",
   check: ({ manifests }) => manifests.remarks.map((problem) => remarkOn(problem, "name the addresses under networks")),
 };
 

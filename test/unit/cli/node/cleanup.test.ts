@@ -13,7 +13,7 @@ import { PORT_PROGRAM } from "../../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseMac } from "../../../../kernel/ip/mac.ts";
 import { readList } from "../../../../policyd/installation/list_text.ts";
-import { isDetachConfiguration } from "../../../../policyd/installation/network_configuration.ts";
+import { isDetachConfiguration } from "../../../../policyd/installation/configuration_list.ts";
 import { nodeOf, runOnNode } from "../../../support/cli/cli.ts";
 import { assertGolden } from "../../../support/cli/golden.ts";
 import { sha256 } from "../../../support/cni/cni.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { supportedVersions } from "../../../../cni/version.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { networkConfiguration } from "../../../../policyd/installation/network_configuration.ts";
+import { networkConfiguration } from "../../../../policyd/installation/configuration_list.ts";
 import { configurationOf } from "../../../support/cni/cni.ts";
 
 const PARTS = {
