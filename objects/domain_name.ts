@@ -1,7 +1,7 @@
 import { domainToASCII } from "node:url";
 import { expectString, invalid } from "./gate/reader.ts";
 
-/** The cluster's own domain. Its names stand for pods, which policies select by labels. */
+/** The usual domain of a cluster. Its names stand for pods, which policies select by labels. */
 export const CLUSTER_DOMAIN = "cluster.local";
 
 const LONGEST_NAME = 253;
@@ -21,7 +21,7 @@ export function expectDomainPattern(value: unknown, field: string): string {
   if (name === undefined || prefix.length + name.length > LONGEST_NAME) {
     throw invalid(field, text, 'a domain name of two labels or more, as "api.example.com" or "*.example.com"');
   }
-  if (matchesDomain(CLUSTER_DOMAIN, name) || matchesDomain(`${ANY_BELOW}${CLUSTER_DOMAIN}`, name)) {
+  if (isInDomain(CLUSTER_DOMAIN, name)) {
     throw invalid(field, text, `a name outside of ${CLUSTER_DOMAIN}: select the cluster's pods by their labels`);
   }
   return `${prefix}${name}`;
@@ -31,6 +31,11 @@ export function expectDomainPattern(value: unknown, field: string): string {
 export function matchesDomain(pattern: string, name: string): boolean {
   if (!pattern.startsWith(ANY_BELOW)) return pattern === name;
   return name.length > pattern.length - 1 && name.endsWith(pattern.slice(1));
+}
+
+/** Returns whether a name is that of a domain, or of anything below it. */
+export function isInDomain(domain: string, name: string): boolean {
+  return matchesDomain(domain, name) || matchesDomain(`${ANY_BELOW}${domain}`, name);
 }
 
 /** Returns a name in the form in which names are compared; undefined for any other text, also for a single label. */

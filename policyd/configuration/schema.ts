@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { CLUSTER_DOMAIN, comparableName } from "../../objects/domain_name.ts";
 import { isDirectoryPath, isInterfaceName } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
@@ -137,6 +138,12 @@ const configurationName = v.pipe(
 );
 
 const LOG_GROUP = "a number from 0 to 65535";
+const DOMAIN = 'a domain in lower case such as "cluster.local"';
+const domain = v.pipe(
+  v.string(DOMAIN),
+  v.check((text) => comparableName(`any.${text}`) === `any.${text}`, DOMAIN),
+);
+
 const logGroup = v.pipe(
   v.number(LOG_GROUP),
   v.integer(LOG_GROUP),
@@ -197,6 +204,7 @@ export const entries = {
   policePodToOwnNode: v.optional(v.boolean("true or false"), false),
   nodeLocalDNS: v.optional(v.array(nodeLocalAddress, "a list of IP addresses"), []),
   dnsServers: v.optional(v.array(nodeLocalAddress, "a list of IP addresses"), []),
+  clusterDomain: v.optional(domain, CLUSTER_DOMAIN),
   answerLogGroup: v.optional(logGroup, 108),
   connectionLimit: v.optional(connectionLimit),
   policyReset: v.optional(v.boolean("true or false"), false),

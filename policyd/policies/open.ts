@@ -129,6 +129,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
     ...machine,
     group: options.answerLogGroup,
     namedPods: () => view.namedPods(),
+    clusterDomain: configuration.clusterDomain,
     isOfCluster: (address) => view.holderOf(address) !== undefined || isPodAddress(address),
   });
   // Before the cuts, which ask what pods know.

@@ -6,7 +6,7 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
-import { matchesDomain } from "../../../objects/domain_name.ts";
+import { isInDomain, matchesDomain } from "../../../objects/domain_name.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
 import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
@@ -38,6 +38,8 @@ export interface NameLearningParts {
   readonly namedPods: () => readonly NamedPod[];
   /** Whether an address is a pod's or a node's. */
   readonly isOfCluster: (address: Address) => boolean;
+  /** Its names never count, whatever patterns of policies stand for. */
+  readonly clusterDomain: string;
   readonly kernel: Pick<Nftables, "sets" | "elements">;
   readonly ruleset: Pick<Ruleset, "commitBeside">;
   readonly clock: Clock;
@@ -245,7 +247,9 @@ export class NameLearning implements PolicyFollower {
     const { name } = answer;
     const groups = pod.groups.filter(({ names }) => names.some((pattern) => matchesDomain(pattern, name)));
     if (groups.length === 0) return [];
-    const { addresses, refused } = learn(answer, this.#parts.isOfCluster);
+    const { clusterDomain, isOfCluster } = this.#parts;
+    const isInside = isInDomain(clusterDomain, name);
+    const { addresses, refused } = learn(answer, (address) => isInside || isOfCluster(address));
     for (const address of refused) this.#refuse(pod, name, address);
     if (addresses.length > 0) this.#counts.answers++;
     return addresses.flatMap(({ address: remote, milliseconds }) => {

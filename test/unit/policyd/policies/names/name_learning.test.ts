@@ -47,6 +47,7 @@ describe("addresses of names over a restart of the daemon", () => {
       group: 108,
       namedPods: pods,
       isOfCluster: () => false,
+      clusterDomain: "k8s.example.com",
       kernel: { ...kernel, sets: () => [{ name: "known4" }, { name: set.name }] as never },
       ruleset: { commitBeside: (changes) => void (changes.length > 0 && commits.push(changes)) },
       clock,
@@ -121,7 +122,7 @@ describe("addresses of names over a restart of the daemon", () => {
     return { learning, clock, answer };
   }
 
-  it("NAME-07: an address counts as long as the longest of its names, and is written only when that is later", async () => {
+  it("NAME-02 NAME-07: an address counts as long as the longest of its names, and is written only when that is later", async () => {
     const { learning, clock, answer } = await answering();
     assert.deepEqual(answer("a.example.com", 600), [600_000, 600_000]);
     assert.deepEqual(answer("b.example.com", 60), []);
@@ -133,7 +134,10 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual(answer("b.example.com", 900), [], "less than a second later");
     clock.spend(1);
     assert.deepEqual(answer("b.example.com", 900), [900_000, 900_000]);
-    const { answers, known } = learning.counts();
+    for (const name of ["db.shop.svc.k8s.example.com", "k8s.example.com"])
+      assert.deepEqual(answer(name, 3000), [], name);
+    const { answers, known, refused } = learning.counts();
+    assert.equal(refused, 2, "names of the cluster's domain, which a policy's pattern has around it");
     assert.deepEqual([answers, known], [6, 1]);
   });
 
