@@ -174,7 +174,7 @@ describe("cli/node: cleanup", () => {
 
   it("FLOW-14: the ledger of flows is removed with or without pods", () => {
     for (const changes of [{}, { records: [], links: [BRIDGE] }]) {
-      const { removals } = cleanupPlan(inventory({ ...changes, flows: ["all-3.jsonl", "changes-4.jsonl.new"] }), true);
+      const { removals } = cleanupPlan(inventory({ ...changes, flows: ["all-3.jsonl", ".changes-4.jsonl"] }), true);
       assert.ok(texts(removals).includes(`directory ${PLACE.flowDirectory}`), texts(removals).join("\n"));
     }
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
