@@ -4,6 +4,7 @@ import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.
 import { buildPolicyIndex, type PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import type { DirectionProfile } from "../../../../objects/semantics/policies/profile.ts";
 import { storeOf } from "../../../cluster/policy_objects.ts";
+import { namesIn } from "../../domain_names.ts";
 import { type DnsServer, STAND_INS } from "../cluster_dns.ts";
 import { isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
@@ -25,17 +26,24 @@ export const dnsForgotten: LintRule = {
     const { index, servers } = dnsOf(context);
     const [{ pod: server, port }] = servers;
     const reported = new Set<DirectionProfile>();
-    return context.networkPolicies.flatMap(({ manifest, policy, pods }) => {
+    const where = `namespaces with kubernetes.io/metadata.name=${server.namespace}`;
+    const fix = `add an egress rule to ${where} and ports ${port}/UDP and ${port}/TCP`;
+    const closed = context.networkPolicies.flatMap(({ manifest, policy, pods }) => {
       if (!isolates(policy, "egress") || policy.egress.length === 0) return [];
       const cut = pods.filter((pod) => isWithoutDns(index, pod, servers, reported));
       if (cut.length === 0) return [];
       for (const pod of cut) reported.add(profileOf(index, pod));
       const names = namesText(cut.map(({ key }) => key));
       const message = `isolates egress without port 53 to the cluster's DNS: ${names}`;
-      const where = `namespaces with kubernetes.io/metadata.name=${server.namespace}`;
-      const fix = `add an egress rule to ${where} and ports ${port}/UDP and ${port}/TCP`;
       return [remark(manifest, ["spec", "egress"], message, fix)];
     });
+    const named = context.clusterPolicies.flatMap(({ manifest, policy, pods }) => {
+      const cut = namesIn([policy]).length === 0 ? [] : pods.filter((pod) => !mayAsk(index, pod, servers));
+      if (cut.length === 0) return [];
+      const message = `has domain names for pods that may not ask the cluster's DNS: ${namesText(cut.map(({ key }) => key))}`;
+      return [remark(manifest, ["spec", "egress"], message, fix)];
+    });
+    return [...closed, ...named];
   },
 };
 
@@ -53,10 +61,15 @@ function isWithoutDns(
   const profile = profileOf(index, pod);
   if (profile.isolating.length === 0 || reported.has(profile)) return false;
   if (profile.isolating.some(({ policy }) => allowsByAddress(policy))) return false;
-  return servers.every(({ pod: { key }, port }) => {
+  return !mayAsk(index, pod, servers);
+}
+
+/** Returns whether a pod may query one of some DNS servers, as far as its own policies go. */
+function mayAsk(index: PolicyIndex, pod: Pod, servers: readonly DnsServer[]): boolean {
+  return servers.some(({ pod: { key }, port }) => {
     const ends = { source: { type: "pod", key: pod.key }, destination: { type: "pod", key } } as const;
     const verdict = evaluatePolicy(index, { ...ends, protocol: "UDP", port });
-    return verdict.kind !== "impossible" && !verdict.egress.isAllowed;
+    return verdict.kind === "impossible" || verdict.egress.isAllowed;
   });
 }
 

@@ -100,4 +100,14 @@ describe("domain names on the command line", () => {
     const allow = more.slice(0, more.indexOf("    - action: Deny"));
     assert.match(await ask(`${NAMES}---${allow}`, "lint"), /^0 /);
   });
+
+  it("LINT-20 NAME-02: lint warns of names for pods that may not ask DNS, and refuses a wildcard of a top-level domain", async () => {
+    const closed = NAMES.replace(/to: \[\{ networks: .*/, "to: [{ namespaces: {} }]");
+    assert.match(
+      await ask(closed, "lint"),
+      /^1 [^]*dns-forgotten +ClusterNetworkPolicy names: has domain names .*shop\/web$/m,
+    );
+    assert.match(await ask(NAMES, "lint"), /^0 /);
+    assert.match(await ask(policy('"*.com"'), "lint"), /^1 [^]*"\*\.com"; expected a domain name of two labels/);
+  });
 });
