@@ -119,6 +119,8 @@ minSyncPeriod: 1
     ["minSyncPeriod: -1s", /minSyncPeriod: "-1s"; expected a duration such as 500ms/],
     ['minSyncPeriod: 0s\nsyncPeriod: "0"', /syncPeriod: "0"; expected a duration of 100ms at least/],
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
+    ["clusterDomain: Cluster.local.", /clusterDomain: "Cluster\.local\."; expected a domain in lower case/],
+    ["clusterDomain: '*.local'", /clusterDomain: .*; expected a domain in lower case/],
     ["cniPrimary: /etc/cni/net.d/00-multus.conf", /cniPrimary: .*; expected the name of a file that runtimes read/],
     ["cniPrimary: 00-multus.yaml", /cniPrimary: .*; expected the name of a file that runtimes read/],
     ["cniPrimary: 10-drawbridge.conflist", /cniPrimary: .*; expected the name of a file that runtimes read/],
