@@ -53,6 +53,21 @@ describe("cli: the nodes' configuration", () => {
     assert.match(everything.out, /^shop\/web to 169\.254\.20\.10: 53\/TCP, 53\/UDP$/m);
   });
 
+  it("CLI-13: policy diff and dry-run distinguish the nodes' own DNS from the rest of the outside", async () => {
+    const fields = "nodeLocalDNS: [169.254.20.10]";
+    const [before, after] = await both(fields, "policy diff open.yaml closed.yaml -o json");
+    const toDns = ({ out }: Outcome) => {
+      const { changes } = JSON.parse(out) as { changes: { to: string[]; connections: string[] }[] };
+      return changes.find(({ to }) => to.includes("outside 169.254.20.10/32"))?.connections.join();
+    };
+    assert.notEqual(toDns(before), toDns(after));
+    assert.equal(toDns(after), "1-52/TCP,54-65535/TCP,1-52/UDP,54-65535/UDP,all/SCTP,ICMP");
+    const [warned, quiet] = await both(fields, "policy dry-run -f change.yaml --against open.yaml");
+    assert.match(warned.out, /can no longer look up names/);
+    assert.doesNotMatch(quiet.out, /can no longer look up names/);
+    assert.deepEqual([warned.code, quiet.code], [1, 1]);
+  });
+
   it("CLI-13: policy lint takes nodeLocalDNS and refuseExternalIPs into account", async () => {
     const fields = "nodeLocalDNS: [169.254.20.10]\nrefuseExternalIPs: true";
     const [before, after] = await both(fields, "policy lint -f egress.yaml");

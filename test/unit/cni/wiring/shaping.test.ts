@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { toCniError } from "../../../../cni/error.ts";
-import { delayDeviceName } from "../../../../attachment/names_and_macs.ts";
+import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
 import { decideShaping, shapingSteps } from "../../../../cni/wiring/shaping.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { attachment, sha256 } from "../../../support/cni/cni.ts";
@@ -33,6 +33,13 @@ describe("cni/shaping", () => {
   function podLinks(kernel: FakeKernel): readonly string[] {
     return [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
   }
+
+  it("the delay device is named after the host end, and has a MAC address of its own", () => {
+    assert.equal(DEVICE.slice(3), hostInterfaceName(sha256, "c1", "eth0").slice(3));
+    assert.match(DEVICE, /^dbi[0-9a-f]{12}$/);
+    assert.match(delayDeviceMac(sha256, DEVICE), /^be(:[0-9a-f]{2}){5}$/);
+    assert.equal(delayDeviceName(sha256, "dbvdbv", "eth0"), `dbi${sha256("dbvdbv:eth0").slice(0, 12)}`);
+  });
 
   it("the device's limit for what the pod sends is set before the redirection, and the host end limits what it receives", () => {
     assert.deepEqual(operations({ ingress: limit, egress: limit }), [

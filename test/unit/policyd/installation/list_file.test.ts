@@ -108,6 +108,15 @@ describe("policyd/installation: the list's file", () => {
     assert.deepEqual(saved(), []);
   });
 
+  it("CHAIN-03: a pass ends without a temporary file when another program is faster each time", async () => {
+    await listFile().reconcile(OWN);
+    let edits = 0;
+    const files = raced(() => append({ type: `x${edits++}` }));
+    const outcome = await listFile(files).reconcile(ownPartNamed("drawbridge", { mtu: 1400 }));
+    assert.equal(outcome.kind, "waiting");
+    assert.deepEqual(saved(), []);
+  });
+
   it("CHAIN-07: a file that another program is still writing stays unchanged, and is merged when it is whole", async () => {
     const list = listFile();
     for (const torn of ["", '{ "plugins": [ { "type": "istio']) {
