@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { rowLine } from "../../../../policyd/flows/journal.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { ask as run, namespace, pod } from "../../../support/cli/objects.ts";
 
@@ -92,6 +94,31 @@ describe("domain names on the command line", () => {
         "opens new pod in any other namespace, shop/web -> other.example.com: 443/TCP",
         "  6 of 6 pairs, such as new pod in any other namespace -> other.example.com at 203.0.113.1 443/TCP",
       ]);
+    }
+  });
+
+  it("NAME-14: dry-run on a ledger cuts what is reached by a name that goes, and otherwise exits with 3, since rows may lack names", async () => {
+    const seen = { firstSeen: 0, lastSeen: 1, count: 1, open: 1, bytes: 0, reason: undefined };
+    const row = rowLine({
+      ...seen,
+      from: { type: "workload", name: "shop/web" },
+      to: { type: "outside", range: parseCidr("203.0.113.7/32"), name: "api.example.com" },
+      protocol: "TCP",
+      port: 443,
+      verdict: "allowed",
+      observedAt: "from",
+    });
+    for (const [names, expected] of [
+      ["other.example.com", /^1 /],
+      [
+        'api.example.com, "*.example.org", more.example.com',
+        /^3 [^]*left out: .*names \*\.example\.org, api\.example\.com/,
+      ],
+    ] as const) {
+      const files = memoryFiles({ "old.yaml": POD + NAMES, "new.yaml": policy(names), "flows.jsonl": row });
+      const args = ["policy", "dry-run", "-f", "new.yaml", "--against", "old.yaml", "--ledger", "flows.jsonl"];
+      const { code, out, err } = await runCli(args, files);
+      assert.match(`${code} ${out}${err}`, expected);
     }
   });
 
