@@ -36,6 +36,7 @@ const FEATURES = {
   masq: instruction("masq", "NFT_MASQ"),
   nat: instruction("nat", "NFT_NAT"),
   numgen: instruction("numgen", "NFT_NUMGEN"),
+  queue: instruction("queue", "NFT_QUEUE"),
   reject: instruction("reject", "NFT_REJECT_INET"),
   bridge: link("bridge", "BRIDGE"),
   veth: link("veth", "VETH"),
@@ -51,6 +52,12 @@ const FEATURES = {
     words: "packet logging by netlink",
     option: "CONFIG_NETFILTER_NETLINK_LOG",
     module: "nfnetlink_log",
+    errno: NO_SUBSYSTEM,
+  },
+  nfqueue: {
+    words: "packet queues by netlink",
+    option: "CONFIG_NETFILTER_NETLINK_QUEUE",
+    module: "nfnetlink_queue",
     errno: NO_SUBSYSTEM,
   },
 } as const satisfies Readonly<Record<string, Feature>>;

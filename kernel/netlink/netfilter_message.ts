@@ -1,11 +1,11 @@
 import type { Family } from "../ip/address.ts";
 import { addressFamilyNumber } from "./address_family.ts";
 
-/** The netlink protocol of nftables, connection tracking and packet logging (include/uapi/linux/netlink.h). */
+/** The netlink protocol of nftables, connection tracking, packet queues and packet logging (include/uapi/linux/netlink.h). */
 export const NETLINK_NETFILTER = 12;
 
 /** NFNL_SUBSYS_* (include/uapi/linux/netfilter/nfnetlink.h). */
-export const Subsystem = { CONNTRACK: 1, LOG: 4, NFTABLES: 10 } as const;
+export const Subsystem = { CONNTRACK: 1, QUEUE: 3, LOG: 4, NFTABLES: 10 } as const;
 
 /** NFNLGRP_*: the multicast groups of notifications (include/uapi/linux/netfilter/nfnetlink.h). */
 export const NetfilterGroup = {

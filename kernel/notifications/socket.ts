@@ -41,13 +41,22 @@ export class NotificationSocket {
   /**
    * Opens a socket and subscribes it as the plan says.
    *
+   * @param plan of a socket that is open, only its descriptor
    * @param buffer receives the datagrams; sockets that are read in turn may share it
    * @throws SyscallError when the kernel refuses the socket or a group
    * @throws NetlinkError when it refuses a request of the plan (EPERM: another socket has the log group)
    */
-  constructor(calls: Syscalls & Pick<PollCalls, "attachFilter">, plan: SourcePlan, buffer: Uint8Array) {
+  constructor(
+    calls: Syscalls & Pick<PollCalls, "attachFilter">,
+    plan: SourcePlan | { readonly fd: number },
+    buffer: Uint8Array,
+  ) {
     this.#calls = calls;
     this.#buffer = buffer;
+    if ("fd" in plan) {
+      this.fd = plan.fd;
+      return;
+    }
     this.#ignoredPortId = plan.ignoredPortId;
     const type = SOCK_RAW | DescriptorFlag.CLOEXEC | DescriptorFlag.NONBLOCK;
     this.fd = check(calls.socket(AF_NETLINK, type, plan.protocol), `netlink event socket ${plan.protocol}`);
@@ -106,6 +115,13 @@ export class NotificationSocket {
     }
   }
 
+  /** Sends a request. The kernel's answer is read like everything else. @returns negative is minus the errno */
+  send(message: Request, flags = 0, sequence = 0): number {
+    const writer = new Writer();
+    encodeRequest(writer, message, flags, sequence);
+    return this.#calls.send(this.fd, writer.view(), 0);
+  }
+
   close(): void {
     this.#calls.close(this.fd);
   }
@@ -121,9 +137,7 @@ export class NotificationSocket {
 
   /** Sends a request. The kernel answers before send(2) returns. Earlier messages are dropped: nobody listens yet. */
   #carryOut(message: Request, sequence: number): void {
-    const writer = new Writer();
-    encodeRequest(writer, message, MessageFlag.ACK, sequence);
-    check(this.#calls.send(this.fd, writer.view(), 0), message.operation);
+    check(this.send(message, MessageFlag.ACK, sequence), message.operation);
     for (let reading = this.read(); reading.kind !== "nothing"; reading = this.read()) {
       if (reading.kind === "lost") throw new SyscallError(message.operation, Errno.ENOBUFS);
       const answer = decodeMessages(reading.datagram).find(

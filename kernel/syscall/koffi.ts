@@ -67,9 +67,9 @@ export function nodeSyscalls(): NodeCalls {
   const mallocTrim = declare("int malloc_trim(size_t pad)");
   const eventfd = declare("int eventfd(uint32_t initial, int flags)");
   const sendInBackground = declareInBackground("int64_t send(int fd, const uint8_t *data, size_t length, int flags)");
-  const pollInBackground = declareInBackground(
-    "int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)",
-  );
+  const POLL = "int poll(_Inout_ uint8_t *entries, unsigned long count, int milliseconds)";
+  const pollInBackground = declareInBackground(POLL);
+  const poll = declare(POLL);
   const syscall = declare("int64_t syscall(int64_t number, int command, _Inout_ uint8_t *attributes, uint32_t size)");
   const number = bpfNumber(process.arch);
   const bpf: BpfCall = (command, attributes, arrays) => {
@@ -115,5 +115,6 @@ export function nodeSyscalls(): NodeCalls {
     trimMemory: () => mallocTrim(0) === 1,
     sendInBackground: (fd, data) => sendInBackground(fd, data, data.length, 0),
     pollInBackground: (entries, milliseconds) => pollInBackground(entries, entries.length / POLLFD_SIZE, milliseconds),
+    poll: (entries, milliseconds) => poll(entries, entries.length / POLLFD_SIZE, milliseconds),
   };
 }

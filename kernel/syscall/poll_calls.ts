@@ -10,6 +10,8 @@ export interface PollCalls {
    * @returns the number of ready descriptors; 0 when the time is over
    */
   pollInBackground(entries: Uint8Array, milliseconds: number): Promise<number>;
+  /** Likewise, but blocks the calling thread. With -1 milliseconds it waits without a limit. */
+  poll(entries: Uint8Array, milliseconds: number): number;
   /** Makes a kernel counter: a write adds to it, a read takes it all, and it is readable while it is not zero. */
   eventfd(initial: number, flags: number): number;
   /**

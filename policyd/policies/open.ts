@@ -21,6 +21,7 @@ import { openCuts } from "./cuts/open.ts";
 import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_log.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
+import { openAnswerQueue } from "./names/answer_queue.ts";
 import { DnsServers } from "./names/dns_servers.ts";
 import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { inPodNetworks, OwnNetworks } from "./own_networks.ts";
@@ -101,9 +102,11 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
   };
 }
 
-function enforced(configuration: Configuration, options: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
+function enforced(configuration: Configuration, given: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
   const { nodeName, podCIDRs, objectsDirectory, stateDirectory, connectionLimit } = configuration;
   const { clock, logger, attachments, clusterEvents: events, originals, judge, mark, ruleset } = machine;
+  const queue = openAnswerQueue(machine.syscalls, given.answerLogGroup);
+  const options = { ...given, hasAnswerQueue: typeof queue !== "string" };
   const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
   const policies = new PolicyEnforcement({
     nodeName,
@@ -128,6 +131,7 @@ function enforced(configuration: Configuration, options: PolicyOptions, machine:
   const names = new NameLearning({
     ...machine,
     group: options.answerLogGroup,
+    queue,
     namedPods: () => view.namedPods(),
     clusterDomain: configuration.clusterDomain,
     isOfCluster: (address) => view.holderOf(address) !== undefined || isPodAddress(address),

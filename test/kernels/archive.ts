@@ -28,7 +28,7 @@ import { run, unpacked } from "./packages.ts";
 /** The guest's programs: those that tests start, and what the kernel starts to load a module. */
 const PROGRAMS = (
   "bash coreutils iproute2 nftables kmod util-linux mount procps sed grep libstdc++6 netbase ethtool wireguard-tools " +
-  "iputils-ping socat libseccomp2"
+  "iputils-ping socat libseccomp2 dnsmasq-base libc-bin"
 ).split(" ");
 const USR = ["bin", "sbin", "lib", "lib64"];
 /** The npm packages that only the bootstrap needs. */

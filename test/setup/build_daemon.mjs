@@ -10,6 +10,8 @@ import { slimBundle } from "./slim_bundle.mjs";
 const OUTPUT = "dist/policyd";
 const BUNDLE = "policyd.js";
 const ENTRY = "policyd/main.ts";
+/** The module of a thread, which is found beside the others by its name. */
+const THREAD = "policyd/policies/names/answer_thread.ts";
 /** Outside the output, since a node gets everything in dist/policyd. */
 const STAMP = "dist/.policyd-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs", "test/setup/npm_package.mjs"];
@@ -49,7 +51,7 @@ export function buildDaemon(project) {
  * @param {import("./bundle.mjs").Target} target
  */
 export function makeDaemon(project, directory, target) {
-  bundle(project, [ENTRY, path.join(directory, BUNDLE)], target);
+  bundle(project, [ENTRY, path.join(directory, BUNDLE)], target, [THREAD]);
   slimFiles(directory);
   addKoffi(project, directory, target);
   writePackageJson(directory);

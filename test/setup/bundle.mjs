@@ -43,11 +43,13 @@ const SPLIT = [
  * @param {string} project absolute path of the project
  * @param {readonly [entry: string, output: string]} program the main file, relative to the project, and the output file
  * @param {Target} target
+ * @param {readonly string[]} [threads] modules of its threads, which keep their names
  * @throws {import("./failure.mjs").SetupFailure} when it does not compile
  */
-export function bundle(project, [entry, output], target) {
-  const naming = [`--outdir=${path.dirname(output)}`, `--entry-names=${path.basename(output, ".js")}`];
-  esbuild(project, [entry, ...SPLIT, ...naming], target);
+export function bundle(project, [entry, output], target, threads = []) {
+  const named = threads.map((thread) => `${path.basename(thread, ".ts")}=${thread}`);
+  const entries = [`${path.basename(output, ".js")}=${entry}`, ...named];
+  esbuild(project, [...entries, ...SPLIT, `--outdir=${path.dirname(output)}`], target);
 }
 
 /**

@@ -86,6 +86,7 @@ export const instructions = {
   counter: { bytes: [1, be64], packets: [2, be64] },
   limit: { rate: [1, be64], unit: [2, be64], burst: [3, be32], type: [4, be32], flags: [5, be32] },
   log: { group: [1, be16], prefix: [2, string], snapLength: [3, be32] },
+  queue: { number: [1, be16], total: [2, be16], flags: [3, be16] },
   nat: {
     type: [1, be32],
     family: [2, be32],

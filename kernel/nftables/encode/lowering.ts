@@ -15,6 +15,8 @@ export const verdictCodes = { drop: 0, accept: 1, continue: -1, jump: -3, goto: 
 const unitSeconds = { second: 1n, minute: 60n, hour: 3600n, day: 86_400n } as const;
 const LIMIT_PACKETS = 0;
 const LIMIT_INVERTED = 1;
+/** NFT_QUEUE_FLAG_BYPASS */
+const QUEUE_BYPASS = 1;
 const dynamicOperations = { add: 0, update: 1, delete: 2 } as const;
 
 /** A rule in the kernel's form. */
@@ -70,6 +72,10 @@ export function lowerStatement(code: RuleCode, statement: Statement): void {
       return code.emit(limitInstruction(statement));
     case "log":
       return lowerLog(code, statement);
+    case "queue": {
+      const number = checkInteger("queue", statement.number, 0, 0xffff);
+      return code.emit(instruction("queue", { number, total: 1, flags: QUEUE_BYPASS }));
+    }
     case "reject": {
       if (statement.reply === "tcp reset") code.requireTransport("tcp");
       const { type, code: number } = rejectionOf(code, statement.reply);

@@ -73,6 +73,8 @@ export type Statement =
       readonly map: string;
     }
   | { readonly kind: "log"; readonly prefix: string; readonly group: number; readonly snapLength: number }
+  /** The packet waits for a program's verdict; without a program at the queue it continues after its base chain. */
+  | { readonly kind: "queue"; readonly number: number }
   | { readonly kind: "dnat"; readonly target: NatTarget }
   /** With `ports` the source port becomes one of these; the rule must test `meta l4proto` first. */
   | {

@@ -48,6 +48,8 @@ function formatStatement(statement: Statement, code: RuleCode): string {
       return formatLimit(statement);
     case "log":
       return `log prefix "${checkLogPrefix(statement.prefix)}" group ${statement.group} snaplen ${statement.snapLength}`;
+    case "queue":
+      return `queue flags bypass to ${statement.number}`;
     case "reject":
       return rejectionOf(code, statement.reply).text;
     case "dynamic": {

@@ -16,6 +16,7 @@ import {
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
+import type { PolicyOptions } from "./options.ts";
 import type { NameGroup, Profile, RuleOrigin } from "./profile.ts";
 
 /** The names of the sets by which answers of DNS are found, each followed by the family's digit. */
@@ -27,6 +28,8 @@ export const ANSWER_SETS = {
   /** Askers with the rates of their answers; rules write it. */
   answered: "answered",
 } as const;
+
+type AnswerOptions = Pick<PolicyOptions, "answerLogGroup" | "hasAnswerQueue">;
 
 /** The prefix of the copies of answers. */
 export const ANSWER_PREFIX = "drawbridge dns answer";
@@ -139,32 +142,34 @@ export function serverElement(address: Address, protocol: "tcp" | "udp", port: n
 }
 
 /**
- * Returns the chains that copy the answers of DNS servers to pods, after policies have let them pass. The server's
- * address is the endpoint's: that of a Service is put back only later. Only answers in a flow that the pod began count,
- * and answers without a flow only from the node itself: NodeLocal DNSCache has its packets untracked. The
- * rates keep a pod that asks all the time from taking the daemon's time.
- *
- * @param group the nflog group
+ * Returns the chains that copy the answers of DNS servers to pods, after policies have let them pass, or make them wait
+ * in a queue. The server's address is the endpoint's: that of a Service is put back only later. Only answers in a flow
+ * that the pod began count, and answers without a flow only from the node itself: NodeLocal DNSCache has its packets
+ * untracked. The rates keep a pod that asks all the time from taking the daemon's time. Base chains of their own end
+ * with the queue, since a packet that leaves it skips the rest of them.
  */
-export function answerHooks(group: number): readonly Chain[] {
-  const copy = `answers${group}_copy`;
-  const copies = (which: Match): readonly Rule[] =>
+export function answerHooks({ answerLogGroup: group, hasAnswerQueue }: AnswerOptions): readonly Chain[] {
+  const name = `answers${group}_${hasAnswerQueue ? "queue" : "copy"}`;
+  const read = (which: Match): readonly Rule[] =>
     FAMILIES.map((family) => {
       const { source, destination } = familyWords[family];
       const isServer = inSet(concatenation(source, "meta l4proto", "th sport"), `${ANSWER_SETS.servers}${family}`);
       const isAsker = inSet(destination, `${ANSWER_SETS.askers}${family}`);
-      return rule(which, isAsker, isServer, withinRate(family), goTo(copy));
+      return rule(which, isAsker, isServer, withinRate(family), goTo(name));
     });
-  const answers = copies(equals("ct direction", "reply"));
+  const answers = read(equals("ct direction", "reply"));
   const chain = (hook: "forward" | "output", rules: readonly Rule[]): Chain => ({
-    name: `answers${group}_${hook}`,
+    name: hasAnswerQueue ? `${name}_${hook}` : `answers${group}_${hook}`,
     base: { type: "filter", hook, priority: PRIORITY, policy: "accept" },
     rules,
   });
+  // Nobody reads the copies while answers wait.
+  const copy = { kind: "log", prefix: ANSWER_PREFIX, group, snapLength: WHOLE_PACKET } as const;
+  const wait: readonly Statement[] = hasAnswerQueue ? [{ kind: "queue", number: group }] : [];
   return [
-    { name: copy, rules: [rule(RATES.node, { kind: "log", prefix: ANSWER_PREFIX, group, snapLength: WHOLE_PACKET })] },
+    { name, rules: [rule(RATES.node, copy, ...wait)] },
     chain("forward", answers),
-    chain("output", [...answers, ...copies(anyFlag("ct state", "untracked"))]),
+    chain("output", [...answers, ...read(anyFlag("ct state", "untracked"))]),
   ];
 }
 

@@ -22,6 +22,8 @@ export interface PolicyOptions {
   readonly dropLogGroup: number;
   /** The nflog group of the copies of DNS answers, for policies with domain names. */
   readonly answerLogGroup: number;
+  /** Answers wait in the queue of the same number until the daemon has read them. */
+  readonly hasAnswerQueue?: boolean;
 }
 
 /** The options of the default configuration. */

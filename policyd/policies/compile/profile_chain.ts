@@ -107,7 +107,7 @@ class ProfilePrinter {
     const pass = behind.length === 0 || !hasPass ? returnToCaller : this.#chain("behind_admin", behind);
     const rest = hasPass && behind.length > 0 ? [rule(pass)] : behind;
     const rules = [...this.#tier(admin, pass), ...rest];
-    const answers = this.sets.nameSets().length > 0 ? answerHooks(this.#options.answerLogGroup) : [];
+    const answers = this.sets.nameSets().length > 0 ? answerHooks(this.#options) : [];
     // The chains that the rules lead to exist only now.
     return [...answers, ...this.#chains, { name: this.#name, rules }];
   }

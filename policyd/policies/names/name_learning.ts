@@ -1,19 +1,13 @@
 import { type Address, familyOf, FAMILIES, formatAddress } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { isInDomain, matchesDomain } from "../../../objects/domain_name.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
-import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
-import type { Logger } from "../../log/logger.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import {
-  ANSWER_PREFIX,
   elementOwner,
   isContainer,
   knownElement,
@@ -27,13 +21,12 @@ import type { NameGroup } from "../compile/profile.ts";
 import type { NamedPod } from "../live/policy_view.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
+import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
 import { KnownAddresses, type KnownAddress, untilOf } from "./known_addresses.ts";
 import { learn } from "./addresses_in_answer.ts";
 
-export interface NameLearningParts {
-  /** The nflog group of the rules' copies. */
-  readonly group: number;
+export interface NameLearningParts extends AnswerReaderParts {
   /** The pods of this node whose policies in force have domain names. */
   readonly namedPods: () => readonly NamedPod[];
   /** Whether an address is a pod's or a node's. */
@@ -42,8 +35,6 @@ export interface NameLearningParts {
   readonly clusterDomain: string;
   readonly kernel: Pick<Nftables, "sets" | "elements">;
   readonly ruleset: Pick<Ruleset, "commitBeside">;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /** The numbers of everything learned and refused so far. */
@@ -79,10 +70,6 @@ interface LearnedAddress {
 }
 
 const MOST_OF_POD = 4096;
-/** An answer must not wait for others. */
-const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
-const RECEIVE_BUFFER_BYTES = 1024 * 1024;
-const RETRY_MILLISECONDS = 30_000;
 /** The least by which an address counts longer to be written again: a pod may ask for it all the time. */
 const RENEWAL_MILLISECONDS = 1000;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
@@ -97,38 +84,26 @@ export class NameLearning implements PolicyFollower {
   readonly #parts: NameLearningParts;
   readonly #known = new KnownAddresses({ perPod: MOST_OF_POD, perNode: MOST_KNOWN });
   readonly #packets = new AnswerPackets();
-  readonly #subscription: RenewedSubscription;
+  readonly #reader: AnswerReader;
   #events: KernelNotifications | undefined;
-  #isSubscribed = false;
   /** By each of its addresses. */
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
   /** The container of each pod that knows addresses. */
   readonly #containers = new Map<Address, string>();
   /** Bounds what each address of a pod learns. */
   readonly #rates = new Map<Address, RateLimiter>();
-  #counts = { answers: 0, refused: 0, dropped: 0, overruns: 0 };
+  #counts = { answers: 0, refused: 0, dropped: 0 };
   #lastError: string | undefined;
 
   constructor(parts: NameLearningParts) {
-    const { group, clock, logger } = parts;
     this.#parts = parts;
-    this.#subscription = new RenewedSubscription({
-      clock,
-      source: { kind: "nflog", group, ...COPY, receiveBufferBytes: RECEIVE_BUFFER_BYTES },
-      listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => void this.#counts.overruns++ },
-      retryMilliseconds: RETRY_MILLISECONDS,
-      onRefused: (error) =>
-        logger.warn("the kernel sends no DNS answers; the subscription is retried", { group, error }),
-      onOpen: (wasRefused) => {
-        if (wasRefused) logger.info("the kernel sends DNS answers now", { group });
-      },
-    });
+    this.#reader = new AnswerReader(parts, (packets) => this.#take(packets));
   }
 
   /** Allows to read answers; they are read while a pod's policies have names. */
   start(events: KernelNotifications): void {
     this.#events = events;
-    this.#subscribe();
+    this.#read();
   }
 
   /** Returns whether a pod has got an address for one of some names, however long ago. */
@@ -198,7 +173,7 @@ export class NameLearning implements PolicyFollower {
       changes.push(...this.#additions(address, pod, (group) => !had.has(group.key)));
     }
     this.#commit(changes);
-    this.#subscribe();
+    this.#read();
   }
 
   /** "all" also means that the sets may be empty now. */
@@ -208,33 +183,28 @@ export class NameLearning implements PolicyFollower {
   }
 
   counts(): NameCounts {
-    return { known: this.#known.size, ...this.#counts };
+    return { known: this.#known.size, ...this.#counts, overruns: this.#reader.overruns };
   }
 
   problems(): readonly string[] {
-    const { refusal } = this.#subscription;
-    return [
-      ...(refusal === undefined ? [] : [`domain names: group ${this.#parts.group} is not read: ${refusal}`]),
-      ...(this.#lastError === undefined ? [] : [`domain names: ${this.#lastError}`]),
-    ];
+    const lastError = this.#lastError === undefined ? [] : [`domain names: ${this.#lastError}`];
+    return [...this.#reader.problems(), ...lastError];
   }
 
   stop(): void {
-    this.#subscription.stop();
+    this.#reader.stop();
   }
 
-  #subscribe(): void {
-    if (this.#isSubscribed || this.#events === undefined || this.#pods.size === 0) return;
-    this.#isSubscribed = true;
-    void this.#subscription.start(this.#events);
+  #read(): void {
+    if (this.#pods.size === 0) this.#reader.stop();
+    else if (this.#events !== undefined) this.#reader.start(this.#events);
   }
 
-  #take(messages: readonly ReceivedMessage[]): void {
+  #take(packets: readonly AnswerPacket[]): void {
     const changes: Change[] = [];
-    for (const message of messages) {
-      const packet = answerPacketIn(message);
-      const pod = packet && this.#pods.get(packet.ip.destination);
-      if (packet === undefined || pod === undefined) continue;
+    for (const packet of packets) {
+      const pod = this.#pods.get(packet.ip.destination);
+      if (pod === undefined) continue;
       for (const bytes of this.#packets.messagesIn(packet)) {
         const answer = parseDnsAnswer(bytes);
         if (answer !== undefined) changes.push(...this.#learn(pod, answer));
@@ -373,16 +343,4 @@ function deleting(set: SetDefinition, elements: readonly Element[]): Change {
 /** Kernels before 6.12 cannot change the time of an element, and refuse to delete one that is not there. */
 function replacement(set: SetDefinition, element: Element): readonly Change[] {
   return [adding(set, [element]), deleting(set, [element]), adding(set, [element])];
-}
-
-/** Returns the copy of an answer's packet; undefined also for a message that cannot be read, as if it had been lost. */
-function answerPacketIn(message: ReceivedMessage): AnswerPacket | undefined {
-  try {
-    const packet = parseLoggedPacket(message);
-    if (packet?.prefix !== ANSWER_PREFIX || packet.ip === undefined) return undefined;
-    return { ip: packet.ip, bytes: packet.payload };
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return undefined;
-    throw error;
-  }
 }

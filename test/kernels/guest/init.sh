@@ -11,6 +11,8 @@ mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mkdir -p /run/netns
+# Tests mount their own on it.
+touch /etc/resolv.conf
 ip link set lo up
 modprobe -a br_netfilter sctp wireguard 8021q 2>/dev/null
 ulimit -n 65536

@@ -94,7 +94,13 @@ export const BOUNDARIES: readonly Boundary[] = [
   },
   {
     // node_20.ts starts no worker: it adds a function that Node 20 lacks for the API client of the command line.
-    except: ["test/", "cli/node_20.ts"],
+    // DNS answers must not wait for the main thread, and their thread runs only where pods need it.
+    except: [
+      "test/",
+      "cli/node_20.ts",
+      "policyd/policies/names/answer_queue.ts",
+      "policyd/policies/names/answer_thread.ts",
+    ],
     forbids: ["worker_threads"],
     instead:
       "a worker is a second JavaScript engine, 10 MB of each daemon: what waits for the kernel subscribes to kernel/notifications/notifications.ts",

@@ -49,7 +49,7 @@ const HOOKS_IN_USE: ReadonlyMap<string, { readonly table: TableReference; readon
     ["source ranges", { table: INET_TABLE, chains: sourceHooks }],
     ["crowded", { table: POLICY_TABLE, chains: crowdingHooks }],
     ["nearly full", { table: POLICY_TABLE, chains: brakingHooks }],
-    ["domain names", { table: POLICY_TABLE, chains: answerHooks(DEFAULT_POLICY_OPTIONS.answerLogGroup) }],
+    ["domain names", { table: POLICY_TABLE, chains: answerHooks(DEFAULT_POLICY_OPTIONS) }],
   ]);
 
 /** Hooks in the order in which a packet passes them. */

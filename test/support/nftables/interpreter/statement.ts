@@ -93,7 +93,7 @@ export type Effect =
 const next: Effect = { kind: "next" };
 const leave: Effect = { kind: "break" };
 
-/** Carries out one statement. Logging and rate limits do nothing: a limit's rate is never exceeded. */
+/** Carries out one statement. Logging, queues and rate limits do nothing: a limit's rate is never exceeded. */
 export function carryOut(scope: Scope, statement: Statement): Effect {
   switch (statement.kind) {
     case "match":
@@ -102,6 +102,7 @@ export function carryOut(scope: Scope, statement: Statement): Effect {
       return statement.isOver ? leave : next;
     case "counter":
     case "log":
+    case "queue":
     case "set trace":
       return next;
     case "verdict":

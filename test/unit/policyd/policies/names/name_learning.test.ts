@@ -45,6 +45,7 @@ describe("addresses of names over a restart of the daemon", () => {
     };
     const learning = new NameLearning({
       group: 108,
+      queue: "none",
       namedPods: pods,
       isOfCluster: () => false,
       clusterDomain: "k8s.example.com",
