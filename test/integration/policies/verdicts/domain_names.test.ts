@@ -56,7 +56,7 @@ const NEW_NAMES = `
   const times = [];
   let late = 0;
   const ask = async (i) => {
-    const labels = ["a198-18-" + (i >> 8) + "-" + (i & 255), "many", "example", "com"];
+    const labels = ["a11-1-" + (i >> 8) + "-" + (i & 255), "many", "example", "com"];
     const name = Buffer.concat(labels.map((label) => Buffer.from(String.fromCharCode(label.length) + label)));
     const began = performance.now();
     socket.send(Buffer.concat([head, name, Buffer.from([0, 0, 1, 0, 1])]), 53, "${DNS_IPS[0]}");
@@ -158,7 +158,7 @@ describe("egress to domain names", function () {
       "--local=/com/",
       "--cname=alias.example.com,second.example.com",
       "--cname=second.example.com,far.example.com",
-      "--synth-domain=many.example.com,198.18.0.0/16,a",
+      "--synth-domain=many.example.com,11.1.0.0/16,a",
       ...records.map((record) => `--host-record=${record.join(",")}`),
       ...["127.0.0.1", other[0]].map((address) => `--host-record=rebound.example.com,${address},60`),
     ]);
@@ -322,7 +322,7 @@ describe("egress to domain names", function () {
 
   it("NAME-16: of the first packets to 1,000 new addresses at least 980 pass where the kernel has queues, elsewhere each is sent again", async () => {
     const { router } = lab.nodes;
-    router.exec("ip", ["route", "add", "local", "198.18.0.0/16", "dev", "lo"]);
+    router.exec("ip", ["route", "add", "local", "11.1.0.0/16", "dev", "lo"]);
     const web = `require("node:net").createServer((one) => one.resume().on("error", () => {})).listen(80, "0.0.0.0", () => console.log("up"));`;
     await new Program(lab.lab, router, process.execPath, ["-e", web]).written(/up/);
     await lab.apply(objects(policy("x", ["*.many.example.com"])));
@@ -333,7 +333,7 @@ describe("egress to domain names", function () {
       const log = (): string => lab.daemon("node1").process.log();
       await until(() => log().includes("DNS answers wait"), log);
       // The first answer meets code that has not run yet.
-      ask(lab.place("x/b").namespace, DNS_IPS[0], [{ type: "A", name: "a198-18-255-1.many.example.com" }]);
+      ask(lab.place("x/b").namespace, DNS_IPS[0], [{ type: "A", name: "a11-1-255-1.many.example.com" }]);
     }
     const count = hasQueue ? 20 : 3;
     const run = async (pod: string, first: number): Promise<string> => {
