@@ -1,3 +1,5 @@
+import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
@@ -128,8 +130,16 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
   const isPodAddress = inPodNetworks(judge, podCIDRs);
+  const sockets = new ConntrackSockets(machine.syscalls);
   const names = new NameLearning({
     ...machine,
+    eachFlow: async (asked, see) => {
+      // None of them is meant to be deleted.
+      await deleteFlows(sockets, asked, (flow) => {
+        see(flow);
+        return false;
+      });
+    },
     group: options.answerLogGroup,
     queue,
     namedPods: () => view.namedPods(),

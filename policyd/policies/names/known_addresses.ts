@@ -68,6 +68,11 @@ export class KnownAddresses {
     return this.#byPod.get(pod)?.get(remote)?.names ?? new Map();
   }
 
+  /** Returns the addresses that count now, and by some name not beyond a time. */
+  endingBetween(now: number, end: number): readonly KnownAddress[] {
+    return [...this.#all].filter(({ names }) => [...names.values()].some((until) => until > now && until <= end));
+  }
+
   of(pod: Address): readonly KnownAddress[] {
     return [...(this.#byPod.get(pod)?.values() ?? [])];
   }

@@ -1,10 +1,14 @@
 import { type Address, familyOf, FAMILIES, formatAddress } from "../../../kernel/ip/address.ts";
+import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
+import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import { flowQuestions } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { isInDomain, matchesDomain } from "../../../objects/domain_name.ts";
+import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import {
@@ -35,6 +39,8 @@ export interface NameLearningParts extends AnswerReaderParts {
   readonly clusterDomain: string;
   readonly kernel: Pick<Nftables, "sets" | "elements">;
   readonly ruleset: Pick<Ruleset, "commitBeside">;
+  /** Shows all flows that match the filters, and perhaps others. @throws DrawbridgeError (by the promise) */
+  readonly eachFlow: (asked: readonly ConntrackFilter[], see: (flow: FlowTuples) => void) => Promise<void>;
 }
 
 /** The numbers of everything learned and refused so far. */
@@ -72,6 +78,11 @@ interface LearnedAddress {
 const MOST_OF_POD = 4096;
 /** The least by which an address counts longer to be written again: a pod may ask for it all the time. */
 const RENEWAL_MILLISECONDS = 1000;
+/** Milliseconds between two looks for connections to addresses whose time ends; for how long they find one in advance. */
+const RENEWAL_PERIOD = 20_000;
+const RENEWED_IN_ADVANCE = 2 * RENEWAL_PERIOD;
+/** The milliseconds by which a connection keeps an address. */
+const KEPT_BY_CONNECTION = 60_000;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
 const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
 
@@ -85,6 +96,7 @@ export class NameLearning implements PolicyFollower {
   readonly #known = new KnownAddresses({ perPod: MOST_OF_POD, perNode: MOST_KNOWN });
   readonly #packets = new AnswerPackets();
   readonly #reader: AnswerReader;
+  readonly #renewals: ControlLoop;
   #events: KernelNotifications | undefined;
   /** By each of its addresses. */
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
@@ -98,6 +110,7 @@ export class NameLearning implements PolicyFollower {
   constructor(parts: NameLearningParts) {
     this.#parts = parts;
     this.#reader = new AnswerReader(parts, (packets) => this.#take(packets));
+    this.#renewals = new ControlLoop({ clock: parts.clock, pass: () => this.#renew() });
   }
 
   /** Allows to read answers; they are read while a pod's policies have names. */
@@ -193,11 +206,47 @@ export class NameLearning implements PolicyFollower {
 
   stop(): void {
     this.#reader.stop();
+    void this.#renewals.stop();
   }
 
   #read(): void {
-    if (this.#pods.size === 0) this.#reader.stop();
-    else if (this.#events !== undefined) this.#reader.start(this.#events);
+    if (this.#pods.size === 0) return this.#reader.stop();
+    if (this.#events !== undefined) this.#reader.start(this.#events);
+    this.#renewals.within(RENEWAL_PERIOD);
+  }
+
+  /** Keeps the addresses whose time ends soon while the pod has a connection to them. */
+  async #renew(): Promise<NextPass> {
+    if (this.#pods.size === 0) return undefined;
+    const now = this.#parts.clock.now();
+    const end = now + RENEWED_IN_ADVANCE;
+    const ending = this.#known.endingBetween(now, end).filter(({ pod }) => this.#pods.has(pod));
+    if (ending.length === 0) return RENEWAL_PERIOD;
+    const byPod = Map.groupBy(ending, ({ pod }) => pod);
+    const remotes = new Map([...byPod].map(([own, all]) => [own, new Map(all.map((one) => [one.remote, one]))]));
+    const connected = new Set<KnownAddress>();
+    const see = ({ original, reply }: FlowTuples): void => {
+      const found = remotes.get(original.source)?.get(reply.source);
+      if (found !== undefined) connected.add(found);
+    };
+    await this.#parts.eachFlow(flowQuestions(new Set(byPod.keys())), see).catch((error: unknown) =>
+      this.#orReport("addresses that pods know by names cannot be written", () => {
+        throw error;
+      }),
+    );
+    this.#commit([...connected].flatMap((entry) => this.#keep(entry, end)));
+    return RENEWAL_PERIOD;
+  }
+
+  /** Returns the changes that keep an address for the names that end by a time; one that has ended does not return. */
+  #keep({ pod: own, remote }: KnownAddress, end: number): readonly Change[] {
+    const pod = this.#pods.get(own);
+    const now = this.#parts.clock.now();
+    // Meanwhile the address may be another pod's, which knows nothing.
+    return [...this.#known.namesOf(own, remote)].flatMap(([name, until]) => {
+      if (pod === undefined || until <= now || until > end) return [];
+      return this.#learnAddress(pod, groupsWith(pod, name), { own, remote, name, milliseconds: KEPT_BY_CONNECTION });
+    });
   }
 
   #take(packets: readonly AnswerPacket[]): void {
@@ -215,7 +264,7 @@ export class NameLearning implements PolicyFollower {
 
   #learn(pod: NamedPod, answer: DnsAnswer): readonly Change[] {
     const { name } = answer;
-    const groups = pod.groups.filter(({ names }) => names.some((pattern) => matchesDomain(pattern, name)));
+    const groups = groupsWith(pod, name);
     if (groups.length === 0) return [];
     const { clusterDomain, isOfCluster } = this.#parts;
     const isInside = isInDomain(clusterDomain, name);
@@ -326,6 +375,11 @@ export class NameLearning implements PolicyFollower {
       this.#parts.logger.error(message, { error: error.message });
     }
   }
+}
+
+/** Returns the groups of a pod that have a name. */
+function groupsWith({ groups }: NamedPod, name: string): readonly NameGroup[] {
+  return groups.filter(({ names }) => names.some((pattern) => matchesDomain(pattern, name)));
 }
 
 function isAddress(value: Element["key"][number] | undefined): value is Address {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type Address, formatAddress, parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { loggerOf } from "../../../../../policyd/log/logger.ts";
 import { ANSWER_PREFIX, knownElement, nameSets } from "../../../../../policyd/policies/compile/name_rules.ts";
@@ -37,6 +38,7 @@ describe("addresses of names over a restart of the daemon", () => {
   async function started(pods: () => readonly NamedPod[], expiration = 0) {
     const commits: (readonly Change[])[] = [];
     const clock = new FakeClock();
+    const flows: FlowTuples[] = [];
     const set = nameSets(GROUP)[4];
     const owner = { container: CONTAINER, name: "api.example.com" };
     const found = { ...knownElement(POD, REMOTE, owner, 60_000), expiration };
@@ -52,10 +54,11 @@ describe("addresses of names over a restart of the daemon", () => {
       kernel: { ...kernel, sets: () => [{ name: "known4" }, { name: set.name }] as never },
       ruleset: { commitBeside: (changes) => void (changes.length > 0 && commits.push(changes)) },
       clock,
+      eachFlow: async (_, see) => flows.forEach(see),
       logger: loggerOf("error", () => assert.fail("nothing fails")),
     });
     await learning.prepare();
-    return { learning, commits, clock };
+    return { learning, commits, clock, flows };
   }
 
   it("NAME-11: a connection that a pod began by a name is allowed after a restart, and the kernel's own times stay", async () => {
@@ -101,7 +104,7 @@ describe("addresses of names over a restart of the daemon", () => {
 
   /** Lets a pod get answers. @returns a function for one answer that returns the times in the elements written for it */
   async function answering(learner = pod()) {
-    const { learning, commits, clock } = await started(() => [learner]);
+    const { learning, commits, clock, flows } = await started(() => [learner]);
     const events = new FakeKernelNotifications();
     learning.start(events);
     assert.deepEqual(events.sources, []);
@@ -120,8 +123,32 @@ describe("addresses of names over a restart of the daemon", () => {
         one.kind === "add elements" ? one.elements.map(({ timeout = 0 }) => timeout) : [],
       );
     };
-    return { learning, clock, answer };
+    return { learning, clock, answer, flows };
   }
+
+  it("NAME-03: an address whose time ends counts on while a connection of the pod to it lives, and ends after that", async () => {
+    const { learning, clock, answer, flows } = await answering();
+    answer("a.example.com", 60, [REMOTE, parseAddress("203.0.113.8")]);
+    const flow = (source: Address, remote: Address): FlowTuples => ({
+      family: 4,
+      original: { source, destination: remote, sourcePort: 40_000, destinationPort: 443 },
+      // From the node's address, which the answers come back to.
+      reply: { source: remote, destination: parseAddress("192.0.2.1"), sourcePort: 443, destinationPort: 40_000 },
+    });
+    flows.push(flow(POD, REMOTE), flow(SERVER, parseAddress("203.0.113.8")));
+    const isKnown = async (seconds: number): Promise<readonly boolean[]> => {
+      for (let passed = 0; passed < seconds; passed += 20) {
+        clock.pass(20_000);
+        await new Promise(setImmediate);
+      }
+      return [REMOTE, parseAddress("203.0.113.8")].map((one) => learning.nameOf(POD, one) !== undefined);
+    };
+    assert.deepEqual(await isKnown(40), [true, true]);
+    assert.deepEqual(await isKnown(600), [true, false]);
+    flows.length = 0;
+    assert.deepEqual(await isKnown(40), [true, false]);
+    assert.deepEqual(await isKnown(40), [false, false]);
+  });
 
   it("NAME-02 NAME-07: an address counts as long as the longest of its names, and is written only when that is later", async () => {
     const { learning, clock, answer } = await answering();
