@@ -58,15 +58,17 @@ class Storm {
     this.#hold(addresses, pod);
     await pause(random() * LONGEST_HOLD);
     for (const address of addresses) this.#holders.delete(address);
-    // Only the store says what a killed ADD has claimed. In round robin no pod gets that again within this test.
+    // Only the store says what a killed ADD has claimed.
     const { reservations } = containerState(this.#wired, pod, addresses);
     while ((await this.#call("DEL", pod, random)) === undefined);
-    assert.deepEqual(containerState(this.#wired, pod, [...addresses, ...reservations]), {
-      links: ["lo"],
-      reservations: [],
-      records: [],
-      neighbours: [],
-    });
+    const { neighbours, ...left } = containerState(this.#wired, pod, [...addresses, ...reservations]);
+    assert.deepEqual(left, { links: ["lo"], reservations: [], records: [] });
+    // A killed call may lose the place in the round robin, so that another pod has the address again.
+    const given = new Set(readdirSync(`${this.#wired.node.dataDir}/drawbridge`));
+    assert.deepEqual(
+      neighbours.filter((address) => !given.has(address)),
+      [],
+    );
     if (added === undefined) this.cleared++;
   }
 
