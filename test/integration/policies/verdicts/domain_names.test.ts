@@ -236,16 +236,21 @@ describe("egress to domain names", function () {
     assert.deepEqual([times.get("far.example.com"), times.get("a.b.wild.example.com")], ["5m", "1h"], elements());
   });
 
-  it("NAME-03: aliases count for the name that was asked for, by TCP as by UDP", async () => {
-    await lab.apply(objects(policy("x", ["alias.example.com"])));
+  it("NAME-03: aliases count for the name that was asked for, by TCP and with EDNS as by UDP", async () => {
+    await lab.apply(objects(policy("x", ["alias.example.com"]), policy("y", ["alias.example.com"], 11)));
     await resolve("x/a", "far.example.com");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "XX");
     await resolve("x/a", "alias.example.com");
     assert.equal(await marks("x/a", "stranger", "80/TCP"), "..", elements());
-    const options = { server: DNS_IPS[1], namespace: "x", options: "use-vc" };
-    assert.ok(lookUp(lab.lab, lab.place("x/b").namespace, "alias.example.com", options).length > 0);
-    await pause(100);
-    assert.equal(await marks("x/b", "stranger", "80/TCP"), "..", elements());
+    for (const [pod, options] of [
+      ["x/b", "use-vc"],
+      ["y/a", "edns0"],
+    ] as const) {
+      const asked = { server: DNS_IPS[1], namespace: "x", options };
+      assert.ok(lookUp(lab.lab, lab.place(pod).namespace, "alias.example.com", asked).length > 0);
+      await pause(100);
+      assert.equal(await marks(pod, "stranger", "80/TCP"), "..", `${options}: ${elements()}`);
+    }
   });
 
   it("NAME-01: of two pods with different names each reaches only its own, though both have asked for both", async () => {
