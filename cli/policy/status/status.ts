@@ -1,7 +1,7 @@
 import { matchesDomain } from "../../../objects/domain_name.ts";
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import { isShadow } from "../../../objects/shadow_annotation.ts";
-import type { ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
+import { MOST_NAMES, type ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
 import { namesIn } from "../domain_names.ts";
 import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
 
@@ -34,7 +34,7 @@ export interface PolicyStatus {
   readonly rules: readonly RuleCount[];
   /** The addresses that pods know by its domain names, as far as nodes report them. */
   readonly names: readonly (ReportedPolicy["names"][number] & { readonly node: string })[];
-  /** Its domain names by which no pod knows an address. */
+  /** Its domain names by which no pod knows an address; none where a node's report may be cut. */
   readonly unknownNames: readonly string[];
   /** Why nodes do not have it in force as written, each reason once. */
   readonly problems: readonly string[];
@@ -70,7 +70,9 @@ export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: read
       found.flatMap(({ reported }) => reported?.rules ?? []),
     ),
     names,
-    unknownNames: namesIn([policy]).filter((pattern) => !names.some(({ name }) => matchesDomain(pattern, name))),
+    unknownNames: found.some(({ reported }) => (reported?.names.length ?? 0) >= MOST_NAMES)
+      ? []
+      : namesIn([policy]).filter((pattern) => !names.some(({ name }) => matchesDomain(pattern, name))),
     problems: [...new Set(found.flatMap(({ reported }) => reported?.problems ?? []))],
   };
 }

@@ -68,6 +68,12 @@ export class KnownAddresses {
     return this.#byPod.get(pod)?.get(remote)?.names ?? new Map();
   }
 
+  /** Lets a name that a pod knows count until a later time, without a further answer. */
+  prolong(pod: Address, remote: Address, name: string, until: number): void {
+    const names = this.#byPod.get(pod)?.get(remote)?.names;
+    if (names?.has(name) === true) names.set(name, until);
+  }
+
   /** Returns the addresses that count now, and by some name not beyond a time. */
   endingBetween(now: number, end: number): readonly KnownAddress[] {
     return [...this.#all].filter(({ names }) => [...names.values()].some((until) => until > now && until <= end));

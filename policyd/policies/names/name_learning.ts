@@ -1,10 +1,10 @@
-import { type Address, familyOf, FAMILIES, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { flowQuestions } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
-import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
+import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { isInDomain, matchesDomain } from "../../../objects/domain_name.ts";
@@ -29,6 +29,7 @@ import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
 import { KnownAddresses, type KnownAddress, untilOf } from "./known_addresses.ts";
 import { learn } from "./addresses_in_answer.ts";
+import { adding, removals, replacement } from "./name_set_changes.ts";
 
 export interface NameLearningParts extends AnswerReaderParts {
   /** The pods of this node whose policies in force have domain names. */
@@ -81,8 +82,8 @@ const RENEWAL_MILLISECONDS = 1000;
 /** Milliseconds between two looks for connections to addresses whose time ends; for how long they find one in advance. */
 const RENEWAL_PERIOD = 20_000;
 const RENEWED_IN_ADVANCE = 2 * RENEWAL_PERIOD;
-/** The milliseconds by which a connection keeps an address. */
-const KEPT_BY_CONNECTION = 60_000;
+/** The milliseconds for which a connection keeps an address: with some looks between two renewals. */
+const KEPT_BY_CONNECTION = 3 * RENEWED_IN_ADVANCE;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
 const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
 
@@ -110,7 +111,11 @@ export class NameLearning implements PolicyFollower {
   constructor(parts: NameLearningParts) {
     this.#parts = parts;
     this.#reader = new AnswerReader(parts, (packets) => this.#take(packets));
-    this.#renewals = new ControlLoop({ clock: parts.clock, pass: () => this.#renew() });
+    this.#renewals = new ControlLoop({
+      clock: parts.clock,
+      pass: () => this.#renew(),
+      pause: () => RENEWAL_PERIOD,
+    });
   }
 
   /** Allows to read answers; they are read while a pod's policies have names. */
@@ -127,7 +132,7 @@ export class NameLearning implements PolicyFollower {
   /** Returns the name by which a pod knows an address now, the last for which it got an answer; undefined without one. */
   nameOf(pod: Address, remote: Address): string | undefined {
     const now = this.#parts.clock.now();
-    return [...this.#known.namesOf(pod, remote)].findLast(([, until]) => until > now)?.[0];
+    return [...this.#known.namesOf(pod, remote)].findLast(([name, until]) => name !== "" && until > now)?.[0];
   }
 
   /**
@@ -154,7 +159,7 @@ export class NameLearning implements PolicyFollower {
 
   /** Reads what an earlier daemon left. */
   async prepare(): Promise<void> {
-    const { kernel, clock } = this.#parts;
+    const { kernel, clock, clusterDomain } = this.#parts;
     const now = clock.now();
     this.#orReport("the addresses that pods know by names cannot be read: pods have to ask again", () => {
       for (const { name } of kernel.sets(POLICY_TABLE)) {
@@ -162,6 +167,8 @@ export class NameLearning implements PolicyFollower {
         for (const element of set === undefined ? [] : kernel.elements(POLICY_TABLE, set)) {
           const [found, [pod, remote]] = [elementOwner(element), element.key];
           if (found === undefined || !isAddress(pod) || !isAddress(remote)) continue;
+          // It may have counted under another setting. The kernel ends it.
+          if (isInDomain(clusterDomain, found.name)) continue;
           this.#known.learn(pod, remote, found.name, now + (element.expiration ?? 0));
           this.#containers.set(pod, found.container);
         }
@@ -245,7 +252,14 @@ export class NameLearning implements PolicyFollower {
     // Meanwhile the address may be another pod's, which knows nothing.
     return [...this.#known.namesOf(own, remote)].flatMap(([name, until]) => {
       if (pod === undefined || until <= now || until > end) return [];
-      return this.#learnAddress(pod, groupsWith(pod, name), { own, remote, name, milliseconds: KEPT_BY_CONNECTION });
+      this.#known.prolong(own, remote, name, now + KEPT_BY_CONNECTION);
+      return groupsWith(pod, name).flatMap((group): readonly Change[] => {
+        const left = (this.#known.until(group.names, own, remote) ?? now) - now;
+        // Another of its names may count longer.
+        if (left > KEPT_BY_CONNECTION) return [];
+        const element = knownElement(own, remote, { container: pod.container, name }, left);
+        return replacement(nameSets(group)[familyOf(own)], element);
+      });
     });
   }
 
@@ -325,18 +339,9 @@ export class NameLearning implements PolicyFollower {
     });
   }
 
-  /** Returns the changes that remove entries from all sets in force, whether or not they have them. */
   #removals(entries: readonly KnownAddress[]): readonly Change[] {
-    if (entries.length === 0) return [];
     const groups = new Map([...this.#pods.values()].flatMap((pod) => pod.groups).map((group) => [group.key, group]));
-    return [...groups.values()].flatMap((group) =>
-      FAMILIES.flatMap((family): readonly Change[] => {
-        const own = entries.filter(({ pod }) => familyOf(pod) === family);
-        const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: 1 }));
-        const set = nameSets(group)[family];
-        return elements.length === 0 ? [] : [adding(set, elements), deleting(set, elements)];
-      }),
-    );
+    return removals(entries, [...groups.values()]);
   }
 
   #refuse({ podKey }: NamedPod, name: string, address: Address): void {
@@ -359,6 +364,7 @@ export class NameLearning implements PolicyFollower {
   }
 
   #commit(changes: readonly Change[]): void {
+    if (changes.length === 0) return;
     this.#orReport("addresses that pods know by names cannot be written", () => {
       this.#parts.ruleset.commitBeside(changes);
       this.#lastError = undefined;
@@ -384,17 +390,4 @@ function groupsWith({ groups }: NamedPod, name: string): readonly NameGroup[] {
 
 function isAddress(value: Element["key"][number] | undefined): value is Address {
   return typeof value === "number" || typeof value === "bigint";
-}
-
-function adding(set: SetDefinition, elements: readonly Element[]): Change {
-  return { kind: "add elements", table: POLICY_TABLE, set, elements };
-}
-
-function deleting(set: SetDefinition, elements: readonly Element[]): Change {
-  return { kind: "delete elements", table: POLICY_TABLE, set, elements: elements.map(({ key }) => ({ key })) };
-}
-
-/** Kernels before 6.12 cannot change the time of an element, and refuse to delete one that is not there. */
-function replacement(set: SetDefinition, element: Element): readonly Change[] {
-  return [adding(set, [element]), deleting(set, [element]), adding(set, [element])];
 }

@@ -31,7 +31,7 @@ const LONGEST_PROBLEM = 300;
 /** More rules of a policy than nodes have. */
 const MOST_RULES = 200;
 /** These make half of a message at most. */
-const MOST_NAMES = 50;
+export const MOST_NAMES = 50;
 
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const schema = v.object({

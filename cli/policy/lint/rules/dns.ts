@@ -38,7 +38,7 @@ export const dnsForgotten: LintRule = {
       return [remark(manifest, ["spec", "egress"], message, fix)];
     });
     const named = context.clusterPolicies.flatMap(({ manifest, policy, pods }) => {
-      const cut = namesIn([policy]).length === 0 ? [] : pods.filter((pod) => !mayAsk(index, pod, servers));
+      const cut = namesIn([policy]).length === 0 ? [] : pods.filter((pod) => isCutOff(index, pod, servers));
       if (cut.length === 0) return [];
       const message = `has domain names for pods that may not ask the cluster's DNS: ${namesText(cut.map(({ key }) => key))}`;
       return [remark(manifest, ["spec", "egress"], message, fix)];
@@ -60,8 +60,13 @@ function isWithoutDns(
 ): boolean {
   const profile = profileOf(index, pod);
   if (profile.isolating.length === 0 || reported.has(profile)) return false;
-  if (profile.isolating.some(({ policy }) => allowsByAddress(policy))) return false;
-  return !mayAsk(index, pod, servers);
+  return isCutOff(index, pod, servers);
+}
+
+/** Returns whether a pod may query none of some DNS servers, nor perhaps another one by its address. */
+function isCutOff(index: PolicyIndex, pod: Pod, servers: readonly DnsServer[]): boolean {
+  const { isolating } = profileOf(index, pod);
+  return !isolating.some(({ policy }) => allowsByAddress(policy)) && !mayAsk(index, pod, servers);
 }
 
 /** Returns whether a pod may query one of some DNS servers, as far as its own policies go. */

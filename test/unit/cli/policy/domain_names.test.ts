@@ -128,12 +128,22 @@ describe("domain names on the command line", () => {
     assert.match(await ask(`${NAMES}---${allow}`, "lint"), /^0 /);
   });
 
-  it("LINT-20 NAME-02: lint warns of names for pods that may not ask DNS, and refuses a wildcard of a top-level domain", async () => {
+  it("LINT-20 NAME-02: lint warns of names for pods that may ask DNS neither by labels nor by address, and refuses a wildcard of a top-level domain", async () => {
     const closed = NAMES.replace(/to: \[\{ networks: .*/, "to: [{ namespaces: {} }]");
     assert.match(
       await ask(closed, "lint"),
       /^1 [^]*dns-forgotten +ClusterNetworkPolicy names: has domain names .*shop\/web$/m,
     );
+    const byAddress = `${closed}---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: node-local-dns, namespace: shop }
+spec:
+  podSelector: {}
+  policyTypes: [Egress]
+  egress: [{ to: [{ ipBlock: { cidr: 169.254.20.10/32 } }], ports: [{ port: 53, protocol: UDP }] }]
+`;
+    assert.doesNotMatch(await ask(byAddress, "lint"), /has domain names/);
     assert.match(await ask(NAMES, "lint"), /^0 /);
     assert.match(await ask(policy('"*.com"'), "lint"), /^1 [^]*"\*\.com"; expected a domain name of two labels/);
   });
