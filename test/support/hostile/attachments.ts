@@ -1,9 +1,13 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { addressPlus, parseAddress } from "../../../kernel/ip/address.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
-import { attachmentRecord } from "../cni/attachment_record.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
+import { attachmentRecord, RECORDED_HOST } from "../cni/attachment_record.ts";
 
 const BASES = [parseAddress("10.128.0.0"), parseAddress("fd00:128::")];
+
+/** The bridge's addresses, in whose networks all pods are. */
+const BRIDGE = [parseCidr("10.128.255.254/16"), parseCidr("fd00:128::ffff/64")];
 
 type Placement = (text: string, record: AttachmentRecord) => AttachmentRecord;
 
@@ -51,5 +55,6 @@ export function plainAttachment(index: number): AttachmentRecord {
     mac: macFromBytes(Uint8Array.of(2, 0, 0, 0, index >> 8, index & 0xff)),
     addresses,
     portMappings: [],
+    host: { ...RECORDED_HOST, bridgeAddresses: BRIDGE },
   });
 }
