@@ -67,9 +67,10 @@ describe("answer_queue", function () {
       packets += given.length;
       realWaiting.pause(BUSY_MILLISECONDS);
     };
-    pair.near.inside(() =>
-      queue.start({ onReady: () => {}, onPackets, onFailure: (reason) => void (failure = reason) }),
-    );
+    // The thread takes seconds to start in a slow guest.
+    await new Promise<void>((onReady) => {
+      pair.near.inside(() => queue.start({ onReady, onPackets, onFailure: (reason) => void (failure = reason) }));
+    });
     const before = delays().length;
     send(PACKETS);
     await until(
