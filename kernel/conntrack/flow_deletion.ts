@@ -3,10 +3,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ReceivedMessage } from "../netlink/message.ts";
 import type { ConntrackEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
-import { cheapestLists, flowCount } from "./flow_count.ts";
 import type { FlowTuples } from "./flow_tuples.ts";
 import type { ConntrackSockets } from "./sockets.ts";
-import { walkInSlices } from "./sliced_walk.ts";
+import { walkMatches } from "./sliced_walk.ts";
 import { deleteEntries, meantEntry } from "./table.ts";
 
 /** The number of flows to delete before other work gets its turn: deleting them takes about 3 ms. */
@@ -32,8 +31,7 @@ export function deleteFlows(
       const entry = meantEntry(message, asked, isMeant);
       if (entry !== undefined) meant.push(entry);
     };
-    for (const list of cheapestLists(asked, () => flowCount(sockets.calls)))
-      await walkInSlices(socket, list, { see }, sockets.calls);
+    await walkMatches(socket, asked, { see }, sockets.calls);
     let deleted = 0;
     for (let start = 0; start < meant.length; start += SLICE) {
       if (start > 0) await turn();

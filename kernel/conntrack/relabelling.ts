@@ -1,10 +1,9 @@
 import type { ReceivedMessage } from "../netlink/message.ts";
 import { type ConntrackEntry, parseEntry } from "./entry.ts";
 import type { ConntrackFilter } from "./filter.ts";
-import { cheapestLists, flowCount } from "./flow_count.ts";
 import { type FlowTuples, peekId, peekTuples } from "./flow_tuples.ts";
 import type { ConntrackSockets } from "./sockets.ts";
-import { walkInSlices } from "./sliced_walk.ts";
+import { walkMatches } from "./sliced_walk.ts";
 import { changeLabelsOf, type ConntrackOutcome, type LabelChange } from "./table.ts";
 
 /** Decides about the labels of flows. */
@@ -53,9 +52,7 @@ export function relabelFlows(
         decided.push({ key: entry, change });
         if (decided.length === BATCH) carryOut();
       };
-      const visit = { see, endSlice: carryOut };
-      for (const filter of cheapestLists(asked, () => flowCount(sockets.calls)))
-        await walkInSlices(list, filter, visit, sockets.calls);
+      await walkMatches(list, asked, { see, endSlice: carryOut }, sockets.calls);
     }),
   );
 }

@@ -2,7 +2,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ReceivedMessage } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import type { BackgroundCalls } from "../syscall/background_calls.ts";
+import type { FileReadCalls } from "../syscall/file_calls.ts";
 import type { ConntrackFilter } from "./filter.ts";
+import { cheapestLists, flowCount } from "./flow_count.ts";
 import { dumpEntries } from "./request.ts";
 
 /** The length of a slice, after which other work gets its turn. */
@@ -46,4 +48,19 @@ export async function walkInSlices(
     }
   }
   visit.endSlice?.();
+}
+
+/**
+ * Goes through the flows that one of the filters matches, as {@link walkInSlices} does, by the cheapest lists. It may
+ * show others too, and a flow that several filters match several times.
+ *
+ * @throws SyscallError, NetlinkError (by the promise) when the kernel refuses
+ */
+export async function walkMatches(
+  socket: NetlinkSocket,
+  asked: readonly ConntrackFilter[],
+  visit: SlicedVisit,
+  calls: BackgroundCalls & FileReadCalls,
+): Promise<void> {
+  for (const list of cheapestLists(asked, () => flowCount(calls))) await walkInSlices(socket, list, visit, calls);
 }

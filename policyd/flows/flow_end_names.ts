@@ -44,8 +44,9 @@ export class FlowEndNames {
   /** Returns the ends of a flow; an outside one that a pod sends to has the domain name by which the pod knows it. */
   of(source: Address, server: Address): readonly [SeenEnd, SeenEnd] {
     const [from, to] = [this.#at(source), this.#at(server)];
+    if (to.end.type !== "outside") return [from, to];
     const name = this.#domainNameOf(source, server);
-    return [from, name === undefined || to.end.type !== "outside" ? to : seenEnd({ ...to.end, name }, false)];
+    return [from, name === undefined ? to : seenEnd({ ...to.end, name }, false)];
   }
 
   #at(address: Address): SeenEnd {

@@ -1,5 +1,7 @@
-import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
+import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { walkMatches } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
+import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
@@ -133,12 +135,12 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   const sockets = new ConntrackSockets(machine.syscalls);
   const names = new NameLearning({
     ...machine,
-    eachFlow: async (asked, see) => {
-      // None of them is meant to be deleted.
-      await deleteFlows(sockets, asked, (flow) => {
-        see(flow);
-        return false;
-      });
+    eachFlow(asked, onFlow): Promise<void> {
+      const see = ({ body }: ReceivedMessage): void => {
+        const flow = peekTuples(body);
+        if (flow !== undefined) onFlow(flow);
+      };
+      return sockets.with((socket) => walkMatches(socket, asked, { see }, sockets.calls));
     },
     group: options.answerLogGroup,
     queue,

@@ -20,6 +20,7 @@ export interface Bounds {
 
 /** More names of one address than rules name. */
 const MOST_NAMES = 16;
+const NO_NAMES: KnownAddress["names"] = new Map();
 
 /**
  * The addresses that the pods of this node know by names, the oldest first. An entry stays beyond its time, so that a
@@ -65,7 +66,7 @@ export class KnownAddresses {
 
   /** Returns the time until which each name of an address counts for a pod, the last learned last. */
   namesOf(pod: Address, remote: Address): KnownAddress["names"] {
-    return this.#byPod.get(pod)?.get(remote)?.names ?? new Map();
+    return this.#byPod.get(pod)?.get(remote)?.names ?? NO_NAMES;
   }
 
   /** Lets a name that a pod knows count until a later time, without a further answer. */
@@ -74,7 +75,7 @@ export class KnownAddresses {
     if (names?.has(name) === true) names.set(name, until);
   }
 
-  /** Returns the addresses that count now, and by some name not beyond a time. */
+  /** Returns the addresses that count now, of which some name ends by a time. */
   endingBetween(now: number, end: number): readonly KnownAddress[] {
     return [...this.#all].filter(({ names }) => [...names.values()].some((until) => until > now && until <= end));
   }

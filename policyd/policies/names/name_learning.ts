@@ -64,7 +64,7 @@ export interface KnownName {
   readonly address: Address;
   /** Undefined for an attachment without a pod. */
   readonly pod: string | undefined;
-  /** How long it still counts. */
+  /** The seconds for which it still counts. */
   readonly seconds: number;
 }
 
@@ -79,11 +79,12 @@ interface LearnedAddress {
 const MOST_OF_POD = 4096;
 /** The least by which an address counts longer to be written again: a pod may ask for it all the time. */
 const RENEWAL_MILLISECONDS = 1000;
-/** Milliseconds between two looks for connections to addresses whose time ends; for how long they find one in advance. */
-const RENEWAL_PERIOD = 20_000;
-const RENEWED_IN_ADVANCE = 2 * RENEWAL_PERIOD;
-/** The milliseconds for which a connection keeps an address: with some looks between two renewals. */
-const KEPT_BY_CONNECTION = 3 * RENEWED_IN_ADVANCE;
+/** The milliseconds between two looks for connections. */
+const LOOK_PERIOD = 20_000;
+/** A look is about the addresses that end within these milliseconds, so two looks come before the end. */
+const LOOK_AHEAD = 2 * LOOK_PERIOD;
+/** The milliseconds for which a connection that is found keeps an address, so that not every look writes it again. */
+const KEPT_BY_CONNECTION = 3 * LOOK_AHEAD;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
 const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
 
@@ -97,7 +98,7 @@ export class NameLearning implements PolicyFollower {
   readonly #known = new KnownAddresses({ perPod: MOST_OF_POD, perNode: MOST_KNOWN });
   readonly #packets = new AnswerPackets();
   readonly #reader: AnswerReader;
-  readonly #renewals: ControlLoop;
+  readonly #keeping: ControlLoop;
   #events: KernelNotifications | undefined;
   /** By each of its addresses. */
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
@@ -111,10 +112,10 @@ export class NameLearning implements PolicyFollower {
   constructor(parts: NameLearningParts) {
     this.#parts = parts;
     this.#reader = new AnswerReader(parts, (packets) => this.#take(packets));
-    this.#renewals = new ControlLoop({
+    this.#keeping = new ControlLoop({
       clock: parts.clock,
-      pass: () => this.#renew(),
-      pause: () => RENEWAL_PERIOD,
+      pass: () => this.#keepConnected(),
+      pause: () => LOOK_PERIOD,
     });
   }
 
@@ -213,22 +214,22 @@ export class NameLearning implements PolicyFollower {
 
   stop(): void {
     this.#reader.stop();
-    void this.#renewals.stop();
+    void this.#keeping.stop();
   }
 
   #read(): void {
     if (this.#pods.size === 0) return this.#reader.stop();
     if (this.#events !== undefined) this.#reader.start(this.#events);
-    this.#renewals.within(RENEWAL_PERIOD);
+    this.#keeping.within(LOOK_PERIOD);
   }
 
   /** Keeps the addresses whose time ends soon while the pod has a connection to them. */
-  async #renew(): Promise<NextPass> {
+  async #keepConnected(): Promise<NextPass> {
     if (this.#pods.size === 0) return undefined;
     const now = this.#parts.clock.now();
-    const end = now + RENEWED_IN_ADVANCE;
+    const end = now + LOOK_AHEAD;
     const ending = this.#known.endingBetween(now, end).filter(({ pod }) => this.#pods.has(pod));
-    if (ending.length === 0) return RENEWAL_PERIOD;
+    if (ending.length === 0) return LOOK_PERIOD;
     const byPod = Map.groupBy(ending, ({ pod }) => pod);
     const remotes = new Map([...byPod].map(([own, all]) => [own, new Map(all.map((one) => [one.remote, one]))]));
     const connected = new Set<KnownAddress>();
@@ -242,10 +243,10 @@ export class NameLearning implements PolicyFollower {
       }),
     );
     this.#commit([...connected].flatMap((entry) => this.#keep(entry, end)));
-    return RENEWAL_PERIOD;
+    return LOOK_PERIOD;
   }
 
-  /** Returns the changes that keep an address for the names that end by a time; one that has ended does not return. */
+  /** Returns the changes that keep an address for the names that end by a time, except those that have ended already. */
   #keep({ pod: own, remote }: KnownAddress, end: number): readonly Change[] {
     const pod = this.#pods.get(own);
     const now = this.#parts.clock.now();

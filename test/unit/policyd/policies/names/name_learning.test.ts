@@ -85,7 +85,7 @@ describe("addresses of names over a restart of the daemon", () => {
     );
   });
 
-  it("NAME-02 FLOW-07: after a restart neither a name of the cluster's own domain counts, nor does one that was too long to keep name an address", async () => {
+  it("NAME-02 FLOW-07: after a restart names of the cluster's own domain do not count, and an address whose name was too long to be kept has none", async () => {
     const inside = await started(() => [pod()], 45_000, "db.shop.svc.k8s.example.com");
     assert.equal(inside.learning.isKnownBy(GROUP.names, POD, REMOTE), false);
     const long = await started(() => [pod()], 45_000, `${"a".repeat(63)}.${"b".repeat(52)}.example.com`);
@@ -133,7 +133,7 @@ describe("addresses of names over a restart of the daemon", () => {
     return { learning, clock, answer, flows };
   }
 
-  it("NAME-03: an address whose time ends counts on while a connection of the pod to it lives, and ends after that", async () => {
+  it("NAME-03: an address still counts after its time while the pod has a connection to it, and no longer after that", async () => {
     const { learning, clock, answer, flows } = await answering();
     answer("a.example.com", 60, [REMOTE, parseAddress("203.0.113.8")]);
     const flow = (source: Address, remote: Address): FlowTuples => ({
