@@ -1,6 +1,6 @@
 import { NETLINK_NETFILTER, NetfilterGroup } from "../netlink/netfilter_message.ts";
 import type { Request } from "../netlink/message.ts";
-import { bindLogGroup, type LogGroup } from "../nflog/group.ts";
+import { bindLogGroup, type LogGroup } from "../packets/log_group.ts";
 
 const NETLINK_ROUTE = 0;
 

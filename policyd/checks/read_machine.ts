@@ -3,7 +3,7 @@ import os from "node:os";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
 import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { knowsPacketLog } from "../../kernel/nflog/group.ts";
+import { knowsPacketLog } from "../../kernel/packets/log_group.ts";
 import { forwardDrops } from "../../kernel/nftables/decode/forward_drops.ts";
 import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
 import { knowsLinkKind, type LinkKind } from "../../kernel/route/link_kind.ts";

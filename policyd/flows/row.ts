@@ -8,7 +8,7 @@ export type RowEnd =
   | { readonly type: "own node" }
   /** Another node. */
   | { readonly type: "node"; readonly name: string }
-  /** The smallest prefix that contains the addresses seen; those of one row are in one block (flow_ends.ts). */
+  /** The smallest prefix that contains the addresses seen; those of one row are in one block (flow_end_names.ts). */
   | {
       readonly type: "outside";
       readonly range: Cidr;

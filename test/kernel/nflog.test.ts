@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { NotificationSource } from "../../kernel/notifications/source.ts";
 import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import { type LoggedPacket, parseLoggedPacket } from "../../kernel/nflog/packet.ts";
+import { type LoggedPacket, parseLoggedPacket } from "../../kernel/packets/logged_packet.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { requireKernel } from "../support/privilege.ts";
 import { EventRecorder } from "./event_recorder.ts";
@@ -27,7 +27,7 @@ const source: NotificationSource = {
   queueMilliseconds: 0,
 };
 
-describe("kernel/nflog", () => {
+describe("kernel/packets", () => {
   let lab: Lab | undefined;
   let pair: TrackedPair;
   let events: KernelNotifications | undefined;

@@ -1,7 +1,7 @@
 import { netfilterHeader, Subsystem } from "../../netlink/netfilter_message.ts";
 import { type AttributeTable, be32, be64, bytes, nested, string } from "../../netlink/attribute.ts";
 import { type BodyLayout, decodeBody, type ReceivedMessage } from "../../netlink/message.ts";
-import { type IpHeader, parseIpHeader } from "../../nflog/ip_header.ts";
+import { type IpHeader, parseIpHeader } from "../../packets/ip_header.ts";
 import { verdictAttributes } from "../encode/instruction.ts";
 import { verdictCodes } from "../encode/lowering.ts";
 import { familyName } from "./overview.ts";

@@ -2,7 +2,7 @@ import type { KernelNotifications } from "../../../kernel/notifications/notifica
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { parseLoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import { ControlLoop } from "../../lib/control_loop.ts";
 import { FairQueue } from "../../lib/fair_queue.ts";

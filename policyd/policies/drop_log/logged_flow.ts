@@ -1,7 +1,7 @@
 import { PROTOCOL_OF } from "../../../objects/protocol.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { protocolText } from "../../../kernel/ip/protocol.ts";
-import type { LoggedPacket } from "../../../kernel/nflog/packet.ts";
+import type { LoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import { type LogOrigin, parseLogPrefix } from "../compile/log_prefix.ts";
 import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 

@@ -1,4 +1,4 @@
-import type { IpHeader } from "../../../kernel/nflog/ip_header.ts";
+import type { IpHeader } from "../../../kernel/packets/ip_header.ts";
 import { viewOf } from "../../../kernel/byte_writer.ts";
 
 /** The packet of a DNS server to a pod: its headers, and all bytes from the IP header on. */

@@ -5,7 +5,7 @@ import { missingFeature } from "../../../kernel/missing_feature.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { MessageFlag } from "../../../kernel/netlink/message.ts";
 import { NETLINK_NETFILTER } from "../../../kernel/netlink/netfilter_message.ts";
-import { acceptUpTo, bindQueue, type QueuedPacket, setQueueLength } from "../../../kernel/nflog/queue.ts";
+import { acceptUpTo, bindQueue, type QueuedPacket, setQueueLength } from "../../../kernel/packets/queue.ts";
 import { rule } from "../../../kernel/nftables/model/statement.ts";
 import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { NotificationSocket } from "../../../kernel/notifications/socket.ts";
@@ -15,10 +15,10 @@ import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
 
 /** The thread's module, beside this one also in the bundle. */
 const THREAD = new URL(import.meta.url.replace(/[^/]*(\.[jt]s)$/, "answer_thread$1"));
-/** Those of 5 ms at the highest rate, several times. A process that is stopped holds as many answers back. */
+/** Several times the answers of 5 ms at the highest rate. A daemon that is stopped (SIGSTOP) holds back as many. */
 const MOST_WAITING = 256;
 const RECEIVE_BUFFER_BYTES = 1024 * 1024;
-/** It decodes and passes on. */
+/** The thread only decodes packets and passes them on. */
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
 /** The farthest that a number of 32 bits comes after another. */
 const FARTHEST = 0x7fff_ffff;

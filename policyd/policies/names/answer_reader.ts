@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { parseIpHeader } from "../../../kernel/nflog/ip_header.ts";
-import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { parseIpHeader } from "../../../kernel/packets/ip_header.ts";
+import { parseLoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
@@ -60,7 +60,6 @@ export class AnswerReader {
       onPackets: (packets) => this.#take(packets.flatMap((bytes) => answerPacket(bytes))),
       onFailure: (error) => {
         this.#report(`the thread of queue ${group} has ended: ${error}`);
-        this.#stopCopies();
         this.#copy(events);
       },
     });
@@ -96,6 +95,7 @@ export class AnswerReader {
 
   #copy(events: KernelNotifications): void {
     const { group, clock, logger } = this.#parts;
+    this.#stopCopies();
     this.#copies = new RenewedSubscription({
       clock,
       source: { kind: "nflog", group, ...COPY, receiveBufferBytes: RECEIVE_BUFFER_BYTES },

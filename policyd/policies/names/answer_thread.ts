@@ -1,20 +1,20 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
-import { acceptUpTo, parseQueuedPacket, type QueuedPacket } from "../../../kernel/nflog/queue.ts";
+import { acceptUpTo, parseQueuedPacket, type QueuedPacket } from "../../../kernel/packets/queue.ts";
 import { NotificationSocket } from "../../../kernel/notifications/socket.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { pollEntries } from "../../../kernel/syscall/poll_calls.ts";
 import type { AnswerThreadData } from "./answer_queue.ts";
 
 /**
- * The thread that reads the queue of DNS answers: it gives them to the main thread, which lets them pass when their
- * addresses are in force, and after some milliseconds lets them pass itself, whatever the main thread does. So it waits in
- * poll, not in its event loop.
+ * Runs as the thread that reads the queue of DNS answers. It passes them on to the main thread, which releases them when
+ * their addresses are in force. After some milliseconds this thread releases them, whatever the main thread does: so it
+ * waits in poll, not in its event loop.
  */
 
 /**
- * With the fraction of a millisecond that poll adds to each of these turns, no answer waits for more than 5 ms. While the
- * machine has both threads wait, it is one turn, so that the main thread does not lose its time.
+ * The longest wait, in turns of a millisecond to which poll adds a fraction: no answer waits for more than 5 ms. A wait is
+ * counted in turns and not by the clock, since a machine that stops both threads takes none of the main thread's turns.
  */
 const LONGEST_WAIT_TURNS = 4;
 const TURN_MILLISECONDS = 1;
@@ -28,7 +28,7 @@ const { fd, queue } = given;
 const calls = nodeSyscalls();
 const socket = new NotificationSocket(calls, { fd }, new Uint8Array(BUFFER_BYTES));
 const entries = pollEntries([fd]);
-/** The last packet of each group that was read at once, the oldest first, and the last turn of its wait. */
+/** The last packet of each group that was read at once, the oldest first, and the turn in which its wait ends. */
 const waiting: { readonly id: number; readonly until: number }[] = [];
 let turn = 0;
 let turnBegan = 0;
@@ -56,7 +56,7 @@ function releaseOverdue(): void {
   if (last !== undefined) socket.send(acceptUpTo(queue, last.id));
 }
 
-// When the main thread has this, packets wait.
+// The main thread lets packets wait once it has this message.
 parentPort?.postMessage([], []);
 for (;;) {
   calls.poll(entries, waiting.length === 0 ? -1 : TURN_MILLISECONDS);

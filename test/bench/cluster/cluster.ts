@@ -3,7 +3,7 @@ import { compareConnections } from "./connections.ts";
 import { type Plan, SIZES, type SizedPlan } from "./plan.ts";
 import { compareServices } from "./services.ts";
 
-/** The number of Services beside each change a second: half of the changes replace an endpoint, each Service's every 20 s. */
+/** The number of Services for each change a second. Half of the changes replace an endpoint, so a Service has one in 20 s. */
 const SERVICES_OF_ONE_CHANGE = 10;
 
 /**

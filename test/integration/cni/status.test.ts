@@ -125,7 +125,7 @@ describe("STATUS", function () {
     assert.equal(add(wired, lab.pod("c")).exitCode, 0, "an obstacle to the note fails no ADD");
   });
 
-  it("STATUS-01 I8: it succeeds while a range has no free address, and after one was given back", () => {
+  it("STATUS-01 I8: STATUS succeeds while a range has no free address, and after one was given back", () => {
     const tiny = {
       ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges: [[{ subnet: "10.244.1.0/30" }]] },
     };

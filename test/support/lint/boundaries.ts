@@ -129,7 +129,7 @@ export const BOUNDARIES: readonly Boundary[] = [
       "kernel/conntrack/",
       "kernel/notifications/",
       "kernel/netlink/",
-      "kernel/nflog/",
+      "kernel/packets/",
       "kernel/nftables/socket.ts",
       "kernel/route/",
       "kernel/syscall/",

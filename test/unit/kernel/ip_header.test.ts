@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { type IpHeader, parseIpHeader } from "../../../kernel/nflog/ip_header.ts";
+import { type IpHeader, parseIpHeader } from "../../../kernel/packets/ip_header.ts";
 import { itHolds } from "./hostile_bytes.ts";
 
 const V4_ENDS = "0a090102" + "0a600001";
@@ -73,7 +73,7 @@ const packets: readonly (readonly [what: string, hex: string, expected: Partial<
   ],
 ];
 
-describe("kernel/nflog/ip_header", () => {
+describe("kernel/packets/ip_header", () => {
   for (const [what, hex, expected] of packets) {
     it(`reads ${what}`, () => {
       const header = parse(hex);

@@ -5,7 +5,7 @@ import { changeLabels, ConntrackMessage } from "../../../kernel/conntrack/reques
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { littleEndian } from "../../../kernel/byte_order.ts";
 import { Writer } from "../../../kernel/byte_writer.ts";
-import { parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { parseLoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import { type Decoders, itHolds } from "./hostile_bytes.ts";
 
 const PACKET = 0x400;
@@ -55,7 +55,7 @@ function packetBody(): Uint8Array {
 
 const bodies = [entryBody(true), entryBody(false), packetBody()];
 
-describe("kernel/conntrack and kernel/nflog decoders", () => {
+describe("kernel/conntrack and kernel/packets decoders", () => {
   it("decode the well-formed messages that the hostile ones are derived from", () => {
     for (const [i, name] of ["entry", "flow event", "packet"].entries())
       decoders[name]?.(bodies[i] ?? new Uint8Array(0));

@@ -7,7 +7,7 @@ import { outcomeOf } from "../../../kernel/netlink/error.ts";
 import { Errno, errnoName, errnoText } from "../../../kernel/syscall/errno.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { bindLogGroup } from "../../../kernel/nflog/group.ts";
+import { bindLogGroup } from "../../../kernel/packets/log_group.ts";
 import { explained } from "../../../kernel/nftables/decode/refusal.ts";
 import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { endianness } from "node:os";
-import { bindLogGroup, knowsPacketLog } from "../../../kernel/nflog/group.ts";
-import { type LoggedPacket, parseLoggedPacket } from "../../../kernel/nflog/packet.ts";
+import { bindLogGroup, knowsPacketLog } from "../../../kernel/packets/log_group.ts";
+import { type LoggedPacket, parseLoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { kernelAnswer, ScriptedSyscalls } from "./scripted_syscalls.ts";
@@ -28,7 +28,7 @@ function prefixOf(bytes: Uint8Array): string | undefined {
   return logged([[10, Buffer.from(bytes).toString("hex")]])?.prefix;
 }
 
-describe("kernel/nflog messages", () => {
+describe("kernel/packets messages", () => {
   before(function () {
     if (endianness() !== "LE") skip(this, "the bytes are little-endian");
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type NotificationSource, planSource, type SourcePlan } from "../../../kernel/notifications/source.ts";
-import { bindLogGroup } from "../../../kernel/nflog/group.ts";
+import { bindLogGroup } from "../../../kernel/packets/log_group.ts";
 
 const log = { kind: "nflog", group: 4, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;
 

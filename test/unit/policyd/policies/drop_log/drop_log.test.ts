@@ -9,7 +9,7 @@ import { logPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts
 import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { DropLog } from "../../../../../policyd/policies/drop_log/drop_log.ts";
 import { loggedFlow } from "../../../../../policyd/policies/drop_log/logged_flow.ts";
-import { parseLoggedPacket } from "../../../../../kernel/nflog/packet.ts";
+import { parseLoggedPacket } from "../../../../../kernel/packets/logged_packet.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { loggedMessage, packetBetween, ports } from "../../../../support/policy/logged_packet.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";

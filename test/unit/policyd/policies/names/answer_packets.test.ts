@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Address, addressToBytes, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { parseIpHeader } from "../../../../../kernel/nflog/ip_header.ts";
+import { parseIpHeader } from "../../../../../kernel/packets/ip_header.ts";
 import { AnswerPackets } from "../../../../../policyd/policies/names/answer_packets.ts";
 
 const SERVER = parseAddress("10.244.2.5");

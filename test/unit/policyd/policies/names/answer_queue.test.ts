@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ReceivedMessage } from "../../../../../kernel/netlink/message.ts";
-import { acceptUpTo, parseQueuedPacket } from "../../../../../kernel/nflog/queue.ts";
+import { acceptUpTo, parseQueuedPacket } from "../../../../../kernel/packets/queue.ts";
 import { loggerOf } from "../../../../../policyd/log/logger.ts";
 import { answerHooks } from "../../../../../policyd/policies/compile/name_rules.ts";
 import type { AnswerQueueListener } from "../../../../../policyd/policies/names/answer_queue.ts";
@@ -14,7 +14,7 @@ import { formatRule } from "../../../../../kernel/nftables/text/rule_text.ts";
 const PACKET = packetBetween(parseAddress("10.244.2.5"), parseAddress("10.244.1.7"), 17, ports(53, 40_000));
 
 describe("the queue of DNS answers", () => {
-  it("NAME-16: packets pass up to a number, which begins again after 32 bits", () => {
+  it("NAME-16: a verdict releases all packets up to a number, also after the number of 32 bits has begun again", () => {
     const bodies = [0x1_0002, 0x1_0000_0003].map((id) => acceptUpTo(108, id).body);
     // The queue, then NF_ACCEPT and the number.
     assert.deepEqual(
@@ -41,7 +41,7 @@ describe("the queue of DNS answers", () => {
       assert.equal(parseQueuedPacket(message(type, attributes)), undefined, attributes);
   });
 
-  it("NAME-16: rules with a queue end with it, in other chains than those that only copy", () => {
+  it("NAME-16: the rules for answers end with the queue where there is one, and their chains have other names than without", () => {
     const hooks = (hasAnswerQueue: boolean) => answerHooks({ answerLogGroup: 108, hasAnswerQueue });
     const names = (hasAnswerQueue: boolean) => hooks(hasAnswerQueue).map(({ name }) => name);
     assert.equal(new Set([...names(true), ...names(false)]).size, 6);
