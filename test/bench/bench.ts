@@ -13,10 +13,6 @@ import { OURS } from "./contestant.ts";
 import { daemonSubjects } from "./daemon/daemon.ts";
 import * as daemon from "./daemon/plan.ts";
 import { thisMachine } from "./machine.ts";
-import * as policy from "./policy/plan.ts";
-import { policySubjects } from "./policy/policy.ts";
-import * as services from "./services/plan.ts";
-import { serviceSubjects } from "./services/services.ts";
 import { measureSubjects, type Subjects, type Wanted } from "./subjects.ts";
 
 /** The smallest number of pairs whose interval is narrow enough to show anything. */
@@ -37,16 +33,6 @@ interface Benchmark {
 }
 
 const BENCHMARKS: readonly Benchmark[] = [
-  {
-    name: "services",
-    description: "Services of a node by themselves: loads, changes, first packets and memory",
-    subjects: (isQuick) => serviceSubjects(isQuick ? services.QUICK_PLAN : services.DEFAULT_PLAN),
-  },
-  {
-    name: "policy",
-    description: "policies of a cluster of 10,000 pods: changes, builds, packets and cuts",
-    subjects: (isQuick) => policySubjects(isQuick ? policy.QUICK_PLAN : policy.DEFAULT_PLAN),
-  },
   {
     name: "daemon",
     description: "the whole daemon of a node with an API server, 10,000 pods and Services and 1,000 policies",

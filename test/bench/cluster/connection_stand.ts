@@ -6,9 +6,9 @@ import { add, LAB_BRIDGE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import { BUNDLE, startDaemon } from "../../support/daemon/policyd.ts";
+import { startDaemon } from "../../support/daemon/policyd.ts";
 import { UNHINDERED, writeKubeProxyFiles } from "../kube_proxy_files.ts";
-import { FakeApiServer } from "../services/api_server.ts";
+import { FakeApiServer } from "./fake_api_server.ts";
 import type { ConnectionKind, ConnectionProgram, Ends } from "./connection_program.ts";
 import {
   CLUSTER_CIDR,
@@ -26,10 +26,10 @@ const SYNC_MILLISECONDS = 20_000;
 /** A short timeout, so that entries of earlier connections do not accumulate over the rounds. */
 const UDP_SECONDS = "5";
 
-/** The keeper of the node's tables: nothing, policyd (this build or another one), or kube-proxy. */
+/** The keeper of the node's tables: nothing, policyd, or kube-proxy. */
 export type Keeper =
   | { readonly kind: "none" }
-  | { readonly kind: "policyd"; readonly bundle?: string }
+  | { readonly kind: "policyd" }
   | { readonly kind: "kube-proxy"; readonly executable: string };
 
 /** The ends of a connection, and how it is made. */
@@ -128,31 +128,27 @@ async function keep(lab: Lab, node: LabNamespace, runDir: string, keeper: Keeper
     case "none":
       return { stop: async () => {}, overrides: {} };
     case "policyd":
-      return keepByPolicyd(lab, node, runDir, keeper.bundle ?? BUNDLE);
+      return keepByPolicyd(lab, node, runDir);
     case "kube-proxy":
       return keepByKubeProxy(lab, node, keeper.executable);
   }
 }
 
-async function keepByPolicyd(lab: Lab, node: LabNamespace, runDir: string, bundle: string): Promise<Kept> {
+async function keepByPolicyd(lab: Lab, node: LabNamespace, runDir: string): Promise<Kept> {
   const objects = path.join(lab.scratch, "objects");
   mkdirSync(objects, { recursive: true });
   const { services, endpointslices, nodes } = connectionObjects();
   const items = [...services, ...endpointslices, ...nodes, ...podObjects()];
   writeFileSync(path.join(objects, "all.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   const socket = path.join(lab.scratch, "policyd", "policyd.sock");
-  const daemon = startDaemon(
-    socket,
-    [
-      `--node-name=${NODES[0].name}`,
-      `--objects=${objects}`,
-      `--state-directory=${runDir}`,
-      `--network-namespace=${node.path}`,
-      `--bridge=${LAB_BRIDGE}`,
-      "--log-level=error",
-    ],
-    bundle,
-  );
+  const daemon = startDaemon(socket, [
+    `--node-name=${NODES[0].name}`,
+    `--objects=${objects}`,
+    `--state-directory=${runDir}`,
+    `--network-namespace=${node.path}`,
+    `--bridge=${LAB_BRIDGE}`,
+    "--log-level=error",
+  ]);
   await daemon.statusWhen(({ isSynced }) => isSynced, "synced");
   return {
     stop: async () => void (await daemon.kill("SIGKILL")),

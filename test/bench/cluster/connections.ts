@@ -1,5 +1,4 @@
 import { FAMILIES } from "../../../kernel/ip/address.ts";
-import process from "node:process";
 import { buildKubernetes } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { compared, type Row } from "../row.ts";
@@ -7,9 +6,6 @@ import { estimateRatio, median, type Pair } from "../statistics.ts";
 import { ConnectionProgram } from "./connection_program.ts";
 import { caseTitle, type ConnectionCase, ConnectionStand, type Keeper } from "./connection_stand.ts";
 import type { Plan } from "./plan.ts";
-
-/** The environment variable that names the built daemon of another tree, which is measured beside this one's. */
-const OTHER_BUNDLE = "DRAWBRIDGE_OTHER_POLICYD";
 
 const MOST_MICROSECONDS_MORE = 1;
 const MOST_ESTABLISHED = 1.03;
@@ -34,18 +30,15 @@ export async function compareConnections(
   const none = await open("none", { kind: "none" });
   const ours = await open("ours", { kind: "policyd" });
   const peer = await open("kube-proxy", { kind: "kube-proxy", executable: `${kubernetes.directory}/kube-proxy` });
-  const bundle = process.env[OTHER_BUNDLE];
-  const other = bundle === undefined ? undefined : await open("other", { kind: "policyd", bundle });
   const rows: Row[] = [];
   for (const which of cases()) {
     const title = caseTitle(which);
     progress(title);
-    const compete = [ours, peer, ...(which.by === "address" ? [none] : []), ...(other === undefined ? [] : [other])];
+    const compete = [ours, peer, ...(which.by === "address" ? [none] : [])];
     const times = inTurn(plan, compete, (stand) => stand.measure(program, which, plan.connections));
     const pairs = (one: ConnectionStand, another: ConnectionStand): readonly Pair[] => pairsOf(times, one, another);
     rows.push(judged(which, pairs(ours, peer)));
     if (which.by === "address") rows.push(compared(title, "µs", "no tables", pairs(ours, none)));
-    if (other !== undefined) rows.push(compared(title, "µs", "the other policyd", pairs(ours, other)));
   }
   return rows;
 }

@@ -6,7 +6,7 @@ import { ADMINISTRATOR_TOKEN, apiServerArguments, writeApiServerFiles } from "..
 import type { BuiltPrograms } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { POD_CIDR, SERVICE_CIDR } from "../services/cluster.ts";
+import { POD_CIDR, SERVICE_CIDR } from "../objects/services.ts";
 import { ApiClient } from "./api_client.ts";
 
 const PORT = 6443;

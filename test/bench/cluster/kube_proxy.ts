@@ -5,7 +5,7 @@ import path from "node:path";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { writeKubeProxyFiles } from "../kube_proxy_files.ts";
-import { POD_CIDR } from "../services/cluster.ts";
+import { POD_CIDR } from "../objects/services.ts";
 import type { RunningProxy, ServiceProxy } from "./service_proxy.ts";
 
 /**

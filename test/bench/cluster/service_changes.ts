@@ -6,7 +6,7 @@ import {
   serviceManifest,
   sliceManifest,
   withFirstReplaced,
-} from "../services/cluster.ts";
+} from "../objects/services.ts";
 import type { AddressCommits } from "../daemon/address_commits.ts";
 import type { ApiClient, ApiRequest } from "./api_client.ts";
 import { monotonicOffset } from "./monotonic.ts";

@@ -3,7 +3,7 @@ import { buildEtcd, buildKubernetes } from "../../cluster/programs.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { compared, type Halves, onePairInTurn, type Row } from "../row.ts";
-import { sizeText } from "../services/cluster.ts";
+import { sizeText } from "../objects/services.ts";
 import { median, quantile } from "../statistics.ts";
 import { ControlPlane } from "./control_plane.ts";
 import { kubeProxy } from "./kube_proxy.ts";

@@ -1,7 +1,7 @@
 import type { ApiServerProcess } from "../../apiserver/process.ts";
 import { type RawObject, recordOf } from "../../apiserver/storage.ts";
-import { baseManifests, benchPolicies, policyManifest } from "../policy/cluster.ts";
-import { benchServices, serviceManifest, sliceManifest } from "../services/cluster.ts";
+import { baseManifests, benchPolicies, policyManifest } from "../objects/policies.ts";
+import { benchServices, serviceManifest, sliceManifest } from "../objects/services.ts";
 import type { Plan } from "./plan.ts";
 
 /** Fields of a pod in an API server that nothing in this benchmark reads: three kilobytes in most clusters. */

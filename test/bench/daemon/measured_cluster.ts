@@ -11,7 +11,7 @@ import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
 import { makeCertificate } from "../../support/certificate.ts";
-import { attachmentOf, benchPods } from "../policy/cluster.ts";
+import { attachmentOf, benchPods } from "../objects/policies.ts";
 import { AddressCommits, COMMITS_SOURCE } from "./address_commits.ts";
 import { clusterObjects, fill } from "./cluster.ts";
 import { MeasuredDaemon, writeAccess } from "./measured_daemon.ts";

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import * as v from "valibot";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
-import { NODE } from "../policy/cluster.ts";
+import { NODE } from "../objects/policies.ts";
 import { processorSeconds, residentOf } from "../process_usage.ts";
 import { imageStart } from "./image_start.ts";
 

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { ApiServerProcess } from "../../apiserver/process.ts";
 import type { RawObject } from "../../apiserver/storage.ts";
-import { type BenchPod, pertinentPod, podManifest, relabelled } from "../policy/cluster.ts";
-import { benchService, sliceManifest, withFirstReplaced } from "../services/cluster.ts";
+import { type BenchPod, pertinentPod, podManifest, relabelled } from "../objects/policies.ts";
+import { benchService, sliceManifest, withFirstReplaced } from "../objects/services.ts";
 import type { AddressCommits } from "./address_commits.ts";
 import { asStored } from "./cluster.ts";
 import type { Plan } from "./plan.ts";

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
@@ -10,7 +11,6 @@ import { networkPolicy } from "../../support/policy/manifest.ts";
 import { ApiNode, SERVICE, slice } from "../../support/daemon/api_node.ts";
 import { residentOf } from "../process_usage.ts";
 import { found, type Row } from "../row.ts";
-import { kernelMemory } from "../services/kernel_memory.ts";
 import { quantile } from "../statistics.ts";
 import { AddressCommits, COMMITS_SOURCE } from "./address_commits.ts";
 import { imageStart } from "./image_start.ts";
@@ -21,6 +21,11 @@ const KERNEL_GOAL = 500;
 const ROUNDS = 20;
 const CHANGE_MILLISECONDS = 500;
 const QUIET_MILLISECONDS = 10_000;
+/**
+ * The fields of /proc/meminfo in which tables count: elements in slabs, their counters per processor, the buckets of
+ * large hash tables in the vmalloc range. Kernel stacks and page tables are not included.
+ */
+const MEMORY_FIELDS = ["Slab", "Percpu", "VmallocUsed"] as const;
 
 /**
  * Measures how late one tenant's Service and policy are in force while another tenant's costliest objects come, change
@@ -119,6 +124,17 @@ export async function tenants(lab: Lab, progress: (step: string) => void): Promi
     await events.stop();
     await node.stop();
   }
+}
+
+/** Returns the kernel's memory that tables may use, of the whole machine. @returns megabytes (10^6) */
+function kernelMemory(): number {
+  const text = readFileSync("/proc/meminfo", "utf8");
+  const kilobytes = MEMORY_FIELDS.map((field) => {
+    const value = new RegExp(`^${field}:\\s*(\\d+) kB$`, "m").exec(text)?.[1];
+    if (value === undefined) throw new Error(`/proc/meminfo has no ${field}`);
+    return Number(value);
+  });
+  return (kilobytes.reduce((sum, value) => sum + value, 0) * 1024) / 1e6;
 }
 
 function namespaceOf(name: string): RawObject {

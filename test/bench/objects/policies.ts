@@ -1,8 +1,6 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
-import { judge } from "../../../objects/gate/gate.ts";
-import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 
 /** The numbers of objects in a cluster of the benchmark. */
@@ -11,21 +9,15 @@ export interface ClusterSize {
   readonly policies: number;
 }
 
-/** Returns a text such as "10,000 pods, 1,000 policies". */
-export function sizeText({ pods, policies }: ClusterSize): string {
-  return `${pods.toLocaleString("en")} pods, ${policies.toLocaleString("en")} policies`;
-}
-
 /** The node whose kernel is measured, and the number of its pods. */
 export const NODE = "node1";
-export const LOCAL_PODS = 110;
-export const NAMESPACES = 100;
+const LOCAL_PODS = 110;
+const NAMESPACES = 100;
 
-/** The port that all policies allow: that of iperf3, which is measured as well. */
-export const PORT = 5201;
-export const PORTS = [
-  { protocol: "TCP", port: PORT },
-  { protocol: "UDP", port: PORT },
+/** The ports that all policies allow. */
+const PORTS = [
+  { protocol: "TCP", port: 5201 },
+  { protocol: "UDP", port: 5201 },
 ] as const;
 
 /** Values of the labels that select peers: `tier` within a namespace, `role` in several. */
@@ -48,7 +40,7 @@ interface BenchPolicy {
   readonly name: string;
   readonly namespace: string;
   readonly app: string;
-  readonly near: { readonly tier?: string; readonly app?: string };
+  readonly near: { readonly tier: string };
   readonly far: { readonly team: string; readonly role: string };
 }
 
@@ -95,15 +87,6 @@ function benchPolicy(number: number): BenchPolicy {
   };
 }
 
-/**
- * Returns the policy of this number where all select this node's pods, the same number each. It allows one pod of the
- * namespace, which no other policy does, and a group that all policies of its pod name.
- */
-export function localPolicy(number: number): BenchPolicy {
-  const { far, ...base } = benchPolicy(number % LOCAL_PODS);
-  return { ...base, name: `local-${number}`, near: { app: `a${Math.floor(number / LOCAL_PODS)}` }, far };
-}
-
 /** Returns the team of the namespace of this number, its only label beside its name. */
 function teamOf(namespace: number): string {
   return `team${namespace % TEAMS}`;
@@ -125,7 +108,7 @@ export function benchPolicies({ policies }: ClusterSize): readonly BenchPolicy[]
  */
 export function pertinentPod(number: number): BenchPod {
   const namespace = number % NAMESPACES;
-  const { tier = "" } = benchPolicy(namespace).near;
+  const { tier } = benchPolicy(namespace).near;
   return benchPod(number, { app: "new", tier, role: `r${number % VALUES}` });
 }
 
@@ -145,7 +128,7 @@ function namespaceManifests(): readonly object[] {
 }
 
 /** Returns this node as an API server has it. */
-export function nodeManifest(): object {
+function nodeManifest(): object {
   const addresses = [{ type: "InternalIP", address: "192.0.2.10" }];
   return { apiVersion: "v1", kind: "Node", metadata: { name: NODE }, spec: {}, status: { addresses } };
 }
@@ -204,19 +187,6 @@ export function attachmentOf({ namespace, name, number, address4: v4, address6 }
     hostInterface: `dbv${number.toString(16).padStart(12, "0")}`,
     portMappings: [],
   });
-}
-
-/** Returns the change for an object. @throws Error when the gate refuses the object */
-export function changeTo(manifest: unknown): ObjectChange {
-  const verdict = judge(manifest);
-  if (verdict.type !== "accepted") throw new Error(`the gate refuses ${JSON.stringify(manifest)}`);
-  const object: ClusterObject = verdict.object;
-  return { type: "set", kind: object.kind, key: object.key, object };
-}
-
-/** Returns the change for a deleted pod. */
-export function removalOf({ namespace, name }: BenchPod): ObjectChange {
-  return { type: "delete", kind: "Pod", key: `${namespace}/${name}` };
 }
 
 /** Returns the IPv4 address of a number, from 10.128.1.0 on. */

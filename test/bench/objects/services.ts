@@ -1,12 +1,10 @@
 import { familyOf, type Ipv4Address, parseAddress } from "../../../kernel/ip/address.ts";
-import type { ObjectChange } from "../../../objects/model.ts";
-import { changeTo } from "../policy/cluster.ts";
 
 /** The networks of the benchmark's Services and pods. */
 export const SERVICE_CIDR = "10.96.0.0/12";
 export const POD_CIDR = "10.128.0.0/9";
 /** The port of all Services, which are UDP: the first packet of a connection then carries something. */
-export const SERVICE_PORT = 53;
+const SERVICE_PORT = 53;
 export const NAMESPACE = "bench";
 const PORT_NAME = "dns";
 
@@ -79,21 +77,6 @@ export function sliceManifest({ name, endpoints }: BenchService): object {
       conditions: { ready: true },
     })),
   };
-}
-
-/** Returns the change for a Service. */
-export function serviceChange(service: BenchService): ObjectChange {
-  return changeTo(serviceManifest(service));
-}
-
-/** Returns the change for a Service's endpoints. */
-export function sliceChange(service: BenchService): ObjectChange {
-  return changeTo(sliceManifest(service));
-}
-
-/** Returns the changes for Services and their endpoints. */
-export function changesOf(services: readonly BenchService[]): readonly ObjectChange[] {
-  return services.flatMap((service) => [serviceChange(service), sliceChange(service)]);
 }
 
 function ipv4(text: string): Ipv4Address {
