@@ -232,7 +232,7 @@ for (const { title, isOwned, tables, provided, harms, fill, change, replaced } o
         await until(isRepaired, "repaired", REPAIR_MILLISECONDS);
       });
 
-      it("the listed ruleset loads unchanged in a fresh namespace (DP-10)", () => {
+      it("the listed ruleset loads unchanged in a fresh namespace (HOSTILE-01)", () => {
         const fresh = lab?.namespace("fresh");
         const listing = node.ruleset();
         fresh?.exec("nft", ["-f", "-"], listing);

@@ -219,7 +219,7 @@ describe("the page of -o html in Chromium", function () {
     }
   });
 
-  it("DIFF-04: the page of a diff lists what opens and closes, and its cells show the reasons before and after", async () => {
+  it("DIFF-05: the page of a diff lists what opens and closes, and its cells show the reasons before and after", async () => {
     const files = fixtureFiles("tenants");
     const page = await open(await run(["policy", "diff", "tenants/before", "tenants/after"], files));
     assert.deepEqual(

@@ -254,7 +254,7 @@ describe("uninstalling leaves a node as it was before", function () {
   }
 
   for (const mode of MODES) {
-    it(`UNINSTALL-01 DOCTOR-03: where ${mode.name}, the node ends as it was before, and the programs that stay in between delete pods`, async () => {
+    it(`UNINSTALL-01: where ${mode.name}, the node ends as it was before, and the programs that stay in between delete pods`, async () => {
       const before = snapshot();
       const pods = ["a", "b"].map((name) => lab.pod(name));
       const [a, b] = pods;

@@ -103,7 +103,7 @@ describe("a node whose objects come from an API server", function () {
     );
   });
 
-  it("API-13: a Service and a policy follow the API server, stay while it is away, also over a restart, and catch up", async () => {
+  it("API-04: a Service and a policy follow the API server, stay while it is away, also over a restart, and catch up", async () => {
     await node.listen();
     node.start();
     await node.untilSynced();

@@ -164,7 +164,7 @@ describe("the container image, run by podman as the DaemonSet has it", function 
       assert.ok(existsSync(conf()));
     });
 
-    it("IMAGE-05: the container of manifests/cleanup removes tables, configuration and plugin from the node", async function () {
+    it("UNINSTALL-01: the container of manifests/cleanup removes tables, configuration and plugin from the node", async function () {
       requireKubectl(this);
       const { pod } = daemonSet(rendered("manifests/cleanup"));
       const [{ command: [entrypoint = "", ...args] = [], volumeMounts = [] } = {}] = pod.initContainers ?? [];

@@ -115,7 +115,7 @@ const OBSTACLES: readonly Obstacle[] = [
     finds: [[/chain ip late f, hook forward, .*: pod to pod \(answers of IPv4 TCP\)/]],
   },
   {
-    id: "DOCTOR-16",
+    id: "DOCTOR-13",
     name: "ebtables that drop IPv4 on its way to the node",
     load: [["ebtables-nft", ["-A", "INPUT", "-p", "IPv4", "-j", "DROP"]]],
     overrides: { bypassBridge: false },
@@ -180,7 +180,7 @@ const OBSTACLES: readonly Obstacle[] = [
 
 /** Comes last, because the tables of iptables-legacy stay, and the doctor names them from then on. */
 const LEGACY: Obstacle = {
-  id: "DOCTOR-15",
+  id: "DOCTOR-13",
   name: "ufw by iptables-legacy",
   load: [fixture("iptables-legacy-restore", "ufw.iptables"), fixture("ip6tables-legacy-restore", "ufw.ip6tables")],
   unload: flushLegacy,

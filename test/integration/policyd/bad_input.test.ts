@@ -175,7 +175,7 @@ describe("a daemon with impossible input", function () {
     assert.doesNotMatch(running.log(), /unexpected error/);
   });
 
-  it("BAD-06: on a kernel without IPv6 a daemon reports no error and serves IPv4", async () => {
+  it("D11: on a kernel without IPv6 a daemon reports no error and serves IPv4", async () => {
     put(node("node1", "10.244.1.0/24"));
     const running = start({}, undefined, ["ipv6"]);
     await expectReady(running);

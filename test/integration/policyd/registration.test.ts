@@ -86,14 +86,14 @@ describe("a registration that waits for its Pod object", function () {
     return result?.reached === true;
   }
 
-  it("REG-05: without its Pod object ADD fails with try again later, names it, and leaves nothing in the daemon", async () => {
+  it("REG-02: without its Pod object ADD fails with try again later, names it, and leaves nothing in the daemon", async () => {
     const { error }: CallOutcome = await startAdd({ wait: "5s" }).outcome;
     assert.equal(error?.code, 11);
     assert.match(error?.msg ?? "", /^policyd: the pod is not in force within \d+ ms: .*Pod default\/a/);
     await assertNothingLeft();
   });
 
-  it("REG-05: an ADD that is killed while it waits leaves only what its DEL removes", async () => {
+  it("REG-02: an ADD that is killed while it waits leaves only what its DEL removes", async () => {
     let before = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 5; round++) {
       const call = startAdd({ wait: "60s" });
@@ -107,7 +107,7 @@ describe("a registration that waits for its Pod object", function () {
     }
   });
 
-  it("REG-05: a waiting ADD succeeds as soon as its Pod object is there", async () => {
+  it("REG-02: a waiting ADD succeeds as soon as its Pod object is there", async () => {
     const call = startAdd({ wait: "60s" });
     await untilRegistering();
     policyd.put("pod.json", JSON.stringify(podObject("a")));
@@ -115,7 +115,7 @@ describe("a registration that waits for its Pod object", function () {
     assert.ok(await isReached());
   });
 
-  it("REG-05: a waiting ADD asks the next daemon when the first is replaced", async () => {
+  it("REG-02: a waiting ADD asks the next daemon when the first is replaced", async () => {
     const call = startAdd({ wait: "60s" });
     await untilRegistering();
     await policyd.kill();

@@ -30,7 +30,7 @@ describe("names in the documents", () => {
   for (const document of DOCUMENTS) {
     const text = readFileSync(document, "utf8");
 
-    it(`DOCS-03: every file that ${document} names exists`, () => {
+    it(`DOCS-02: every file that ${document} names exists`, () => {
       const paths = [...text.matchAll(PATH)].map(([, file = ""]) => file);
       assert.deepEqual(
         paths.filter((file) => !existsSync(file)),
@@ -38,8 +38,10 @@ describe("names in the documents", () => {
       );
     });
 
-    it(`DOCS-03: every behaviour that ${document} names is explained in ${BEHAVIOURS}`, () => {
-      const ids = [...text.matchAll(ID)].map(([id]) => id);
+    it(`DOCS-02: every behaviour that ${document} names is explained in ${BEHAVIOURS}`, () => {
+      // The changelog also names behaviours that went, each with the one that has its tests now.
+      const named = document === "CHANGELOG.md" ? (text.match(/(?<=into )\S+/g) ?? []).join(" ") : text;
+      const ids = [...named.matchAll(ID)].map(([id]) => id);
       assert.deepEqual(
         ids.filter((id) => !explained.has(id)),
         [],
@@ -48,7 +50,7 @@ describe("names in the documents", () => {
   }
 
   for (const document of FOLDERS) {
-    it(`DOCS-03: every source file that ${document} names exists, in its folder, below it or in the project`, () => {
+    it(`DOCS-02: every source file that ${document} names exists, in its folder, below it or in the project`, () => {
       const folder = path.dirname(document);
       const below = globSync(`${folder}/**/*.{ts,mjs,yaml,sh}`);
       const exists = (name: string): boolean =>
@@ -61,7 +63,7 @@ describe("names in the documents", () => {
     });
   }
 
-  it("DOCS-03: the documents name many files and behaviours", () => {
+  it("DOCS-02: the documents name many files and behaviours", () => {
     const text = DOCUMENTS.map((document) => readFileSync(document, "utf8")).join("\n");
     assert.ok([...text.matchAll(PATH)].length > 30);
     assert.ok([...text.matchAll(ID)].length > 500);

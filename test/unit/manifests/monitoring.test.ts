@@ -104,7 +104,7 @@ describe("manifests/monitoring", () => {
     assert.deepEqual(spec, rules());
   });
 
-  it("MON-04: promtool accepts the alerts, and they fire and stay silent as their cases say", function () {
+  it("MON-01: promtool accepts the alerts, and they fire and stay silent as their cases say", function () {
     requireProgram(this, "promtool");
     const checked = spawnSync("promtool", ["check", "rules", "rules.yaml"], { cwd: DIRECTORY, encoding: "utf8" });
     assert.equal(checked.status, 0, checked.stderr);
@@ -112,7 +112,7 @@ describe("manifests/monitoring", () => {
     assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   });
 
-  it("MON-04: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
+  it("MON-01: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
     requireProgram(this, "promtool");
     this.timeout(300_000);
     const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));

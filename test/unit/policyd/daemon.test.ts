@@ -163,7 +163,7 @@ describe("policyd/daemon", () => {
     assert.equal(daemon.status().attachments, 1);
   });
 
-  it("REG-05: a registration says what it waits for before its client's timeout, and goes on afterwards", async () => {
+  it("REG-02: a registration says what it waits for before its client's timeout, and goes on afterwards", async () => {
     let arrive = (): void => {};
     component.obstacle = new Promise((resolve) => (arrive = resolve));
     const refusals: unknown[] = [];

@@ -43,7 +43,7 @@ describe("existing connections when policies change", function () {
   });
   after(() => lab?.close());
 
-  it(`LIVE-07: in ${ROUNDS} random changes of policies exactly the connections stop that are predicted to be cut`, async () => {
+  it(`LIVE-03: in ${ROUNDS} random changes of policies exactly the connections stop that are predicted to be cut`, async () => {
     const world = namedPods(lab, PODS);
     const seed = countedSeed();
     console.log(`      seed ${seed}`);

@@ -162,7 +162,7 @@ describe("the daemon's reports of packets that policies drop", function () {
     }
   });
 
-  it("DROP-03 POL-70: a policy in shadow drops nothing; packets that it would have dropped are logged and counted", async () => {
+  it("POL-70: a policy in shadow drops nothing; packets that it would have dropped are logged and counted", async () => {
     const shadow = policy("try", { podSelector: labels("db"), ingress: [FROM_A] }, { "drawbridge.dev/shadow": "true" });
     await lab.apply(objects(shadow));
     const start = logOf().length;
@@ -181,7 +181,7 @@ describe("the daemon's reports of packets that policies drop", function () {
     assert.deepEqual(linesSince(start, DROPPED), []);
   });
 
-  it("METRIC-06 METRIC-07: a rule's counter goes on when its profile changes, and dropped packets are counted", async () => {
+  it("METRIC-06 METRIC-02: a rule's counter goes on when its profile changes, and dropped packets are counted", async () => {
     const rule = 'drawbridge_policy_rule_packets_total{policy="x/db",direction="ingress",rule="0"}';
     const drops = 'drawbridge_policy_dropped_packets_total{direction="ingress",reason="isolated"}';
     const ask = (): Promise<string> =>

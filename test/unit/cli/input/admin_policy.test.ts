@@ -29,7 +29,7 @@ const refusal = (source: object): string | undefined => {
 const team = { namespaces: { matchLabels: { team: "a" } } };
 
 describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
-  it("LINT-27: a v1alpha1 policy is reported with its v1beta1 form", () => {
+  it("LINT-10: a v1alpha1 policy is reported with its v1beta1 form", () => {
     const rules = "spec: { priority: 1, subject: { namespaces: {} } }";
     assert.deepEqual(findingsOf("admin-network-policy", manifest("AdminNetworkPolicy", "name: a", rules)), [
       "AdminNetworkPolicy a: is of v1alpha1, which nothing here enforces (replace it by the ClusterNetworkPolicy below)",
@@ -47,7 +47,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     );
   });
 
-  it("LINT-27: actions, tiers and ports get their new names", () => {
+  it("LINT-10: actions, tiers and ports get their new names", () => {
     const ports = [
       { portNumber: { protocol: "TCP", port: 80 } },
       { portRange: { protocol: "UDP", start: 1, end: 9 } },
@@ -95,7 +95,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     });
   });
 
-  it("LINT-27: lists that are too long become several rules and policies, in the same order", () => {
+  it("LINT-10: lists that are too long become several rules and policies, in the same order", () => {
     const peers = Array.from({ length: 30 }, (_, i) => ({ namespaces: { matchLabels: { n: `${i}` } } }));
     const rules = Array.from({ length: 26 }, (_, i) => ({
       name: `r${i}`,
@@ -119,7 +119,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     );
   });
 
-  it("LINT-27: a subject and a peer without podSelector are for all pods of their namespaces", () => {
+  it("LINT-10: a subject and a peer without podSelector are for all pods of their namespaces", () => {
     const pods = { namespaceSelector: { matchLabels: { team: "a" } } };
     const [policy] = converted(
       admin({ priority: 5, subject: { pods }, egress: [{ action: "Deny", to: [{ pods }, { networks: ["::/0"] }] }] }),
@@ -130,7 +130,7 @@ describe("AdminNetworkPolicy as ClusterNetworkPolicy", () => {
     });
   });
 
-  it("LINT-27: lint and the other commands say why a v1alpha1 policy cannot become a v1beta1 one", async () => {
+  it("LINT-10: lint and the other commands say why a v1alpha1 policy cannot become a v1beta1 one", async () => {
     const file = manifest(
       "AdminNetworkPolicy",
       "name: a",

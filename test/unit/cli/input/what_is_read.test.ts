@@ -39,7 +39,7 @@ describe("the input of a command", () => {
     assert.equal((await run(["policy", "matrix"], { "-": POD })).err, "read 1 object on standard input\n");
   });
 
-  it("READ-08: an unknown field in a policy is refused with its line, as by kubectl's strict validation", async () => {
+  it("READ-16: an unknown field in a policy is refused with its line, as by kubectl's strict validation", async () => {
     const cluster = (subject: string, more = ""): string =>
       `apiVersion: policy.networking.k8s.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: { name: c }\nspec:\n  tier: Admin\n  priority: 1\n  subject: ${subject}\n${more}`;
     for (const [text, line, message] of [
@@ -120,7 +120,7 @@ describe("the input of a command", () => {
       assert.equal((await matrix({ "b.yaml": text, "a.yaml": POD })).code, 3, text);
   });
 
-  it("READ-08: a field that the API does not have is named before what else is refused, also by lint", async () => {
+  it("READ-16: a field that the API does not have is named before what else is refused, also by lint", async () => {
     for (const [spec, field] of [
       ["podSelector: {}\n  ingress: [{ from: [{ podSelectr: {} }] }]", "spec.ingress[0].from[0].podSelectr"],
       ["podSelector: {}\n  egress: [{ ports: [{ prot: TCP, port: 0 }] }]", "spec.egress[0].ports[0].prot"],

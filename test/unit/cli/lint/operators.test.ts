@@ -22,7 +22,7 @@ describe("cli/policy/lint: pods that an operator creates from an object of the f
     ["ThanosRuler", "app.kubernetes.io/name: thanos-ruler"],
     ["Prometheus", "app.kubernetes.io/name: prometheus, app.kubernetes.io/part-of: stack"],
   ] as const) {
-    it(`LINT-34: a peer with ${labels} is information where the files have a ${kind}, and a warning without it`, async () => {
+    it(`LINT-10: a peer with ${labels} is information where the files have a ${kind}, and a warning without it`, async () => {
       assert.equal(await lint(resource(kind) + EXPORTER + policy(labels)), 0);
       assert.equal(await lint(EXPORTER + policy(labels)), 1);
       assert.equal(await lint(resource("Grafana") + EXPORTER + policy(labels)), 1);

@@ -67,7 +67,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-32: a policy that is too large for nodes, by itself or with the pods' other policies, is found", () => {
+  it("LINT-10: a policy that is too large for nodes, by itself or with the pods' other policies, is found", () => {
     const blocks = (count: number): string =>
       Array.from({ length: count }, (_, i) => `{ ipBlock: { cidr: 10.${i >> 8}.${i & 255}.0/24 } }`).join(", ");
     const large = (name: string, count: number): string =>
@@ -126,7 +126,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-11 POL-35: a rule that allows nothing, and a direction that is probably closed by mistake, are found", () => {
+  it("LINT-10 POL-35: a rule that allows nothing, and a direction that is probably closed by mistake, are found", () => {
     const rules = (rest: string): string => PODS + policy("p", `podSelector: { matchLabels: { app: web } }, ${rest}`);
     assertFindings("allows-nothing", [
       [
@@ -177,7 +177,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-11: rules of a direction that policyTypes omits are found", () => {
+  it("LINT-10: rules of a direction that policyTypes omits are found", () => {
     assertFindings("rules-ignored", [
       [
         policy("p", "podSelector: {}, policyTypes: [Egress], ingress: [{}]"),
@@ -193,7 +193,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-11: a rule that another one covers completely is found", () => {
+  it("LINT-10: a rule that another one covers completely is found", () => {
     const web = "from: [{ podSelector: { matchLabels: { app: web } } }]";
     const both = (first: string, second: string): string =>
       policy("p", `podSelector: {}, ingress: [${first}, ${second}]`);
@@ -243,7 +243,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-11: a ClusterNetworkPolicy rule for which earlier rules leave no connections is found", () => {
+  it("LINT-10: a ClusterNetworkPolicy rule for which earlier rules leave no connections is found", () => {
     const rule = (action: string, selector: string, ports = ""): string =>
       `{ action: ${action}, from: [{ namespaces: ${selector} }]${ports} }`;
     const cluster = (name: string, priority: number, rules: string, subject = "{}"): string =>
@@ -273,7 +273,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-11: a policy whose removal changes no connection is found", () => {
+  it("LINT-10: a policy whose removal changes no connection is found", () => {
     const redundant = (name: string): string =>
       `NetworkPolicy shop/${name}: redundant: without it every connection is the same (delete it, unless it is for pods to come)`;
     const fromWeb = "ingress: [{ from: [{ podSelector: { matchLabels: { app: web } } }] }]";
@@ -331,7 +331,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-31: policies in shadow, and shadow annotations without effect, are found", () => {
+  it("LINT-10: policies in shadow, and shadow annotations without effect, are found", () => {
     const annotated = (value: string): string =>
       PODS +
       manifest(
@@ -366,7 +366,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-31: a policy in shadow makes no enforced policy shadowed or redundant, and is not redundant itself", () => {
+  it("LINT-10: a policy in shadow makes no enforced policy shadowed or redundant, and is not redundant itself", () => {
     const rule = "podSelector: { matchLabels: { app: web } }, ingress: [{ ports: [{ port: 80 }] }]";
     const shadow = manifest(
       "NetworkPolicy",
@@ -380,7 +380,7 @@ describe("policy lint of selected pods and allowed connections", () => {
     ]);
   });
 
-  it("LINT-27: ClusterNetworkPolicies of one priority for the same pods are found", () => {
+  it("LINT-10: ClusterNetworkPolicies of one priority for the same pods are found", () => {
     const cluster = (name: string, spec: string): string =>
       manifest("ClusterNetworkPolicy", `name: ${name}`, `spec: { ${spec}, subject: { namespaces: {} } }`);
     assertFindings("undefined-order", [

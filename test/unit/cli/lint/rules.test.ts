@@ -10,7 +10,7 @@ const service = (name: string, spec: string, metadata = ""): string =>
 describe("policy lint of rules' peers and ports", () => {
   const web = "podSelector: { matchLabels: { app: web } }";
 
-  it("LINT-14: a Service's port is found where the port of its pods is needed", () => {
+  it("LINT-10: a Service's port is found where the port of its pods is needed", () => {
     const served = PODS + service("web", "selector: { app: web }, ports: [{ port: 80, targetPort: 8080 }]");
     const found = "NetworkPolicy shop/p: 80/TCP is the port of Service shop/web; its pods listen on 8080 (port: 8080)";
     const egress = (ports: string): string =>
@@ -38,7 +38,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-14: a port name that no container of the destination pods has is found", () => {
+  it("LINT-10: a port name that no container of the destination pods has is found", () => {
     const named =
       pod("web", {
         spec: "containers: [{ ports: [{ name: http, containerPort: 80 }, { name: dns, containerPort: 53, protocol: UDP }] }]",
@@ -70,7 +70,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-16: an exception outside of its cidr is found", () => {
+  it("LINT-10: an exception outside of its cidr is found", () => {
     const block = (except: string): string =>
       policy("p", `podSelector: {}, ingress: [{ from: [{ ipBlock: { cidr: 10.0.0.0/16, except: [${except}] } }] }]`);
     assertFindings("except-outside-cidr", [
@@ -83,7 +83,7 @@ describe("policy lint of rules' peers and ports", () => {
     assert.deepEqual(findingsOf("invalid", block("10.1.0.0/24")), []);
   });
 
-  it("LINT-17: POL-23: two peers that probably should be one with both selectors are found, and readings of peers are shown", () => {
+  it("LINT-10: POL-23: two peers that probably should be one with both selectors are found, and readings of peers are shown", () => {
     const from = (peers: string): string => policy("p", `podSelector: {}, ingress: [{ from: [${peers}] }]`);
     const [team, app] = [
       "namespaceSelector: { matchLabels: { team: a } }",
@@ -117,7 +117,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-19: selectors that match pods of the host's network are found", () => {
+  it("LINT-10: selectors that match pods of the host's network are found", () => {
     const agent = pod("agent", { spec: "hostNetwork: true" });
     const selector = "podSelector: { matchLabels: { app: agent } }";
     assertFindings("host-network", [
@@ -135,7 +135,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-20: isolated egress without the cluster's DNS is found", () => {
+  it("LINT-10: isolated egress without the cluster's DNS is found", () => {
     const egress = (rules: string): string => PODS + policy("p", `${web}, policyTypes: [Egress], egress: [${rules}]`);
     const db = "{ to: [{ podSelector: { matchLabels: { app: db } } }] }";
     const dns =
@@ -173,7 +173,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-16: ipBlocks that forget one of the pods' families are found", () => {
+  it("LINT-10: ipBlocks that forget one of the pods' families are found", () => {
     const dual = pod("web", { ips: "10.0.0.1 fd00::1" });
     const rule = (...cidrs: readonly string[]): string =>
       policy(
@@ -246,7 +246,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-14 LB-21 TK-01: risky or ignored fields of Services are found", () => {
+  it("LINT-10 LB-21 TK-01: risky or ignored fields of Services are found", () => {
     assertFindings("external-ips", [
       [
         service("s", "externalIPs: [192.0.2.1, 192.0.2.2], ports: [{ port: 80 }]"),
@@ -294,7 +294,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-26: POL-50: rules that NetworkPolicy cannot express are found", () => {
+  it("LINT-10: POL-50: rules that NetworkPolicy cannot express are found", () => {
     const rules = (rest: string): string => policy("p", `podSelector: {}, ${rest}`);
     const block = (cidr: string, except: string): string => `{ ipBlock: { cidr: ${cidr}, except: [${except}] } }`;
     assertFindings("not-expressible", [
@@ -337,7 +337,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-31: a rule that denies domain names is found", () => {
+  it("LINT-10: a rule that denies domain names is found", () => {
     const egress = (peer: string): string =>
       manifest(
         "ClusterNetworkPolicy",

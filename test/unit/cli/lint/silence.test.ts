@@ -86,7 +86,7 @@ describe("policy lint: intended findings", () => {
     assert.deepEqual(idsOf((await lint(long)).reported), ["warning selects-nothing"]);
   });
 
-  it("LINT-34: a direction closed on purpose, a policy that allows all and pods of an operator are info", async () => {
+  it("LINT-10: a direction closed on purpose, a policy that allows all and pods of an operator are info", async () => {
     const cases = [
       policy(
         "{ matchLabels: { app: web } }\n  policyTypes: [Ingress, Egress]\n  ingress: [{ from: [{ podSelector: {} }] }]",
@@ -122,7 +122,7 @@ spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, ingress: [{ actio
     }
   });
 
-  it("LINT-34: an unknown value of a known label, and a rule that narrows nothing, stay warnings", async () => {
+  it("LINT-10: an unknown value of a known label, and a rule that narrows nothing, stay warnings", async () => {
     const labelled = POD.replace("app: web", "app: web, strimzi.io/cluster: events");
     const typo = await lint(labelled + policy("{ matchLabels: { strimzi.io/cluster: billing } }\n  ingress: [{}]"));
     assert.deepEqual([typo.code, idsOf(typo.reported)], [1, ["warning selects-nothing"]]);

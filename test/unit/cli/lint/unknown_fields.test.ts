@@ -2,7 +2,7 @@ import { assertFindings, policy } from "../../../support/cli/lint_case.ts";
 import { manifest } from "../../../support/cli/objects.ts";
 
 describe("policy lint of fields that the API does not have", () => {
-  it("LINT-26: a label beside matchLabels is found: the field is dropped, and the selector selects everything", () => {
+  it("LINT-10: a label beside matchLabels is found: the field is dropped, and the selector selects everything", () => {
     const fix = "(a selector has matchLabels and matchExpressions: write a label below matchLabels)";
     const dropped = (name: string): string =>
       `NetworkPolicy shop/p: the field ${name} is not a field of NetworkPolicy and is dropped`;
@@ -26,7 +26,7 @@ describe("policy lint of fields that the API does not have", () => {
     ]);
   });
 
-  it("LINT-26: unknown fields of a ClusterNetworkPolicy, whose loss makes it match more, are found", () => {
+  it("LINT-10: unknown fields of a ClusterNetworkPolicy, whose loss makes it match more, are found", () => {
     const cluster = (subject: string, rule: string): string =>
       manifest(
         "ClusterNetworkPolicy",

@@ -79,7 +79,7 @@ describe("cli/node: cleanup", () => {
   const FOR_PODS = ["/var/lib/cni/networks/drawbridge", "/run/drawbridge/attachments"];
   const REPLACED = `list ${CONFIGURATION_FILE}, with ${DETACH_FILE} in its place`;
 
-  it("DOCTOR-03 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
+  it("UNINSTALL-01 UNINSTALL-03: without --pods everything stays that pods need to run and to be deleted, and is named", () => {
     const { removals, kept } = cleanupPlan(inventory(), false);
     assert.deepEqual(texts(removals), [REPLACED, ...KERNEL, "file /run/drawbridge/policyd.sock"]);
     assert.deepEqual(
@@ -88,7 +88,7 @@ describe("cli/node: cleanup", () => {
     );
   });
 
-  it("DOCTOR-03 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
+  it("UNINSTALL-01 UNINSTALL-03: with --pods pods lose their network, and everything stays that their deletion needs", () => {
     const { removals, kept, pods, notes } = cleanupPlan(inventory(), true);
     assert.deepEqual(texts(removals), [
       REPLACED,
@@ -105,7 +105,7 @@ describe("cli/node: cleanup", () => {
     assert.match(notes.join(), /delete or recreate the pods .*: default\/web-0$/);
   });
 
-  it("DOCTOR-03 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
+  it("UNINSTALL-01 UNINSTALL-03: after the last pod everything is removed, in this order", () => {
     const changes = { links: inventory().links.filter(({ name }) => name !== HOST), lists: DETACHING };
     const files = [...inventory().files.slice(0, 3), { path: DETACH_FILE, isOurs: true }];
     const { removals, kept, pods, notes } = cleanupPlan(inventory({ ...changes, files }), true);
@@ -135,7 +135,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(!isDetachConfiguration(LIST));
   });
 
-  it("DOCTOR-03: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
+  it("UNINSTALL-01: our devices that delay what pods send are removed after the pods, and foreign ones stay", () => {
     const name = "dbi0123456789ab";
     const delay = link(7, name, { kind: "ifb", mac: delayDeviceMac(sha256, name) });
     const foreign = link(8, "dbi0123456789ff", { kind: "ifb", mac: OTHER_MAC });
@@ -162,7 +162,7 @@ describe("cli/node: cleanup", () => {
     ["a flow ledger's directory with other files", { flows: ["all-1.jsonl", "notes"] }, PLACE.flowDirectory],
   ];
   for (const [name, changes, what] of FOREIGN) {
-    it(`DOCTOR-03: ${name} stays`, () => {
+    it(`UNINSTALL-01: ${name} stays`, () => {
       const { removals, kept } = cleanupPlan(inventory({ records: [], links: [BRIDGE], ...changes }), true);
       assert.ok(
         kept.some((one) => one.what === what),
@@ -180,7 +180,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(!texts(cleanupPlan(inventory(), true).removals).join().includes(PLACE.flowDirectory));
   });
 
-  it("DOCTOR-03: a bridge that stays keeps our programs only while pods use it", () => {
+  it("UNINSTALL-01: a bridge that stays keeps our programs only while pods use it", () => {
     const bridge = { ...BRIDGE, mac: OTHER_MAC };
     const changes = {
       links: [bridge, VETH],

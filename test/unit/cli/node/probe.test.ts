@@ -233,7 +233,7 @@ describe("cli/node: the findings of a probe", () => {
     assert.match(found[1] ?? "", /\nnft insert rule inet filter input iifname drawbridge0 accept, or/);
   });
 
-  it("DOCTOR-15: a packet that vanishes in a table of iptables-legacy names this table of its family, and no other", () => {
+  it("DOCTOR-13: a packet that vanishes in a table of iptables-legacy names this table of its family, and no other", () => {
     const [legacy = "", ...more] = findings([{ flow: probeFlow(), loss: vanished({ last: INSIDE }) }]);
     assert.deepEqual(more, []);
     assert.match(legacy, /^iptables-legacy loses packets in hook forward, table ip filter: pod to pod \(IPv4 TCP\)\n/);

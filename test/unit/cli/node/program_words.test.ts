@@ -19,7 +19,7 @@ describe("cli/node: recognizing our programs", () => {
     return `${directory}/${name}`;
   }
 
-  it("DOCTOR-03: our plugin is recognized by its words anywhere in the file, and other files are not", () => {
+  it("UNINSTALL-01: our plugin is recognized by its words anywhere in the file, and other files are not", () => {
     for (const before of [0, 1, MEBIBYTE]) {
       assert.ok(isOurExecutable(file("program", `${"-".repeat(before)}Drawbridge CNI plugin`)), `after ${before}`);
     }

@@ -128,7 +128,7 @@ describe("domain names on the command line", () => {
     assert.match(await ask(`${NAMES}---${allow}`, "lint"), /^0 /);
   });
 
-  it("LINT-20 NAME-02: lint warns of names for pods that may ask DNS neither by labels nor by address, and refuses a wildcard of a top-level domain", async () => {
+  it("LINT-10 NAME-02: lint warns of names for pods that may ask DNS neither by labels nor by address, and refuses a wildcard of a top-level domain", async () => {
     const closed = NAMES.replace(/to: \[\{ networks: .*/, "to: [{ namespaces: {} }]");
     assert.match(
       await ask(closed, "lint"),

@@ -146,7 +146,7 @@ describe("policy explain and policy test: ends that are more than pods", () => {
     }
   });
 
-  it("PTEST-08: expectations have namespaces, labels, the outside and any new pod as ends", async () => {
+  it("CLI-39: expectations have namespaces, labels, the outside and any new pod as ends", async () => {
     const tests = [
       ["any new pod", "shop/app=db", "denied"],
       ["outside", "shop", "denied"],

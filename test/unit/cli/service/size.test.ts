@@ -42,7 +42,7 @@ function policyOf(ports: number): string {
 }
 
 describe("cli: policies and Services that are too large for nodes", () => {
-  it("LINT-32: every command that judges by policies notes one that is too large", async () => {
+  it("LINT-10: every command that judges by policies notes one that is too large", async () => {
     const note = /on nodes NetworkPolicy shop\/large does less than this: ingress: 4097 pairs/;
     for (const [args, stream] of [
       ["policy explain -f new.yaml --from 203.0.113.7 --to shop/web --port 80", "out"],
@@ -60,7 +60,7 @@ describe("cli: policies and Services that are too large for nodes", () => {
     }
   });
 
-  it("LINT-32: policy explain follows no address that nodes do not serve, and reports it", async () => {
+  it("LINT-10: policy explain follows no address that nodes do not serve, and reports it", async () => {
     const to = (end: string) => `policy explain -f --from 203.0.113.7 --to ${end} --port 80`;
     const whole = await ask(MOST_FRONTENDS, to("198.18.0.1"));
     assert.equal(whole.code, 0);
@@ -74,7 +74,7 @@ describe("cli: policies and Services that are too large for nodes", () => {
     assert.match(byName.out, NOTE);
   });
 
-  it("LINT-32: service explain answers as nodes do, for external address, node port and cluster IP", async () => {
+  it("LINT-10: service explain answers as nodes do, for external address, node port and cluster IP", async () => {
     const to = (target: string) => `service explain -f --from 203.0.113.7 --node n1 --to ${target}`;
     for (const [target, isServed] of [
       ["198.18.0.1:80", false],
@@ -90,7 +90,7 @@ describe("cli: policies and Services that are too large for nodes", () => {
     }
   });
 
-  it("LINT-32: policy lint finds Services that are too large, also before they have an address", async () => {
+  it("LINT-10: policy lint finds Services that are too large, also before they have an address", async () => {
     const only = "policy lint -f --only too-large";
     const { code, out } = await ask(MOST_FRONTENDS + 1, only);
     assert.equal(code, 1);

@@ -119,7 +119,7 @@ describe("ways in: answers", () => {
     assert.match(list.out, new RegExp(`^${name} +8080/TCP +shop/web$`, "m"));
   });
 
-  it("INGRESS-08: policy explain from outside shows each way with both hops, and its first line says which are open", async () => {
+  it("INGRESS-07: policy explain from outside shows each way with both hops, and its first line says which are open", async () => {
     const { code, out, err } = await ask(
       BASE + SHOP,
       "policy",
@@ -157,7 +157,7 @@ describe("ways in: answers", () => {
     assert.match(closed.out, /^Ingress shop\/web .* through IngressClass nginx: closed$/m);
   });
 
-  it("INGRESS-08: only ways to the requested port are reported, none from within the cluster, and JSON explains them", async () => {
+  it("INGRESS-07: only ways to the requested port are reported, none from within the cluster, and JSON explains them", async () => {
     const [way] = (await explain(BASE + SHOP, "--to", "shop/web")).waysIn;
     const summary = ({ name, file, open, partly, entry, onward }: WayInReport) => [
       name,
@@ -188,14 +188,14 @@ describe("ways in: answers", () => {
     assert.deepEqual((JSON.parse(inside.out) as Explanation).waysIn, []);
   });
 
-  it("INGRESS-08: a cell of the HTML page has both hops", async () => {
+  it("INGRESS-07: a cell of the HTML page has both hops", async () => {
     const { out } = await ask(BASE + SHOP, "policy", "matrix", "-o", "html");
     assert.ok(out.includes("outside through IngressClass nginx"));
     assert.match(out, /Ingress shop\/web \(a\.yaml:\d+\) through IngressClass nginx:(\\n)? +open/);
     assert.match(out, /edge\/nginx to shop\/web, port 8080\/TCP/);
   });
 
-  it("INGRESS-10: controller-kept-out is found at a path whose pods the controller may not reach, with the policies", async () => {
+  it("LINT-10: controller-kept-out is found at a path whose pods the controller may not reach, with the policies", async () => {
     const lint = async (text: string) => {
       const { out } = await ask(text, "policy", "lint", "--only", "controller-kept-out", "-o", "json");
       return JSON.parse(out) as readonly {
@@ -239,7 +239,7 @@ describe("ways in: answers", () => {
     assert.deepEqual(await lint(comment + closed), []);
   });
 
-  it("INGRESS-14: policy test reports open ways in beside an expectation that connections from outside are denied", async () => {
+  it("INGRESS-07: policy test reports open ways in beside an expectation that connections from outside are denied", async () => {
     const file = (from: string, to: string, expect: string): string =>
       `apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests: [{ name: t, from: ${from}, to: ${to}, expect: ${expect}, reason: r }]\n`;
     const run = (text: string, manifests: string) =>

@@ -155,7 +155,7 @@ describe("objects/gate of ClusterNetworkPolicy", () => {
     }
   });
 
-  it("CNP-10: a daemon without policies says that it enforces none, one with policies that they are in force", () => {
+  it("POL-53: a daemon without policies says that it enforces none, one with policies that they are in force", () => {
     const verdict = judge(policy({}));
     assert.ok(verdict.type === "accepted");
     const { object } = verdict;

@@ -166,7 +166,7 @@ describe("policyd/events/event_log", () => {
     assert.ok(world.writer.asked.at(-1)?.metadata.name.startsWith("s1."));
   });
 
-  it("SHARE-02: a tenant that writes bad objects in a loop delays only its own Events and displaces no others", async () => {
+  it("SHARE-06: a tenant that writes bad objects in a loop delays only its own Events and displaces no others", async () => {
     const world = new World();
     const bad = (i: number): Notice => notice("bad", `s${i}`, "hostile");
     /** The number of Events that were written in a namespace. */

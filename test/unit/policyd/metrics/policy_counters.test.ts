@@ -324,7 +324,7 @@ describe("policyd/metrics: the compiler's comments on rules", () => {
     );
   }
 
-  it("METRIC-06 METRIC-07: the metrics understand the compiler's comments, with the drop log and without", () => {
+  it("METRIC-06 METRIC-02: the metrics understand the compiler's comments, with the drop log and without", () => {
     for (const dropLog of [false, true]) {
       const enforced = meanings([networkPolicy("web", false, 1), clusterPolicy], dropLog);
       for (const expected of ["ingress x/web 0", "ingress isolated", "ingress c 0 drop", "ingress c 1"]) {

@@ -29,7 +29,7 @@ function changesIn(json: string): readonly PrintedChange[] {
 
 describe("cli/policy/diff", () => {
   for (const format of DIFF_FORMATS.filter((one) => one !== "html")) {
-    it(`DIFF-04: tenants with ClusterNetworkPolicies, as ${format}`, async () => {
+    it(`DIFF-05: tenants with ClusterNetworkPolicies, as ${format}`, async () => {
       const { code, out, err } = await runCli(
         ["policy", "diff", "tenants/before", "tenants/after", "-o", format],
         TENANTS,

@@ -48,7 +48,7 @@ async function tryOut(against: string, change: string, ...args: readonly string[
 }
 
 describe("cli/policy/dry_run", () => {
-  it("LINT-32: a change that makes a policy too large for nodes is warned of, and one that was too large before is not", async () => {
+  it("LINT-10: a change that makes a policy too large for nodes is warned of, and one that was too large before is not", async () => {
     const list = (element: string, count: number): string =>
       `[${Array.from({ length: count }, () => element).join(", ")}]`;
     // The same peer and port are repeated, since only their number counts.
@@ -75,7 +75,7 @@ describe("cli/policy/dry_run", () => {
     });
   }
 
-  it("DRYRUN-07: a policy in shadow changes nothing, and the output says so", async () => {
+  it("MATRIX-06: a policy in shadow changes nothing, and the output says so", async () => {
     const against = pod("web", "web") + pod("db-0", "db");
     const shadow = object(
       "NetworkPolicy",

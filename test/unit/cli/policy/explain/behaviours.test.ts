@@ -189,7 +189,7 @@ spec:
 describe("policy explain: policies in shadow", () => {
   const objects = [SHADOW, ...["db", "web", "other"].map((name) => pod(name))];
 
-  it("EXPLAIN-12: traffic that a policy in shadow would deny passes, with the policy and the nearest rule", async () => {
+  it("MATRIX-06: traffic that a policy in shadow would deny passes, with the policy and the nearest rule", async () => {
     const { code, out } = await explain(objects, "--from default/other --to default/db --port 5432");
     assert.equal(code, 0);
     assert.match(out, /ingress allowed as no policy has a say\n/);
@@ -200,7 +200,7 @@ describe("policy explain: policies in shadow", () => {
     );
   });
 
-  it("EXPLAIN-12: a policy in shadow is mentioned only if it would change the verdict", async () => {
+  it("MATRIX-06: a policy in shadow is mentioned only if it would change the verdict", async () => {
     const same = await explain(objects, "--from default/web --to default/db --port 5432");
     assert.doesNotMatch(same.out, /shadow/);
     const opened = await explain([...objects, DENY], "--from default/web --to default/db --port 5432");
@@ -211,7 +211,7 @@ describe("policy explain: policies in shadow", () => {
     );
   });
 
-  it("EXPLAIN-12: without a port, the ports that would be denied are a case of their own", async () => {
+  it("MATRIX-06: without a port, the ports that would be denied are a case of their own", async () => {
     const { out } = await explain(objects, "--from default/web --to default/db");
     assert.match(out, /1-5431\/TCP, 5433-65535\/TCP/);
     assert.match(out, /shadow: would be denied by default\/try/);

@@ -58,7 +58,7 @@ describe("policy explain: answers", () => {
   const context = contextOf("shop");
   const { cluster } = context;
 
-  it("EXPLAIN-02: the answer about two pods is the evaluator's, in each family", () => {
+  it("EXPLAIN-03: the answer about two pods is the evaluator's, in each family", () => {
     const seen = { allowed: 0, denied: 0 };
     for (const pair of pairsOf(cluster)) {
       for (const traffic of TRAFFIC) {
