@@ -1,21 +1,14 @@
 import { tableOf } from "../table.ts";
 import { type Entries, type Messages, readEntries } from "./entries.ts";
-import { type LogMessage, logMessages } from "./log_messages.ts";
 import { pluginErrors } from "./plugin_errors.ts";
 
 const HEAD = `# Troubleshooting by message
 
 Search this page for the words that you have seen: a line of the log, a problem of the status or an error of the plugin.
-A message that is not here says itself what has happened. [Kubernetes Events](events.md) have a page of their own, and
-[debugging](debugging.md) begins with symptoms, such as a pod without network. This page is written by \`npm run docs\`
-from the sources.
-
-* [The log of the daemon](#the-log-of-the-daemon)
-* [Problems of the status](#problems-of-the-status)
-* [Findings of node doctor](#findings-of-node-doctor)
-* [Errors of the plugin](#errors-of-the-plugin)
-
-The sign \`…\` stands for a value, such as a name or an address.
+A message that is not here says itself what has happened, and so does each finding of [\`node
+doctor\`](cli.md#node-doctor). [Kubernetes Events](events.md) have a page of their own, and [debugging](debugging.md)
+begins with symptoms, such as a pod without network. The sign \`…\` stands for a value. This page is written by
+\`npm run docs\` from the sources.
 `;
 
 const LOG = `## The log of the daemon
@@ -32,12 +25,6 @@ const STATUS = `## Problems of the status
 The daemon's [status](debugging.md#the-state-of-the-daemon) lists its present problems, and \`node doctor\` reports each.
 `;
 
-const DOCTOR = `## Findings of node doctor
-
-[\`drawbridge node doctor\`](cli.md#node-doctor) prints each finding with its reason and its way out, so they are not
-repeated here. \`--list\` prints its checks.
-`;
-
 const PLUGIN = `## Errors of the plugin
 
 The kubelet's Event \`FailedCreatePodSandBox\` has the plugin's message, which names the field, the value, what was
@@ -52,29 +39,26 @@ export function troubleshootingDocument(): string {
   const sections: readonly string[] = [
     HEAD,
     LOG,
-    ...messageSections(entries.log, logMessages()),
+    ...messageSections(entries.log, "line"),
     STATUS,
-    ...messageSections(entries.status, []),
-    DOCTOR,
+    ...messageSections(entries.status, "problem"),
     PLUGIN,
     `${errorTable(entries)}\n`,
   ];
   return sections.join("\n");
 }
 
-/** Returns the sections of messages: those that are alike, then each of the others by the alphabet. */
-function messageSections({ alike, single }: Messages, logged: readonly LogMessage[]): readonly string[] {
-  const levels = new Map(logged.map((message) => [message.words, message.levels]));
+/** Returns the sections of messages that are alike, and then a table of the others by the alphabet. */
+function messageSections({ alike, single }: Messages, noun: string): readonly string[] {
+  const rows = Object.entries(single)
+    .toSorted(([a], [b]) => compareWords(a, b))
+    .map(([words, { meaning, way }]) => [inCode([words]), meaning, way]);
   return [
     ...alike.map(({ title, words, listed, meaning, way }) =>
       section(title, listed ? `${listOf(words)}\n\n${meaning}` : meaning, way),
     ),
-    ...Object.entries(single)
-      .toSorted(([a], [b]) => compareWords(a, b))
-      .map(([words, { meaning, way }]) => {
-        const level = inCode(levels.get(words) ?? []);
-        return section(inCode([words]), level === "" ? meaning : `${level}: ${meaning}`, way);
-      }),
+    `### Single ${noun}s\n`,
+    `${tableOf([noun, "meaning", "way out"], rows)}\n`,
   ];
 }
 

@@ -3,24 +3,11 @@ import { callsOf, functionAround } from "./calls.ts";
 import { itemsOf } from "./source_text.ts";
 import { constantsIn, type Lookup, textsOf } from "./texts.ts";
 
-/** A message of the daemon's log. */
-export interface LogMessage {
-  readonly words: string;
-  /** Levels at which it occurs, the most severe first. */
-  readonly levels: readonly string[];
-}
-
-/** Returns all warnings and errors of the daemon's log, sorted by their words. @throws Error as {@link messagesIn} */
-export function logMessages(): readonly LogMessage[] {
-  const levels = new Map<string, Set<string>>();
-  for (const file of globSync("policyd/**/*.ts").toSorted()) {
-    for (const { level, words } of messagesIn(file, readFileSync(file, "utf8"))) {
-      levels.set(words, (levels.get(words) ?? new Set()).add(level));
-    }
-  }
-  return [...levels]
-    .map(([words, ofWords]) => ({ words, levels: [...ofWords].toSorted() }))
-    .toSorted((a, b) => (a.words < b.words ? -1 : 1));
+/** Returns all warnings and errors of the daemon's log, sorted. @throws Error as {@link messagesIn} */
+export function logMessages(): readonly string[] {
+  const files = globSync("policyd/**/*.ts");
+  const words = files.flatMap((file) => [...messagesIn(file, readFileSync(file, "utf8"))]);
+  return [...new Set(words)].toSorted();
 }
 
 /**
@@ -29,12 +16,9 @@ export function logMessages(): readonly LogMessage[] {
  *
  * @throws Error naming the place of any other message
  */
-export function* messagesIn(
-  file: string,
-  source: string,
-): Generator<{ readonly level: string; readonly words: string }> {
-  for (const match of source.matchAll(/\blogger\??\s*\.(warn|error)(\()/dg)) {
-    const [message = ""] = itemsOf(source, match.indices?.[2]?.[0] ?? 0);
+export function* messagesIn(file: string, source: string): Generator<string> {
+  for (const match of source.matchAll(/\blogger\??\s*\.(?:warn|error)(\()/dg)) {
+    const [message = ""] = itemsOf(source, match.indices?.[1]?.[0] ?? 0);
     const texts = messageTexts(message, source, match.index);
     if (texts === undefined) {
       const line = source.slice(0, match.index).split("\n").length;
@@ -42,7 +26,7 @@ export function* messagesIn(
         `${file}:${line}: the message ${message} is not a text; expected a literal or a constant of the file`,
       );
     }
-    for (const words of texts) yield { level: match[1] ?? "", words };
+    yield* texts;
   }
   yield* problemMessagesIn(source);
 }
@@ -50,11 +34,10 @@ export function* messagesIn(
 /** Yields what the lists of problems that a file makes log. */
 function* problemMessagesIn(source: string): ReturnType<typeof messagesIn> {
   for (const match of source.matchAll(/\bnew NodeProblems(\()/dg)) {
-    const [, , message = "", level = '"warn"'] = itemsOf(source, match.indices?.[1]?.[0] ?? 0);
-    const [words, name] = [message, level].map((text) => textsOf(text, constantsIn(source))?.[0]);
-    if (words === undefined || name === undefined)
-      throw new Error(`NodeProblems: ${message} or ${level} is not a text`);
-    yield { level: name, words };
+    const [, , message = ""] = itemsOf(source, match.indices?.[1]?.[0] ?? 0);
+    const words = textsOf(message, constantsIn(source))?.[0];
+    if (words === undefined) throw new Error(`NodeProblems: ${message} is not a text`);
+    yield words;
   }
 }
 
