@@ -77,7 +77,7 @@ for (const hasDaemon of [false, true]) {
         .flatMap((directory) => readdirSync(directory, { recursive: true, encoding: "utf8" }).toSorted())
         .filter((name) => !hasDaemon || !/^ended(\/|$)/.test(name));
 
-    it("AUDIT-01 AUDIT-02: an audit lists leaks of every kind and changes nothing; --repair removes them and touches no running pod", async () => {
+    it("AUDIT-01: an audit lists leaks of every kind and changes nothing; --repair removes them and touches no running pod", async () => {
       const [alive, gone, broken] = [lab.pod("alive"), lab.pod("gone"), lab.pod("broken")];
       const { result } = attach(alive, { ...published(mapping(7000)), ipMasq: true });
       podResult(attach(gone, { ...published(mapping(7001)), ipMasq: true }));
@@ -119,7 +119,7 @@ for (const hasDaemon of [false, true]) {
       rmSync(`${wired.node.dataDir}/drawbridge/10.244.1.78`);
     });
 
-    it("AUDIT-02: pods that come and go get all that they ask for while the node is audited and repaired again and again", async () => {
+    it("AUDIT-01: pods that come and go get all that they ask for while the node is audited and repaired again and again", async () => {
       const wish = { ...policyd?.overrides, ipMasq: true };
       const stays = lab.pod("stays");
       podResult(attach(stays, { ...published(mapping(7050)), ipMasq: true }));
@@ -155,7 +155,7 @@ for (const hasDaemon of [false, true]) {
 
     // No daemon runs when a record is lost.
     if (!hasDaemon) {
-      it("AUDIT-02: --repair removes a link without a record whose container has no process, and its addresses afterwards", async () => {
+      it("AUDIT-01: --repair removes a link without a record whose container has no process, and its addresses afterwards", async () => {
         podResult(attach(lab.pod("dead")));
         rmSync(`${wired.node.runDir}/attachments`, { recursive: true });
         for (const entry of readdirSync(`${wired.node.dataDir}/drawbridge`)) {

@@ -155,7 +155,7 @@ describe("the overlays of manifests/", () => {
       assert.equal(configurationOf(text).installCni, true);
     });
 
-    it(`DEPLOY-08: ${directory} has its health probes where the daemon answers`, () => {
+    it(`DEPLOY-02: ${directory} has its health probes where the daemon answers`, () => {
       const text = rendered(directory);
       const { services } = configurationOf(text);
       const [{ ports, startupProbe, livenessProbe, readinessProbe } = {}] = daemonSet(text).pod.containers;

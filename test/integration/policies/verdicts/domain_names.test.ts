@@ -192,7 +192,7 @@ describe("egress to domain names", function () {
       .filter((line) => / \. .* comment "/.test(line))
       .join("\n");
 
-  it("NAME-01 NAME-20 FLOW-07: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule, and is listed and recorded", async () => {
+  it("NAME-01 PSTATUS-04 FLOW-07: an address of a name is reached after the pod has asked, only by that pod, at the ports of the rule, and is listed and recorded", async () => {
     await lab.apply(objects(policy("x", ["api.example.com", "*.wild.example.com"])));
     assert.equal(await marks("x/a", "outside", "80/TCP"), "XX");
     await resolve("x/a", "api.example.com");

@@ -140,7 +140,7 @@ describe("cli/flows: the command", () => {
     ]);
   });
 
-  it("FLOW-12: flows reads the ledgers of all nodes with kubectl, and a connection between two nodes counts once", async () => {
+  it("FLOW-10: flows reads the ledgers of all nodes with kubectl, and a connection between two nodes counts once", async () => {
     const answers = {
       get: PODS,
       "drawbridge-a": rowLine(row({ count: 7 })) + rowLine(DENIED),
@@ -168,7 +168,7 @@ describe("cli/flows: the command", () => {
     assert.match(broken.err, /node n1:1: expected a flow as a JSON object/);
   });
 
-  it("FLOW-12: flows --follow prints new connections of all nodes, and ends with the first command that ends", async () => {
+  it("FLOW-10: flows --follow prints new connections of all nodes, and ends with the first command that ends", async () => {
     const news = (one: FlowRow, count: number): string =>
       `${JSON.stringify({ ...JSON.parse(rowLine(one)), new: count })}\n`;
     const answers = {
@@ -187,7 +187,7 @@ describe("cli/flows: the command", () => {
     assert.match(bad.err, /new is missing; expected the number of new connections/);
   });
 
-  it("FLOW-12: a program's lines are followed in any chunks, and it ends when a line is too long or the reader throws", async () => {
+  it("FLOW-10: a program's lines are followed in any chunks, and it ends when a line is too long or the reader throws", async () => {
     const lines: string[] = [];
     const script = "printf 'a\\nb'; printf 'c\\n\\303'; printf '\\244\\n'; exit 3";
     const result = await systemPrograms.follow("sh", ["-c", script], (line) => lines.push(line));
@@ -265,7 +265,7 @@ describe("cli/flows: ends, times and nodes", () => {
     assert.ok(isWanted({ since: NOON + 1 }, row({ open: 1 })), "a flow that is still open is wanted");
   });
 
-  it("FLOW-12: rows of nodes are merged by pair, port, protocol and verdict, with the widest range and the first and last times", () => {
+  it("FLOW-10: rows of nodes are merged by pair, port, protocol and verdict, with the widest range and the first and last times", () => {
     const rows = mergedRows([
       row({ to: outside("203.0.113.1/32"), firstSeen: 5, lastSeen: 6, count: 1, open: 1 }),
       row({ to: outside("203.0.113.2/32"), firstSeen: 3, lastSeen: 4, count: 2, open: 1 }),

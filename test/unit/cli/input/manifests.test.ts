@@ -55,7 +55,7 @@ describe("cli/input/manifests", () => {
     assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /download it first/);
   });
 
-  it("READ-05: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
+  it("READ-20: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const text = [deployment("web"), deployment("api"), podOf("api", "5d4f"), job].join("---\n");
     assert.deepEqual(keys({ "a.yaml": text }, ["a.yaml"]), {
@@ -69,7 +69,7 @@ describe("cli/input/manifests", () => {
     });
   });
 
-  it("READ-05: a stand-in pod has the labels that its controller adds", () => {
+  it("READ-20: a stand-in pod has the labels that its controller adds", () => {
     const stateful = deployment("db").replace("Deployment", "StatefulSet");
     const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
     const { manifests } = readManifests(memoryFiles({ "a.yaml": `${stateful}---\n${job}` }), ["a.yaml"], false);

@@ -17,7 +17,7 @@ const podsOf = (...texts: readonly string[]): readonly string[] => {
 };
 
 describe("stand-in pods of templates", () => {
-  it("READ-05: log-0 belongs to the StatefulSet log, also beside a DaemonSet or other workload of that name", () => {
+  it("READ-20: log-0 belongs to the StatefulSet log, also beside a DaemonSet or other workload of that name", () => {
     for (const kind of KINDS.filter((one) => one !== "StatefulSet")) {
       for (const order of [0, 1]) {
         const both = [workload(kind, "log"), workload("StatefulSet", "log")];
@@ -34,12 +34,12 @@ describe("stand-in pods of templates", () => {
     }
   });
 
-  it("READ-05: a stand-in's name does not depend on the other objects, so two sets of files agree on it", () => {
+  it("READ-20: a stand-in's name does not depend on the other objects, so two sets of files agree on it", () => {
     const apart = KINDS.flatMap((kind) => podsOf(workload(kind, "log")));
     assert.deepEqual(podsOf(...KINDS.map((kind) => workload(kind, "log"))), apart);
   });
 
-  it("READ-05: a pod with the name of a StatefulSet's pod keeps it, and does not belong to the StatefulSet", () => {
+  it("READ-20: a pod with the name of a StatefulSet's pod keeps it, and does not belong to the StatefulSet", () => {
     const bare = manifest("Pod", named("a/log-0"));
     assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
@@ -52,7 +52,7 @@ describe("stand-in pods of templates", () => {
     );
   });
 
-  it("READ-05: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
+  it("READ-20: one replica, or a parallelism of one, gives one pod; no number and zero count as autoscaled", () => {
     for (const [kind, fields, count] of [
       ["Deployment", "replicas: 1, ", 1],
       ["StatefulSet", "replicas: 1, ", 1],

@@ -77,7 +77,7 @@ describe("cli/node: audit", () => {
     assert.equal(found(factsOf({ records: recordsOf(["a", { isMarked: true }]) })).length, 3);
   });
 
-  it("AUDIT-02: an ADD under way is not a leak: a record without a link, a young reservation, or elements and a link with a record", () => {
+  it("AUDIT-01: an ADD under way is not a leak: a record without a link, a young reservation, or elements and a link with a record", () => {
     const owners = { value: new Set([linkName("a")]) };
     const facts = {
       records: recordsOf(["a", {}]),
@@ -89,7 +89,7 @@ describe("cli/node: audit", () => {
     assert.deepEqual(found(factsOf({ ...facts, links: { value: [link(linkName("a"))] } })), []);
   });
 
-  it("AUDIT-02: what a DEL removes, or an ADD makes, between two reads is not a leak", () => {
+  it("AUDIT-01: what a DEL removes, or an ADD makes, between two reads is not a leak", () => {
     const name = linkName("a");
     const present = {
       links: { value: [link(name)] },
@@ -106,7 +106,7 @@ describe("cli/node: audit", () => {
     assert.equal(found(lastingFacts(recorded, recorded)).length, 3);
   });
 
-  it("AUDIT-02: a marked sandbox whose link exists is not touched", () => {
+  it("AUDIT-01: a marked sandbox whose link exists is not touched", () => {
     const facts = { records: recordsOf(["a", { isMarked: true }]), links: { value: [link(linkName("a"))] } };
     assert.deepEqual(found(factsOf(facts)), []);
   });
@@ -142,14 +142,14 @@ describe("cli/node: audit", () => {
     ]);
   });
 
-  it("AUDIT-02: a container runs if the control group of a process has its name", () => {
+  it("AUDIT-01: a container runs if the control group of a process has its name", () => {
     const own = readFileSync("/proc/self/cgroup", "utf8").trim();
     const hasProcesses = processesByContainer();
     assert.equal(hasProcesses(own), true);
     assert.equal(hasProcesses("0123456789abcdef-no-such-container"), false);
   });
 
-  it("AUDIT-02: nothing is released where the running containers are unknown", () => {
+  it("AUDIT-01: nothing is released where the running containers are unknown", () => {
     const facts = {
       reservations: { value: [reserved("gone", "10.244.1.9")] },
       hasProcesses: { unseen: "a container" },
@@ -157,7 +157,7 @@ describe("cli/node: audit", () => {
     assert.deepEqual(found(factsOf(facts)), ["address 10.244.1.9: left"]);
   });
 
-  it("AUDIT-02: only ended records count as leaked where links or records are unknown", () => {
+  it("AUDIT-01: only ended records count as leaked where links or records are unknown", () => {
     const rest = {
       reservations: { value: [reserved("gone", "10.244.1.9")] },
       pluginOwners: { value: new Set(["dbv1"]) },
@@ -167,13 +167,13 @@ describe("cli/node: audit", () => {
     }
   });
 
-  it("AUDIT-02: addresses of an IPAM plugin of others are left to its DEL", () => {
+  it("AUDIT-01: addresses of an IPAM plugin of others are left to its DEL", () => {
     const delegated = record("a", { dataDir: `${PLACE.stateDirectory}/delegated` });
     const records = { value: { records: [{ record: delegated, hasEnded: true, isMarked: false }], unreadable: [] } };
     assert.ok(audit(factsOf({ records })).leaks.every(({ repair }) => typeof repair === "string"));
   });
 
-  it("AUDIT-02: each repair is done once, and a failure is reported without stopping the others", () => {
+  it("AUDIT-01: each repair is done once, and a failure is reported without stopping the others", () => {
     const done: string[] = [];
     const machine = {
       readAuditFacts: () => factsOf({ records: recordsOf(["a", { hasEnded: true }], ["b", { hasEnded: true }]) }),

@@ -77,7 +77,7 @@ describe("rules", () => {
     assert.match(tried, /counter comment "would be isolated by shop\/front-only"/);
   });
 
-  it("RULES-02: policyd's configuration is applied, and an invalid one is an error", async () => {
+  it("RULES-01: policyd's configuration is applied, and an invalid one is an error", async () => {
     const configuration =
       "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\nbridge: br7\ntableOwner: true\n";
     const { out, code } = await rules("worker-1", { "policyd.yaml": configuration }, "--config", "policyd.yaml");
@@ -90,14 +90,14 @@ describe("rules", () => {
     assert.equal((await rules("worker-1", {}, "--config", "nowhere")).code, 3);
   });
 
-  it("RULES-02: standard input is read once", async () => {
+  it("RULES-01: standard input is read once", async () => {
     const files = memoryFiles({ "-": CLUSTER });
     const { code, out, err } = await runCli(["rules", "-f", "-", "--config", "-", "--node", "worker-1"], files);
     assert.deepEqual([code, out], [3, ""]);
     assert.match(err, /-: standard input can be read once; expected a file for the other/);
   });
 
-  it("RULES-02: an unknown node is an error, and a comment says when there are no nodes", async () => {
+  it("RULES-01: an unknown node is an error, and a comment says when there are no nodes", async () => {
     const unknown = await rules("worker-3", {});
     assert.deepEqual([unknown.code, unknown.out], [3, ""]);
     assert.match(unknown.err, /"worker-3" is not a Node of these objects; did you mean worker-1 or worker-2\?/);

@@ -115,7 +115,7 @@ describe("cli/policy/status", () => {
     assert.equal(out.match(/shop\/db: ingress\[0\]: it is too large\\u\{1b\}\[2J/g)?.length, 1);
   });
 
-  it("NAME-20: names are listed with the addresses that pods know by them on each node, and names that no pod knows", async () => {
+  it("PSTATUS-04: names are listed with the addresses that pods know by them on each node, and names that no pod knows", async () => {
     const annotation = '"drawbridge.dev/egress-domain-names": "*.example.com:443 www.example.org:443"';
     const objects = objectsIn(
       manifest(

@@ -176,7 +176,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual([answers, known], [6, 1]);
   });
 
-  it("NAME-20: each policy has the addresses that its own names stand for, the last learned first, until their time is over", async () => {
+  it("PSTATUS-04: each policy has the addresses that its own names stand for, the last learned first, until their time is over", async () => {
     const ruleOf = (policy: string, name: string): ProfileRule => ({
       peers: [nameGroup([name])],
       ports: undefined,

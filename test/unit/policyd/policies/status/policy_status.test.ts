@@ -145,7 +145,7 @@ describe("policyd/policies/status", () => {
     }
   });
 
-  it("PSTATUS-04 NAME-20: packets count by policy and rule, addresses that pods know by its names are beside them, and the counters are read with the first part", async () => {
+  it("PSTATUS-04: packets count by policy and rule, addresses that pods know by its names are beside them, and the counters are read with the first part", async () => {
     let refreshed = 0;
     const series = [
       { policy: "shop/a", direction: "ingress", rule: 0, packets: 5 },
