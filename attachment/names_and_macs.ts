@@ -18,6 +18,23 @@ export function hostInterfaceName(sha256: Sha256, containerId: string, ifname: s
   return `${HOST_INTERFACE_PREFIX}${sha256(`${containerId}:${ifname}`).slice(0, 12)}`;
 }
 
+/** Returns the name that people know an attachment by: its pod, or else its container. */
+export function displayName({
+  pod,
+  containerId,
+}: {
+  readonly pod?: { readonly namespace: string; readonly name: string } | undefined;
+  readonly containerId: string;
+}): string {
+  return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
+}
+
+/** Returns the alias of the link with that display name. The kernel takes 255 bytes including the NUL (IFALIASZ). */
+export function linkAlias(name: string): string {
+  // All characters of pods' and containers' names are ASCII.
+  return name.slice(0, 254);
+}
+
 /**
  * Returns the MAC address of the pod's end: 0a:58 and the IPv4 address; for a pod without one, 0e and a hash of the
  * IPv6 address.

@@ -4,6 +4,7 @@ import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import type { Route } from "../../kernel/route/route.ts";
+import { canForward } from "../wiring/wiring.ts";
 import type { Expectation, ExpectedRoute } from "./expectation.ts";
 
 /** An attachment as the kernel describes it. */
@@ -52,6 +53,8 @@ function hostDifferences(expected: Expectation, { bridge, host }: Observation): 
   if (!host.up) found.push(`host interface ${name} is down`);
   if (host.mac !== expected.hostMac) found.push(macDiffers(`host interface ${name}`, host, expected.hostMac));
   if (bridge !== undefined && !isPort) found.push(`host interface ${name} is not a port of bridge ${expected.bridge}`);
+  if (isPort && !canForward(host))
+    found.push(`bridge ${expected.bridge} takes no packets of ${name} (bridge link set dev ${name} state 3)`);
   if (isPort && host.bridgePort !== undefined && host.bridgePort.hairpin !== expected.hairpin) {
     found.push(
       `hairpin mode of ${name} is ${onOrOff(!expected.hairpin)}; expected ${onOrOff(expected.hairpin)} by hairpinMode`,

@@ -6,7 +6,7 @@ import type { Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
-import { changeLink, createBridge } from "../../kernel/route/link.ts";
+import { changeLink, createBridge, FORWARDING } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
 import { KERNEL_PROTOCOL, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
@@ -129,7 +129,7 @@ function subnetRoute(address: Cidr, index: number): RouteSpec {
 function portChange({
   index,
   bridge,
-  port: { hairpin },
+  port: { hairpin, mac },
 }: {
   readonly index: number;
   readonly bridge: number;
@@ -138,10 +138,12 @@ function portChange({
   const link = { index };
   return [
     // Up comes last: a link that is down passes no packet to the bridge before its port has its flags.
-    demanded(changeLink(link, { master: bridge })),
+    demanded(changeLink(link, { master: bridge, mac })),
     demanded(changeLink(link, { bridgePort: { hairpin, ...PORT_FLAGS } })),
     { request: changeLink(link, { linkLocalAddress: false }), mayFail: true },
     demanded(changeLink(link, { up: true })),
+    // A link that was down may have no carrier yet; the kernel lets it forward when it has.
+    { request: changeLink(link, { bridgePort: { hairpin, state: FORWARDING } }), mayFail: true },
   ];
 }
 

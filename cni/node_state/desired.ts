@@ -1,4 +1,5 @@
 import type { AttachmentRecord, RecordedHost } from "../../attachment/attachment.ts";
+import { displayName } from "../../attachment/names_and_macs.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -78,7 +79,7 @@ function desiredPort({
   return Object.freeze({
     name: hostInterface,
     mac: hostMac,
-    pod: pod === undefined ? containerId : `${pod.namespace}/${pod.name}`,
+    pod: displayName({ pod, containerId }),
     podMac: mac,
     isMacRequested: host.isMacRequested,
     addresses: addresses.map(({ address }) => address),

@@ -1,7 +1,8 @@
+import { linkAlias } from "../../attachment/names_and_macs.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { Link } from "../../kernel/route/link.ts";
-import { PORT_FLAGS } from "../wiring/wiring.ts";
+import { canForward, PORT_FLAGS } from "../wiring/wiring.ts";
 import { type DesiredBridge, type DesiredPort, subnetOf } from "./desired.ts";
 import type { ObservedBridge, ObservedPort, Step } from "./observed.ts";
 
@@ -61,10 +62,10 @@ function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, in
 
 /**
  * Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (linkSteps of
- * cni/wiring/wiring.ts).
+ * cni/wiring/wiring.ts). It is known by its MAC address or, if another program has changed that, by the pod's alias.
  */
-export function isMade({ link }: ObservedPort, { mac }: DesiredPort): boolean {
-  return link?.mac === mac && link.alias !== undefined;
+export function isMade({ link }: ObservedPort, { mac, pod }: DesiredPort): boolean {
+  return link?.alias !== undefined && (link.mac === mac || link.alias === linkAlias(pod));
 }
 
 function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): readonly Step[] {
@@ -88,10 +89,17 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
   return steps;
 }
 
-/** Whether a port's link is on its bridge, up, and with the right flags, as far as the kernel reports them. */
-export function isAttached({ hairpin }: DesiredPort, { master, up, bridgePort }: Link, bridge: number): boolean {
-  if (master !== bridge || !up) return false;
+/**
+ * Whether a port's link is on its bridge, up, with its MAC address, the right flags and in the state that forwards
+ * packets, as far as the kernel reports them.
+ */
+export function isAttached({ hairpin, mac }: DesiredPort, link: Link, bridge: number): boolean {
+  const { bridgePort } = link;
+  if (link.master !== bridge || !link.up) return false;
+  // Pods send to the port's address.
+  if (link.mac !== undefined && link.mac !== mac) return false;
   if (bridgePort === undefined) return true;
+  if (!canForward(link)) return false;
   const { groupForwardMask, multicastRouter } = PORT_FLAGS;
   const hasFlags = bridgePort.groupForwardMask === groupForwardMask && bridgePort.multicastRouter === multicastRouter;
   return bridgePort.hairpin === hairpin && hasFlags;

@@ -1,4 +1,11 @@
-import { hostInterfaceName, hostMac, podMac, type Sha256 } from "../../attachment/names_and_macs.ts";
+import {
+  displayName,
+  hostInterfaceName,
+  hostMac,
+  linkAlias,
+  podMac,
+  type Sha256,
+} from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
@@ -6,7 +13,14 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
-import { changeLink, createVeth, getLink } from "../../kernel/route/link.ts";
+import {
+  changeLink,
+  createVeth,
+  FORWARDING,
+  getLink,
+  type Link,
+  OPERATIONAL_STATE_UP,
+} from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
 import { MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import { hostRoute } from "./host_route.ts";
@@ -86,8 +100,7 @@ export function decideWiring(
     podMac: configuration.mac ?? podMac(sha256, preferIpv4(allocations, first).address.address),
     mtu: bridge.mtu,
     hairpin: configuration.hairpinMode,
-    // The kernel takes 255 bytes including the NUL (IFLA_IFALIAS, IFALIASZ); all characters here are ASCII.
-    alias: (pod === undefined ? containerId : `${pod.namespace}/${pod.name}`).slice(0, 254),
+    alias: linkAlias(displayName({ pod, containerId })),
     addresses: allocations.map(({ address }) => hostCidr(address.address)),
     gateways: allocations.map(({ gateway }) => gateway),
     bridgeAddresses: allocations.flatMap(bridgeAddress),
@@ -207,6 +220,14 @@ function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
  *   them all groups.
  */
 export const PORT_FLAGS = { groupForwardMask: 0xfffd, multicastRouter: 0 } as const;
+
+/**
+ * Whether the bridge takes packets of a port, unless the link carries none. Ports stay blocked where another program
+ * sets their state, and until a delay is over where the bridge was set up under STP, also when STP is off by then.
+ */
+export function canForward({ bridgePort, operationalState }: Link): boolean {
+  return bridgePort?.state === FORWARDING || operationalState !== OPERATIONAL_STATE_UP;
+}
 
 /**
  * Returns the requests in the pod's namespace, in order: routes need the link up, and neighbours need its addresses.

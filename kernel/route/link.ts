@@ -44,6 +44,7 @@ const linkHeader = { family: "u8", pad: "u8", type: "u16", index: "i32", flags: 
 
 /** IFLA_BRPORT_* (include/uapi/linux/if_link.h). */
 const bridgePortAttributes = {
+  state: [1, u8],
   hairpin: [4, u8],
   multicastRouter: [25, u8],
   groupForwardMask: [31, u16],
@@ -59,6 +60,9 @@ const linkInfoAttributes = {
   slaveKind: [4, string],
   slaveData: [5, bytes],
 } as const satisfies AttributeTable;
+
+/** BR_STATE_FORWARDING: the bridge takes frames from the port, and sends frames to it (include/uapi/linux/if_bridge.h). */
+export const FORWARDING = 3;
 
 /** BR_NO_STP (net/bridge/br_private.h). */
 const STP_OFF = 0;
@@ -148,6 +152,8 @@ export interface Link {
   readonly bridge: { readonly stp: boolean } | undefined;
   readonly bridgePort:
     | {
+        /** BR_STATE_*: 0 while the port carries no packets, 3 when it forwards. */
+        readonly state: number;
         readonly hairpin: boolean;
         readonly groupForwardMask: number;
         readonly multicastRouter: number;
@@ -244,6 +250,8 @@ export interface LinkChange {
     readonly groupForwardMask?: number;
     /** MDB_RTR_TYPE_*: 0 means that the port never leads to a multicast router; 1, the default, learns it. */
     readonly multicastRouter?: number;
+    /** BR_STATE_*. The kernel refuses a change with EBUSY under its own STP, and with ENETDOWN without a carrier. */
+    readonly state?: number;
   };
 }
 
@@ -353,8 +361,9 @@ export function parseLink(message: ReceivedMessage): Link {
 }
 
 function bridgePortOf(data: Uint8Array): Link["bridgePort"] {
-  const { hairpin, groupForwardMask = 0, multicastRouter = 0 } = decodeAttributes(bridgePortAttributes, data);
-  return { hairpin: hairpin === 1, groupForwardMask, multicastRouter };
+  const known = decodeAttributes(bridgePortAttributes, data);
+  const { state = FORWARDING, hairpin, groupForwardMask = 0, multicastRouter = 0 } = known;
+  return { state, hairpin: hairpin === 1, groupForwardMask, multicastRouter };
 }
 
 /** The parts of a link that identify it and its other end. */

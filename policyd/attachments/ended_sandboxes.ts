@@ -1,4 +1,5 @@
 import { areOfOneName, isEarlierSandbox } from "../../cni/del/ended_sandbox.ts";
+import { displayName } from "../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { ENDED_SECONDS, endedSince, forgetEnded, markEnded } from "../../attachment/ended.ts";
@@ -174,7 +175,7 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     const { logger } = this.#parts;
     const isNew = !this.#marked.has(attachmentKey(attachment));
     const seconds = this.#mark(attachment);
-    const fields = { pod: nameOf(attachment), containerId: attachment.containerId };
+    const fields = { pod: displayName(attachment), containerId: attachment.containerId };
     if (isNew) logger.info("a pod has ended without DEL: what is left of it is removed in 15 minutes", fields);
     if (seconds < ENDED_SECONDS) return;
     this.#forgetLogged(attachment);
@@ -183,7 +184,7 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
   #forgetLogged(attachment: AttachmentRecord): void {
     this.#daemon?.unregister(attachment).catch((error: unknown) => {
       if (!(error instanceof DrawbridgeError)) throw error;
-      const fields = { pod: nameOf(attachment), reason: error.message };
+      const fields = { pod: displayName(attachment), reason: error.message };
       this.#parts.logger.warn("a pod that has ended is not forgotten yet", fields);
     });
   }
@@ -218,8 +219,4 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
       if (!(error instanceof DrawbridgeError)) throw error;
     }
   }
-}
-
-function nameOf({ pod, containerId }: AttachmentRecord): string {
-  return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
 }

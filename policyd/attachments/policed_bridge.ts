@@ -1,3 +1,4 @@
+import { displayName } from "../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 
@@ -20,7 +21,7 @@ export function bridgeProblems(attachments: Iterable<AttachmentRecord>, bridge: 
   const others = [...attachments].filter((attachment) => !isPoliced(attachment, bridge));
   const [first] = others;
   if (first === undefined) return [];
-  const who = first.pod === undefined ? first.containerId : `${first.pod.namespace}/${first.pod.name}`;
+  const who = displayName(first);
   return [
     `bridge: ${others.length} pods, such as ${who} on ${JSON.stringify(first.bridge)}, are not on ${JSON.stringify(bridge)}, ` +
       "so that no policy holds for them: give policyd the bridge they are on, or recreate them",

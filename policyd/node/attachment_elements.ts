@@ -1,3 +1,4 @@
+import { displayName } from "../../attachment/names_and_macs.ts";
 import { linkLocalAddress } from "../../kernel/ip/mac.ts";
 import { hostPortElements } from "../../cni/node_rules/host_ports.ts";
 import { masqueradeElements } from "../../cni/node_rules/masquerade.ts";
@@ -62,11 +63,6 @@ function ruleElements(attachment: AttachmentRecord): readonly DesiredElement[] {
   );
 }
 
-/** Returns the name that people know the attachment by: its pod, or else its container. */
-export function nameOf({ pod, containerId }: AttachmentRecord): string {
-  return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
-}
-
 function commentOf(attachment: AttachmentRecord): string {
-  return commentText(nameOf(attachment));
+  return commentText(displayName(attachment));
 }

@@ -1,3 +1,4 @@
+import { displayName } from "../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
@@ -14,7 +15,7 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import type { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
-import { attachmentElements, attachmentHooks, guardElements, nameOf } from "./attachment_elements.ts";
+import { attachmentElements, attachmentHooks, guardElements } from "./attachment_elements.ts";
 import type { FlowCleanup } from "./address_cleanup.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
 
@@ -77,7 +78,7 @@ export class AttachmentRules implements PodGate {
       const conflict = this.#claim(attachment);
       if (conflict === undefined) continue;
       const reason = conflict.error.message;
-      logger.warn("host ports and masquerade are not in force", { pod: nameOf(attachment), reason });
+      logger.warn("host ports and masquerade are not in force", { pod: displayName(attachment), reason });
     }
   }
 
@@ -94,7 +95,7 @@ export class AttachmentRules implements PodGate {
       .toSorted((a, b) => rank(a) - rank(b))
       .filter((attachment) => {
         if (isPresent(attachment)) return true;
-        logger.info("a pod that went while policyd started is forgotten", { pod: nameOf(attachment) });
+        logger.info("a pod that went while policyd started is forgotten", { pod: displayName(attachment) });
         this.#withdraw(attachment, "unknown");
         return false;
       });
@@ -241,7 +242,7 @@ export class AttachmentRules implements PodGate {
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#parts.logger.error("packets of a forgotten pod may be taken for another pod's", {
-        pod: nameOf(gone),
+        pod: displayName(gone),
         error: error.message,
       });
       this.#withdraw(gone, "unknown");
@@ -257,7 +258,7 @@ export class AttachmentRules implements PodGate {
     const { logger, endBypass } = this.#parts;
     endBypass(gone);
     logger.warn("a pod that is gone is forgotten: its address or host port belongs to another pod now", {
-      pod: nameOf(gone),
+      pod: displayName(gone),
     });
     this.#withdraw(gone, "unknown");
   }
@@ -286,7 +287,7 @@ export class AttachmentRules implements PodGate {
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#parts.logger.error("flows of a pod that has gone are not forgotten", {
-        pod: nameOf(attachment),
+        pod: displayName(attachment),
         error: error.message,
       });
       return false;

@@ -100,6 +100,7 @@ describe("kernel/route bridge", () => {
   it("has ports whose hairpin is switched on and off, by index and by name (POD-11)", () => {
     addPort(2);
     assert.deepEqual(node.link("dbv2").bridgePort, {
+      state: 0,
       hairpin: false,
       groupForwardMask: 0,
       multicastRouter: 1,
@@ -124,7 +125,7 @@ describe("kernel/route bridge", () => {
         up: false,
         mtu: 1300,
         alias: "a/b",
-        bridgePort: { hairpin: true, groupForwardMask: 0, multicastRouter: 1 },
+        bridgePort: { state: 0, hairpin: true, groupForwardMask: 0, multicastRouter: 1 },
       },
     );
   });

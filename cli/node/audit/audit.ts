@@ -1,4 +1,4 @@
-import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../attachment/names_and_macs.ts";
+import { displayName, HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { Owner } from "../../../ipam/owner.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -36,8 +36,8 @@ function isOver({ record, hasEnded, isMarked }: AuditedRecord, links: ReadonlySe
 }
 
 function recordLeaks(record: AttachmentRecord, hasEnded: boolean, isDelegated: IsDelegated): readonly Leak[] {
-  const { network, containerId, ifname, pod, portMappings } = record;
-  const who = `${pod === undefined ? containerId : `${pod.namespace}/${pod.name}`} ${ifname}`;
+  const { network, containerId, ifname, portMappings } = record;
+  const who = `${displayName(record)} ${ifname}`;
   const why = hasEnded
     ? `the sandbox of ${who} has ended without DEL`
     : `the link of ${who} is gone, and its Pod, or the Pod has another sandbox`;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { delayDeviceMac, hostMac } from "../../../attachment/names_and_macs.ts";
+import { delayDeviceMac, displayName, hostMac } from "../../../attachment/names_and_macs.ts";
 import { isDelayDevice } from "../../../kernel/traffic_control/delay_device.ts";
 import type { CheckedLink } from "../../../policyd/problems/check.ts";
 import type { Inventory } from "./inventory.ts";
@@ -31,9 +31,7 @@ export function delayDevices({ links }: Pick<Inventory, "links">): readonly Chec
 export function attachedPods(inventory: Pick<Inventory, "links" | "records">): readonly string[] {
   return hostLinks(inventory).map(({ name }) => {
     const record = inventory.records.find(({ hostInterface }) => hostInterface === name);
-    if (record === undefined) return name;
-    const { pod, containerId } = record;
-    return pod === undefined ? containerId : `${pod.namespace}/${pod.name}`;
+    return record === undefined ? name : displayName(record);
   });
 }
 

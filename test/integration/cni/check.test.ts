@@ -110,6 +110,11 @@ const breakages: readonly Breakage[] = [
     breakIt: onNode(({ host }) => ["link", "set", host, "type", "bridge_slave", "hairpin", "off"]),
     says: /^hairpin mode of dbv\w+ is off; expected on by hairpinMode$/,
   },
+  {
+    what: "the port blocked",
+    breakIt: onNode(({ host }) => ["link", "set", host, "type", "bridge_slave", "state", "1"]),
+    says: /^bridge cni0 takes no packets of dbv\w+ \(bridge link set dev dbv\w+ state 3\)$/,
+  },
   { what: "the bridge down", breakIt: onNode(() => ["link", "set", "cni0", "down"]), says: /^bridge cni0 is down/ },
   {
     what: "the gateway missing on the bridge",

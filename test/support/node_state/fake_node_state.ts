@@ -2,7 +2,7 @@ import type { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import type { Link } from "../../../kernel/route/link.ts";
+import { FORWARDING, type Link } from "../../../kernel/route/link.ts";
 import { PORT_FLAGS } from "../../../cni/wiring/wiring.ts";
 import type { DesiredBridge, DesiredPort } from "../../../cni/node_state/desired.ts";
 import type {
@@ -166,7 +166,7 @@ export class FakeNodeState implements NodeStateKernel {
   #attach({ bridge, port }: { readonly index: number; readonly bridge: number; readonly port: DesiredPort }): void {
     const found = this.ports.get(port.name);
     if (found?.link === undefined) return;
-    const bridgePort = { hairpin: port.hairpin, ...PORT_FLAGS };
+    const bridgePort = { state: FORWARDING, hairpin: port.hairpin, ...PORT_FLAGS };
     this.ports.set(port.name, { ...found, link: { ...found.link, master: bridge, up: true, bridgePort } });
   }
 

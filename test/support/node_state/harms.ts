@@ -77,6 +77,14 @@ export const HARMS: readonly Harm[] = [
   { name: "the bridge gets an MTU without IPv6", commit: ip("link", "set", BRIDGE, "mtu", "1000") },
   { name: "STP is switched on", commit: ip("link", "set", BRIDGE, "type", "bridge", "stp_state", "1") },
   {
+    name: "STP is switched on and the bridge is set down and up",
+    commit: (node, port, files) => {
+      ip("link", "set", BRIDGE, "type", "bridge", "stp_state", "1")(node, port, files);
+      ip("link", "set", BRIDGE, "down")(node, port, files);
+      ip("link", "set", BRIDGE, "up")(node, port, files);
+    },
+  },
+  {
     name: "the bridge's global addresses are flushed",
     commit: ip("address", "flush", "dev", BRIDGE, "scope", "global"),
   },
@@ -100,6 +108,11 @@ export const HARMS: readonly Harm[] = [
   { name: "a port is taken off the bridge", commit: ip("link", "set", "PORT", "nomaster") },
   { name: "a port is moved to another bridge", commit: ip("link", "set", "PORT", "master", OTHER_BRIDGE) },
   { name: "a port is set down", commit: ip("link", "set", "PORT", "down") },
+  { name: "a port gets another MAC address", commit: ip("link", "set", "PORT", "address", "02:11:22:33:44:77") },
+  ...["disabled", "listening"].map((state, index) => ({
+    name: `a port's state is set to ${state}`,
+    commit: run("bridge", "link", "set", "dev", "PORT", "state", String(index)),
+  })),
   {
     name: "a port's hairpin mode is switched off",
     commit: run("bridge", "link", "set", "dev", "PORT", "hairpin", "off"),

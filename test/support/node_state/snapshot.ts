@@ -13,7 +13,11 @@ interface LinkJson {
   readonly flags: readonly string[];
   readonly linkinfo?: {
     readonly info_data?: { readonly stp_state?: number };
-    readonly info_slave_data?: { readonly hairpin?: boolean; readonly group_fwd_mask?: string };
+    readonly info_slave_data?: {
+      readonly state?: string;
+      readonly hairpin?: boolean;
+      readonly group_fwd_mask?: string;
+    };
   };
 }
 
@@ -61,6 +65,7 @@ export function nodeState(node: LabNamespace): NodeState {
         master,
         isUp: flags.includes("UP"),
         stp: linkinfo?.info_data?.stp_state,
+        state: linkinfo?.info_slave_data?.state,
         hairpin: linkinfo?.info_slave_data?.hairpin,
         mask: linkinfo?.info_slave_data?.group_fwd_mask,
       })),

@@ -1,5 +1,6 @@
 import { counted } from "../../../output/text.ts";
 import { type Address, compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
+import { displayName } from "../../../../attachment/names_and_macs.ts";
 import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
 import { namesBeforeOurs } from "../../../../policyd/installation/configuration_list.ts";
@@ -135,7 +136,7 @@ export const attachments: Check = {
       way: `recreate the pod; without one: rm ${path}`,
     }));
     for (const { network, containerId, ifname, hostInterface, bootId: ofRecord, pod } of all) {
-      const who = `${pod === undefined ? containerId : `${pod.namespace}/${pod.name}`} ${ifname}`;
+      const who = `${displayName({ pod, containerId })} ${ifname}`;
       const path = `${place.stateDirectory}/attachments/${network}/${containerId}:${ifname}.json`;
       if (boot !== undefined && ofRecord !== boot) {
         remarks.push({

@@ -103,17 +103,20 @@ describe("cni/node_state", () => {
     assert.deepEqual(textsOf(kernel, desired), [], "a setting that the kernel does not have needs no step");
   });
 
-  it("STATE-01: a port that is down, on another bridge, without its bridge flags or past the guard is repaired", () => {
+  it("STATE-01: a port that is down, blocked, on another bridge, or without its flags or its MAC address is repaired", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port?.link?.bridgePort !== undefined);
     const { link } = port;
+    const { bridgePort } = port.link;
     for (const changed of [
       { ...link, up: false },
       { ...link, master: 77 },
       { ...link, master: undefined, bridgePort: undefined },
-      { ...link, bridgePort: { hairpin: false, groupForwardMask: 0xfffd, multicastRouter: 0 } },
-      { ...link, bridgePort: { hairpin: true, groupForwardMask: 0xfffd, multicastRouter: 1 } },
-      { ...link, bridgePort: { hairpin: true, groupForwardMask: 0, multicastRouter: 0 } },
+      { ...link, mac: parseMac("02:00:00:00:00:07") },
+      { ...link, bridgePort: { ...bridgePort, hairpin: false } },
+      { ...link, bridgePort: { ...bridgePort, multicastRouter: 1 } },
+      { ...link, bridgePort: { ...bridgePort, groupForwardMask: 0 } },
+      { ...link, bridgePort: { ...bridgePort, state: 1 } },
     ]) {
       kernel.ports.set(PORT, { ...port, link: changed });
       assert.deepEqual(textsOf(kernel, desired), [
@@ -144,7 +147,7 @@ describe("cni/node_state", () => {
     assert.ok(port?.link !== undefined);
     for (const link of [
       { ...port.link, alias: undefined },
-      { ...port.link, mac: parseMac("02:00:00:00:00:07") },
+      { ...port.link, mac: parseMac("02:00:00:00:00:07"), alias: "of another program" },
       undefined,
     ]) {
       kernel.ports.set(PORT, { link: link && { ...link, up: false }, entry: undefined, filters: undefined });
