@@ -4,7 +4,10 @@ import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
+import { problemReport } from "../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
+import { recordingNotices } from "../../../support/recording_notices.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const service = (name: string, clusterIp: string, extra = ""): string => `
@@ -19,6 +22,7 @@ function setUp() {
   const provided = new Map<string, readonly Chain[]>();
   const journal: string[] = [];
   const hastes = new Map<string, Haste>();
+  const logger = recordingLogger();
   const component = new ServiceProxy({
     nodeName: "node1",
     ruleset: {
@@ -34,12 +38,14 @@ function setUp() {
     clock: new FakeClock(),
     nodePortAddresses: [],
     refuseExternalIps: false,
+    observers: [problemReport(logger, recordingNotices())],
   });
   const apply = (text: string): void => {
     component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
   };
   const remove = (name: string): void => component.apply([{ type: "delete", kind: "Service", key: `default/${name}` }]);
-  return { component, claims, provided, journal, hastes, apply, remove };
+  const logged = () => logger.lines.map(({ fields }) => fields["reason"]);
+  return { component, claims, provided, journal, hastes, apply, remove, logged };
 }
 
 const slice = (of: string, endpoint: string): string => `
@@ -93,6 +99,28 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     component.apply([{ type: "delete", kind: "Service", key: "default/b" }]);
     assert.deepEqual(journal.toSorted(), ["Service default/a", "Service default/b"]);
     assert.deepEqual(component.problems(), []);
+  });
+
+  it("SA-10: one of 128 timeouts of affinity is shortened, which is in the log and the status until another one ends", () => {
+    const { component, apply, remove, provided, logged } = setUp();
+    const affinity = (seconds: number): string =>
+      `, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ${seconds}}}`;
+    const add = (from: number, to: number): void => {
+      const numbers = Array.from({ length: to - from }, (_, index) => from + index);
+      apply(numbers.map((i) => service(`s${i}`, `10.96.0.${i}`, affinity(1000 + i))).join("---"));
+    };
+    const written = (): readonly string[] => [...provided].flatMap(([, chains]) => chains.map(({ name }) => name));
+    add(1, 128);
+    assert.deepEqual(component.problems(), []);
+    add(128, 129);
+    const reported = [
+      "Service default/s128: sessionAffinityConfig.clientIP.timeoutSeconds: 1128: more than 127 different timeouts are in use; clients stay for 1127 s, the next shorter one that is served",
+    ];
+    assert.deepEqual([component.problems(), logged()], [reported, reported]);
+    assert.ok(!written().includes("remember_1128"));
+    remove("s5");
+    assert.deepEqual(component.problems(), []);
+    assert.ok(written().includes("remember_1128"));
   });
 
   it("SYNC-09: only a new Service without a slice waits for its companion", () => {
