@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type IncomingMessage, request } from "node:http";
+import { type IncomingMessage, request, type RequestOptions } from "node:http";
 import { connect, createServer, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { type HealthAnswer, healthAnswer } from "../../../../policyd/services/health_check/health_check.ts";
-import { type Listening, type ListeningAddress, nodeHttpListener } from "../../../../policyd/http/http_listener.ts";
+import {
+  type HttpListener,
+  type Listening,
+  type ListeningAddress,
+  nodeHttpListener,
+} from "../../../../policyd/http/http_listener.ts";
+import { metricsAnswer } from "../../../../policyd/metrics/page.ts";
 import { until } from "../../../support/until.ts";
 
 const listener = nodeHttpListener(500);
@@ -32,6 +39,23 @@ describe("http_listener", function () {
     listening?.close();
   });
 
+  async function* pages(): AsyncGenerator<string> {
+    yield "a 1\n";
+    yield "b 2\n";
+  }
+
+  /** Serves a page of metrics instead. */
+  async function replaceBy(by: HttpListener, page: () => AsyncIterable<string>): Promise<void> {
+    listening?.close();
+    listening = await by.listen(place, metricsAnswer(page, "text/plain; version=0.0.4"));
+  }
+
+  async function ask(options: RequestOptions): Promise<IncomingMessage & { readonly body: string }> {
+    const asked = request({ port: place.port, host: "127.0.0.1", agent: false, ...options }).end();
+    const [response] = (await once(asked, "response")) as [IncomingMessage];
+    return Object.assign(response, { body: await text(response) });
+  }
+
   async function client(port = place.port): Promise<Socket> {
     const socket = connect(port, "127.0.0.1");
     socket.on("error", () => {});
@@ -41,10 +65,10 @@ describe("http_listener", function () {
 
   /** Everything that a connection receives until it ends. */
   async function rest(socket: Socket): Promise<string> {
-    let text = "";
-    socket.on("data", (piece: Buffer) => (text += piece.toString()));
+    let received = "";
+    socket.on("data", (piece: Buffer) => (received += piece.toString()));
     if (!socket.closed) await once(socket, "close");
-    return text;
+    return received;
   }
 
   it("HEALTH-06: the answering function learns whether the client is on this machine", async () => {
@@ -58,9 +82,7 @@ describe("http_listener", function () {
         seen.push(isLoopback);
         return healthAnswer({ namespace: "n", name: "s" }, 1, true);
       });
-      const asked = request({ port: place.port, host, localAddress: host, agent: false }).end();
-      const [response] = (await once(asked, "response")) as [IncomingMessage];
-      response.resume();
+      await ask({ host, localAddress: host });
     }
     assert.deepEqual(
       seen,
@@ -81,23 +103,57 @@ describe("http_listener", function () {
     await Promise.all([rest(silent), rest(half)]);
   });
 
-  it("a client that reads no answer is disconnected", async () => {
-    const deaf = await client();
-    deaf.pause();
-    const requests = "GET / HTTP/1.1\r\nHost: n\r\n\r\n".repeat(1000);
-    const closed = new Promise((resolve) => deaf.once("close", resolve));
-    const ask = (error?: Error | null): void => {
-      if (error === undefined || error === null) deaf.write(requests, ask);
-    };
-    ask();
-    await closed;
+  it("METRIC-05: of pipelined requests only the first is served, and the next client is answered", async () => {
+    let begun = 0;
+    await replaceBy(listener, () => {
+      begun++;
+      return pages();
+    });
+    const hasty = await client();
+    hasty.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000));
+    await rest(hasty);
+    assert.equal(begun, 1);
+    assert.equal((await ask({ path: "/metrics" })).statusCode, 200);
+  });
+
+  it("METRIC-05: the page is served only at /metrics by GET, one request per connection", async () => {
+    await replaceBy(listener, pages);
+    const good = await ask({ path: "/metrics?name=x" });
+    assert.deepEqual([good.statusCode, good.body], [200, "a 1\nb 2\n"]);
+    assert.equal(good.headers["content-type"], "text/plain; version=0.0.4");
+    assert.equal(good.headers.connection, "close");
+    for (const path of ["/", "/metrics/", "/metricsx", "/healthz"]) {
+      const { statusCode, headers } = await ask({ path });
+      assert.deepEqual([statusCode, headers.connection], [404, "close"], path);
+    }
+    for (const method of ["POST", "PUT", "DELETE", "HEAD", "OPTIONS"]) {
+      const { statusCode, headers } = await ask({ path: "/metrics", method });
+      assert.deepEqual([statusCode, headers.allow, headers.connection], [405, "GET", "close"], method);
+    }
+  });
+
+  it("METRIC-05: a client that reads an endless page slowly is disconnected, and the page stops", async () => {
+    let hasEnded = false;
+    async function* endless(): AsyncGenerator<string> {
+      try {
+        for (;;) yield "x".repeat(65_536);
+      } finally {
+        hasEnded = true;
+      }
+    }
+    await replaceBy(nodeHttpListener(200), endless);
+    const reader = await client();
+    reader.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    // It reads on and on, so that only the time of the whole answer ends it.
+    reader.resume();
+    await until(() => reader.destroyed && hasEnded, "the connection and the page are ended");
   });
 
   it("SHARE-03: a connection is ended after sixteen requests", async () => {
     const socket = await client();
-    let text = "";
-    socket.on("data", (piece: Buffer) => (text += piece.toString()));
-    const answers = (): number => text.split("HTTP/1.1 200").length - 1;
+    let received = "";
+    socket.on("data", (piece: Buffer) => (received += piece.toString()));
+    const answers = (): number => received.split("HTTP/1.1 200").length - 1;
     for (let i = 1; i <= 16; i++) {
       socket.write("GET / HTTP/1.1\r\nHost: n\r\n\r\n");
       await until(
@@ -153,9 +209,6 @@ describe("http_listener", function () {
     listening?.close();
     await rest(socket);
     listening = await listener.listen(place, () => healthAnswer({ namespace: "n", name: "s" }, 0, true));
-    const asked = request({ port: place.port, host: "127.0.0.1", agent: false }).end();
-    const [response] = (await once(asked, "response")) as [IncomingMessage];
-    assert.equal(response.statusCode, 503);
-    response.resume();
+    assert.equal((await ask({})).statusCode, 503);
   });
 });
