@@ -5,8 +5,8 @@ import * as fc from "fast-check";
 import { parseAllDocuments } from "yaml";
 import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
 import { type Outcome, runCli } from "../../support/cli/cli.ts";
-import { ALIAS_BOMB, mutatedFiles, pathsOf, replacedAt } from "../../support/cli/mutation.ts";
 import { countedSeed, roundsFor } from "../../support/long_form.ts";
+import { anyChange, changedAt, pathsOf } from "../../support/mutation.ts";
 
 const FILES = roundsFor("changed files", 50, 10_000);
 
@@ -46,6 +46,120 @@ function oneFile(name: string, content: string | Uint8Array): ManifestFileSystem
 
 function run(command: CommandName, name: string, content: string | Uint8Array): Promise<Outcome> {
   return runCli([...COMMANDS[command], "-f", name], oneFile(name, content));
+}
+
+/** A change that damages a text or, by chance, leaves it as it is. */
+type Damage = (text: string) => string | Uint8Array;
+
+/** Pieces that mean something in YAML or JSON. */
+const PIECES = [
+  ..."{ } [ ] : , - # & * ! | > ' \" % @ ` \t \n".split(" "),
+  "---\n",
+  "...\n",
+  "&a ",
+  "*a ",
+  "<<: *a\n",
+  "!!binary ",
+  "!!js/function ",
+  "%YAML 1.1\n",
+  "\ufeff",
+  "\0",
+  "\u2028",
+  "\r\n",
+  "null",
+  "{{ .Values.x }}",
+  "[".repeat(3000),
+  "{a: ".repeat(3000),
+  "- ".repeat(3000),
+  `&a [${"*a, ".repeat(50)}]`,
+];
+
+/** A document that would grow to a billion values if its aliases were expanded. */
+const ALIAS_BOMB = [
+  "a0: &a0 [x, x, x, x, x, x, x, x, x, x]",
+  ...Array.from({ length: 9 }, (_, i) => `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(", ")}]`),
+].join("\n");
+
+const place = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });
+
+const inText: fc.Arbitrary<Damage> = fc.oneof(
+  place.map(
+    (at): Damage =>
+      (text) =>
+        text.slice(0, at * text.length),
+  ),
+  fc.tuple(place, fc.nat(40)).map(
+    ([at, length]): Damage =>
+      (text) =>
+        cut(text, at, length, ""),
+  ),
+  fc.tuple(place, fc.constantFrom(...PIECES)).map(
+    ([at, piece]): Damage =>
+      (text) =>
+        cut(text, at, 0, piece),
+  ),
+  fc.tuple(place, fc.constantFrom(...PIECES)).map(
+    ([at, piece]): Damage =>
+      (text) =>
+        cut(text, at, 1, piece),
+  ),
+  fc.tuple(place, fc.constantFrom("delete", "double", "indent", "outdent")).map(([at, what]): Damage => (text) => {
+    const lines = text.split("\n");
+    const number = Math.floor(at * lines.length);
+    const line = lines[number] ?? "";
+    const changed = { delete: [], double: [line, line], indent: [`  ${line}`], outdent: [line.slice(2)] }[what];
+    return lines.toSpliced(number, 1, ...(changed ?? [])).join("\n");
+  }),
+  fc.tuple(place, fc.uint8Array({ minLength: 1, maxLength: 4 })).map(([at, bytes]): Damage => (text) => {
+    const all = Buffer.from(text);
+    all.set(bytes.subarray(0, all.length), Math.floor(at * Math.max(0, all.length - bytes.length)));
+    return all;
+  }),
+);
+
+/**
+ * Generates files of manifests, as YAML or JSON, each with one to three mutations.
+ *
+ * @param yaml the manifests as people write them
+ * @param objects the same manifests as objects
+ */
+function mutatedFiles(
+  yaml: string,
+  objects: readonly unknown[],
+): fc.Arbitrary<{ readonly name: string; readonly content: string | Uint8Array }> {
+  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }, undefined, 1);
+  const texts = fc
+    .tuple(
+      fc.constantFrom({ name: "m.yaml", text: yaml }, { name: "m.json", text: list }),
+      fc.array(inText, { minLength: 1, maxLength: 2 }),
+    )
+    .map(([{ name, text }, damages]) => ({
+      name,
+      content: damages.reduce<string | Uint8Array>(
+        (now, damage) => (typeof now === "string" ? damage(now) : now),
+        text,
+      ),
+    }));
+  const inTree = fc.record({ at: place, change: anyChange });
+  const trees = fc
+    .array(inTree, { minLength: 1, maxLength: 2 })
+    .map((mutations) =>
+      mutations.reduce<unknown>((now, { at, change }) => {
+        // The list itself stays a list, and every other value can change.
+        const [, ...paths] = pathsOf(now);
+        return changedAt(now, paths[Math.floor(at * paths.length)] ?? [0], change);
+      }, objects),
+    )
+    .map((items) => ({
+      name: "m.json",
+      content: JSON.stringify({ apiVersion: "v1", kind: "List", items }, undefined, 1),
+    }));
+  return fc.oneof(texts, trees);
+}
+
+function cut(text: string, at: number, length: number, instead: string): string {
+  const from = Math.floor(at * text.length);
+  return text.slice(0, from) + instead + text.slice(from + length);
 }
 
 describe("cli: invalid files", function () {
@@ -95,7 +209,10 @@ describe("cli: invalid files", function () {
         const old = path.reduce<unknown>((value, step) => memberOf(value, step), object);
         if (path[0] !== "spec" || typeof old !== "object") continue;
         for (const wrong of [5, "x", true, Array.isArray(old) ? {} : [["x"]]]) {
-          const items = OBJECTS.with(number, replacedAt(object, path, wrong));
+          const items = OBJECTS.with(
+            number,
+            changedAt(object, path, () => wrong),
+          );
           const text = items.map((item) => JSON.stringify(item)).join("\n");
           const { code, out, err } = await run("matrix", "m.json", text);
           assert.equal(code, 3, `${path.join(".")} = ${JSON.stringify(wrong)}: ${out}`);

@@ -6,14 +6,117 @@ import fc from "fast-check";
 import { toCniError } from "../../../../cni/error.ts";
 import { type Face, runVerb } from "../../../../cni/plugin.ts";
 import { ipamInput, networkInput } from "../../../support/cni/cni.ts";
-import { type MutatedCall, mutatedCalls } from "../../../support/cni/mutation.ts";
 import { fakeNode } from "../../../support/cni/fake_node.ts";
 import { countedSeed, roundsFor } from "../../../support/long_form.ts";
+import { anyChange, type Change, changedAt, HOSTILE_TEXTS, pathsOf } from "../../../support/mutation.ts";
 
 const RUNS = roundsFor("random cases", 2000, 100_000);
 const seed = countedSeed();
 
 const faces: readonly Face[] = ["drawbridge", "drawbridge-ipam", "loopback"];
+
+/** One call of the plugin that is damaged or, by chance, correct. */
+interface MutatedCall {
+  readonly verb: "ADD" | "DEL";
+  readonly environment: Readonly<Record<string, string>>;
+  readonly stdin: string;
+}
+
+/** The places that hold directories. Without them the plugin would use its default ones, which are the machine's. */
+const HOLDERS: readonly string[] = ["", "ipam"];
+
+/** Replacements for a directory, none of which is accepted. */
+const HOSTILE_DIRECTORIES: readonly unknown[] = [
+  ..."x ../x /.. /tmp/../../etc /tmp/\0 ~ .".split(" "),
+  7,
+  true,
+  {},
+  ["/tmp/x"],
+];
+
+const HOSTILE_VARIABLES: readonly string[] = [
+  ...HOSTILE_TEXTS,
+  ..."/proc/self/ns/net /dev/null /proc/self/status /nonexistent/x A=1 A=1=2 ;; = IP=x MAC=x IP=10.244.1.7".split(" "),
+  ..."IP=10.244.1.1 IP=192.0.2.1 MAC=0a:58:0a:f4:01:07 IgnoreUnknown=1;A=1 K8S_POD_NAMESPACE=../x;K8S_POD_NAME=..".split(
+    " ",
+  ),
+];
+
+/** Texts that are no configuration. */
+const RAW_TEXTS: readonly string[] = [
+  "",
+  "null",
+  '{"name":"pods"',
+  "\ufeff{}",
+  '{"__proto__":{"name":"pods"}}',
+  "{}{}",
+  `{"name":"pods","policyd":${"[".repeat(50_000)}${"]".repeat(50_000)}}`,
+  `${'{"ipam":'.repeat(2000)}1${"}".repeat(2000)}`,
+];
+
+/**
+ * Generates calls with up to three mutations of an accepted configuration, and of its text and its environment.
+ *
+ * @param configurations their `dataDir` and `runDir` are only ever replaced by texts that the plugin refuses
+ */
+function mutatedCalls(
+  configurations: readonly object[],
+  environment: Readonly<Record<string, string>>,
+): fc.Arbitrary<MutatedCall> {
+  const mutatedText = fc
+    .tuple(
+      fc.constantFrom(...configurations),
+      fc.array(fc.record({ where: fc.nat(), change: anyChange }), { maxLength: 3 }),
+      textMutation,
+    )
+    .map(([configuration, mutations, mutateText]) =>
+      mutateText(
+        JSON.stringify(
+          mutations.reduce<unknown>((value, { where, change }) => mutatedAt(value, where, change), configuration),
+        ),
+      ),
+    );
+  const change = fc.tuple(
+    fc.constantFrom("CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS"),
+    fc.constantFrom(...HOSTILE_VARIABLES),
+  );
+  return fc.record({
+    verb: fc.constantFrom("ADD", "DEL"),
+    environment: fc.oneof(
+      { weight: 3, arbitrary: fc.constant(environment) },
+      {
+        weight: 2,
+        arbitrary: fc
+          .array(change, { minLength: 1, maxLength: 2 })
+          .map((list) => ({ ...environment, ...Object.fromEntries(list) })),
+      },
+    ),
+    stdin: fc.oneof({ weight: 12, arbitrary: mutatedText }, { weight: 1, arbitrary: fc.constantFrom(...RAW_TEXTS) }),
+  });
+}
+
+/**
+ * Turns a text into one that is not JSON any more, but leaves it as it is most often. It changes no character of a
+ * path, which must not lead elsewhere.
+ */
+const textMutation: fc.Arbitrary<(text: string) => string> = fc.oneof(
+  { weight: 8, arbitrary: fc.constant((text: string) => text) },
+  { weight: 1, arbitrary: fc.nat().map((at) => (text: string) => text.slice(0, at % text.length)) },
+  { weight: 1, arbitrary: fc.string({ minLength: 1, maxLength: 4 }).map((tail) => (text: string) => text + tail) },
+  { weight: 1, arbitrary: fc.constant((text: string) => text.replaceAll(/"(\w+)":/g, (key) => key.toUpperCase())) },
+  {
+    weight: 1,
+    arbitrary: fc.constant((text: string) => text.replace("{", '{"__proto__":{"name":"x"},"constructor":1,')),
+  },
+);
+
+/** Changes the value at one of the places of a configuration; a directory is only replaced, never changed. */
+function mutatedAt(value: unknown, where: number, change: Change): unknown {
+  const places = pathsOf(value).filter((one) => !HOLDERS.includes(one.join(".")));
+  const place = places[where % places.length] ?? [];
+  const isDirectory = place.includes("dataDir") || place.includes("runDir");
+  return changedAt(value, place, isDirectory ? () => HOSTILE_DIRECTORIES[where % HOSTILE_DIRECTORIES.length] : change);
+}
 
 describe("cni fuzz", function () {
   this.timeout(10 * 60_000);
@@ -68,7 +171,7 @@ describe("cni fuzz", function () {
     CNI_NETNS: "/proc/self/ns/mnt",
     CNI_ARGS: "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod",
   };
-  const calls = fc.tuple(fc.constantFrom(...faces), mutatedCalls({ configurations, environment }));
+  const calls = fc.tuple(fc.constantFrom(...faces), mutatedCalls(configurations, environment));
 
   it(`${RUNS} mutated calls end in a result or one of our errors, and write no other file (P15; seed ${seed})`, () => {
     const before = openDescriptors();
