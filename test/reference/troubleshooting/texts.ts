@@ -1,89 +1,104 @@
-import { endOf, splitSource, statementAt } from "./source_text.ts";
+import { stripTypeScriptTypes } from "node:module";
+import { type AnyNode, type Expression, parse } from "acorn";
 
 /** Stands for a value that is known only when the program runs. */
 export const VALUE = "…";
 
-/** Returns the texts that a name or a path such as `TUNNEL.port` stands for; undefined where they are unknown. */
+/** Returns the texts that a name stands for; undefined where they are unknown. */
 export type Lookup = (name: string) => readonly string[] | undefined;
 
-const NAME = /^[A-Za-z_$][\w$.]*$/;
-
-/**
- * Returns every text that an expression of TypeScript can be, with {@link VALUE} for each unknown part; undefined for an
- * expression that is not a text: neither string nor template, nor a choice or a sum of them, nor a known name.
- */
-export function textsOf(expression: string, lookup: Lookup): readonly string[] | undefined {
-  const source = expression.trim().replace(/\s+as const$/, "");
-  const inner = insideOfParentheses(source);
-  if (inner !== undefined) return textsOf(inner, lookup);
-  const [left = "", ...right] = splitSource(source, /\s\?\?\s/y);
-  // An empty text stands only for a value that is missing.
-  if (right.length > 0) return textsOf(left, lookup) ?? nonempty(textsOf(right.join(" ?? "), lookup));
-  const choice = choiceOf(source);
-  if (choice !== undefined) return textsOfChoice(choice, lookup);
-  const terms = splitSource(source, /\s\+\s/y);
-  if (terms.length > 1) return combined(terms.map((term) => textsOf(term, lookup)));
-  if (source.startsWith('"') && endOf(source, 0) === source.length) return [unescaped(source.slice(1, -1))];
-  if (source.startsWith("`") && endOf(source, 0) === source.length) return textsOfTemplate(source, lookup);
-  return NAME.test(source) ? lookup(source) : undefined;
+/** A node of a source, with those around it, the innermost one first. */
+export interface Placed {
+  readonly node: AnyNode;
+  readonly around: readonly AnyNode[];
 }
 
-/** Returns a lookup of the constants that source defines, the last ones before its end first. */
-export function constantsIn(source: string, otherwise: Lookup = () => undefined): Lookup {
+/** Returns all nodes of TypeScript source in their order. @throws SyntaxError where the text is not erasable TypeScript */
+export function nodesIn(source: string): readonly Placed[] {
+  return below(parse(stripTypeScriptTypes(source), { ecmaVersion: "latest", sourceType: "module" }), []);
+}
+
+/** Returns a node and all nodes in it. */
+export function below(node: AnyNode, around: readonly AnyNode[]): readonly Placed[] {
+  const inner = Object.values(node)
+    .flatMap((value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [value]))
+    .filter(isNode);
+  return [{ node, around }, ...inner.flatMap((one) => below(one, [node, ...around]))];
+}
+
+function isNode(value: unknown): value is AnyNode {
+  return typeof value === "object" && value !== null && "type" in value && "start" in value;
+}
+
+/** Returns the name of an identifier, a private one too; undefined for any other node. */
+export function nameOf(node: AnyNode | null | undefined): string | undefined {
+  return node?.type === "Identifier" || node?.type === "PrivateIdentifier" ? node.name : undefined;
+}
+
+/**
+ * Returns every text that an expression can be, with {@link VALUE} for each unknown part; undefined for an expression
+ * that is not a text: neither string nor template, nor a choice or a sum of them, nor a known name.
+ */
+export function textsOf(node: AnyNode, lookup: Lookup): readonly string[] | undefined {
+  switch (node.type) {
+    case "Literal":
+      return typeof node.value === "string" ? [node.value] : undefined;
+    case "TemplateLiteral":
+      return combined(
+        node.quasis.flatMap(({ value }, i) => {
+          const expression = node.expressions[i];
+          const text = [value.cooked ?? ""];
+          return expression === undefined ? [text] : [text, textsOfValue(expression, lookup)];
+        }),
+      );
+    case "BinaryExpression":
+      return combined(termsOf(node).map((term) => textsOf(term, lookup)));
+    case "LogicalExpression":
+      // An empty text stands only for a value that is missing.
+      return textsOf(node.left, lookup) ?? nonempty(textsOf(node.right, lookup));
+    case "ConditionalExpression": {
+      const { test } = node;
+      const several = textsOf(node.alternate, lookup);
+      // Of a choice between one thing and several, the text about several stands for both.
+      if (test.type === "BinaryExpression" && test.right.type === "Literal" && test.right.value === 1) return several;
+      const first = textsOf(node.consequent, lookup);
+      return first === undefined || several === undefined ? (first ?? several) : [...first, ...several];
+    }
+    case "Identifier":
+      return lookup(node.name);
+    default:
+      return undefined;
+  }
+}
+
+/** Returns the terms of a sum, one node for anything else. */
+export function termsOf(node: AnyNode): readonly AnyNode[] {
+  return node.type === "BinaryExpression" && node.operator === "+" ? [...termsOf(node.left), node.right] : [node];
+}
+
+/** Returns a lookup of the constants among nodes, the first one of a name. */
+export function constantsAmong(nodes: readonly Placed[], otherwise: Lookup = () => undefined): Lookup {
   const lookup = (name: string): readonly string[] | undefined => {
-    const start = source.search(
-      new RegExp(String.raw`\bconst ${name.replaceAll(/[.$]/g, String.raw`\$&`)}(?::[^=]+)? =\s`),
-    );
-    if (start < 0) return otherwise(name);
-    const value = statementAt(source, source.indexOf("=", start) + 1);
-    return value.includes(name) ? undefined : textsOf(value, lookup);
+    const value = initialValue(nodes, name);
+    if (value === undefined) return otherwise(name);
+    return below(value, []).some(({ node }) => nameOf(node) === name) ? undefined : textsOf(value, lookup);
   };
   return lookup;
 }
 
-interface Choice {
-  readonly condition: string;
-  readonly yes: string;
-  readonly no: string;
-}
-
-function choiceOf(source: string): Choice | undefined {
-  const [condition = "", ...rest] = splitSource(source, /\s\?\s/y);
-  if (rest.length === 0) return undefined;
-  const [yes = "", ...no] = splitSource(rest.join(" ? "), /\s:\s/y);
-  return { condition, yes, no: no.join(" : ") };
-}
-
-/** Of a choice between one thing and several, as in `count === 1 ? "" : "s"`, the text about several stands for both. */
-function textsOfChoice({ condition, yes, no }: Choice, lookup: Lookup): readonly string[] | undefined {
-  const several = textsOf(no, lookup);
-  if (condition.endsWith("=== 1")) return several;
-  const first = textsOf(yes, lookup);
-  return first === undefined || several === undefined ? (first ?? several) : [...first, ...several];
-}
-
-function textsOfTemplate(source: string, lookup: Lookup): readonly string[] {
-  const parts: (readonly string[])[] = [];
-  let fixed = "";
-  for (let at = 1; at < source.length - 1;) {
-    const isValue = source.startsWith("${", at);
-    const end = isValue ? endOf(source, at + 1) : at + (source[at] === "\\" ? 2 : 1);
-    if (isValue) {
-      parts.push([unescaped(fixed)], textsOfValue(source.slice(at + 2, end - 1), lookup));
-      fixed = "";
-    } else fixed += source.slice(at, end);
-    at = end;
-  }
-  return combined([...parts, [unescaped(fixed)]]) ?? [];
+/** Returns the value that a constant begins with. */
+export function initialValue(nodes: readonly Placed[], name: string): Expression | undefined {
+  for (const { node } of nodes)
+    if (node.type === "VariableDeclarator" && nameOf(node.id) === name) return node.init ?? undefined;
+  return undefined;
 }
 
 /** A value that is a text only in one case of several is unknown. */
-function textsOfValue(expression: string, lookup: Lookup): readonly string[] {
-  const choice = choiceOf(expression);
-  const isPartlyText =
-    choice !== undefined && [choice.yes, choice.no].some((one) => textsOf(one, lookup) === undefined);
-  if (isPartlyText || /\s\?\?\s/.test(expression)) return [VALUE];
-  return textsOf(expression, lookup) ?? [VALUE];
+function textsOfValue(node: Expression, lookup: Lookup): readonly string[] {
+  const cases = node.type === "ConditionalExpression" ? [node.consequent, node.alternate] : [];
+  const isPartlyText = cases.some((one) => textsOf(one, lookup) === undefined);
+  if (isPartlyText || node.type === "LogicalExpression") return [VALUE];
+  return textsOf(node, lookup) ?? [VALUE];
 }
 
 /** Returns each combination of the parts' texts; undefined where no part is a text. */
@@ -97,12 +112,4 @@ function combined(parts: readonly (readonly string[] | undefined)[]): readonly s
 
 function nonempty(texts: readonly string[] | undefined): readonly string[] | undefined {
   return texts?.every((text) => text === "") === true ? undefined : texts;
-}
-
-function insideOfParentheses(source: string): string | undefined {
-  return source.startsWith("(") && endOf(source, 0) === source.length ? source.slice(1, -1) : undefined;
-}
-
-function unescaped(text: string): string {
-  return text.replaceAll(/\\(.)/g, "$1");
 }
