@@ -42,7 +42,7 @@ const HOSTILE_VARIABLES: readonly string[] = [
   ),
 ];
 
-/** Texts that are no configuration. */
+/** Texts that are not a configuration. */
 const RAW_TEXTS: readonly string[] = [
   "",
   "null",
