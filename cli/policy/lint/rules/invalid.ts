@@ -15,7 +15,7 @@ export const invalid: LintRule = {
   severity: "error",
   summary: "The API server would refuse the object, or the file cannot be read; nothing is known of it.",
   reason:
-    "An object that the API server refuses protects nobody, and the rest of the files is judged without it. Findings that it may have caused are info until it is corrected.",
+    "The rest of the files is judged without it. Findings that it may have caused are info until it is corrected.",
   check: (context) =>
     problemsOf(context, (problem) => !isOutsideExcept(problem)).map((problem) => {
       const { message } = problem;

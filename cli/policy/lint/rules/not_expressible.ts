@@ -34,7 +34,7 @@ export const notExpressible: LintRule = {
   severity: "warning",
   summary:
     "Somebody expects of a NetworkPolicy what the API cannot express (POL-50): deny rules, nodes, Services, TLS, loopback.",
-  reason: "NetworkPolicies only allow, and only between pods and addresses, so nothing enforces the intention.",
+  reason: "Nothing enforces the intention.",
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
     ...[...context.networkPolicies, ...context.clusterPolicies].flatMap(droppedFields),

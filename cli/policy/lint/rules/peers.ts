@@ -26,7 +26,7 @@ export const peersReadAs: LintRule = {
   id: "peers-read-as",
   severity: "info",
   summary: "How the peers of a rule are read, where one has both selectors (AND) or several have one (OR).",
-  reason: "It says how a list of peers is read, since an indentation makes an AND or an OR of it.",
+  reason: "An indentation makes an AND or an OR of such a list.",
   check: ({ networkSites }) =>
     networkSites.flatMap((site) => {
       const peers = site.rule.peers ?? [];

@@ -8,7 +8,7 @@ export const rulesIgnored: LintRule = {
   severity: "warning",
   summary:
     "Rules of a direction that policyTypes omits are ignored, and so is an empty egress list without policyTypes.",
-  reason: "Rules of a direction count only if policyTypes lists it. They look like a protection that is not there.",
+  reason: "They look like a protection that is not there.",
   check: ({ networkPolicies }) =>
     networkPolicies.flatMap(({ manifest, policy }) =>
       DIRECTIONS.flatMap((direction) => {

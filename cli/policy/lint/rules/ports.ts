@@ -10,7 +10,7 @@ export const servicePort: LintRule = {
   severity: "warning",
   summary:
     "A rule names the port of a Service; rules see packets after that, with the port the pods listen on (POL-34).",
-  reason: "Rules see packets with the port of the pod, so a rule with the Service's port never matches.",
+  reason: "Such a rule never matches.",
   judgesBy: ["pods"],
   check: (context) => portSites(context).flatMap((site) => servicePortRemarks(context, site)),
 };
@@ -19,7 +19,7 @@ export const unknownPortName: LintRule = {
   id: "unknown-port-name",
   severity: "warning",
   summary: "A rule names a port by a name that no container of the destination pods has.",
-  reason: "The name is looked up in the destination's containers. Without one of that name the rule never matches.",
+  reason: "Such a rule never matches.",
   judgesBy: ["pods"],
   check: (context) => portSites(context).flatMap((site) => nameRemarks(context, site)),
 };

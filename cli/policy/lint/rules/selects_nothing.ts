@@ -77,8 +77,7 @@ export const namespaceTypo: LintRule = {
   id: "namespace-typo",
   severity: "warning",
   summary: "No namespace has a label that a namespaceSelector asks for, and one has a label that looks like it.",
-  reason:
-    "A namespaceSelector with a misspelt label selects no namespace, so the rule is for nobody. Kubernetes labels a namespace with its name only as kubernetes.io/metadata.name.",
+  reason: "The rule is for nobody. Kubernetes labels a namespace with its name only as kubernetes.io/metadata.name.",
   judgesBy: ["namespaces"],
   check: (context) =>
     sitesOf(context).flatMap((site) =>

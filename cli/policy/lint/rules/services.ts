@@ -12,7 +12,7 @@ export const externalIps: LintRule = {
   summary:
     "A Service has externalIPs, by which whoever may write Services takes traffic to any address (CVE-2020-8554).",
   reason:
-    "A user who may write Services can take the traffic to any address. refuseExternalIPs closes it. A node leaves only ports of its own addresses to programs and host ports that had them before.",
+    "refuseExternalIPs closes it. A node leaves only ports of its own addresses to programs and host ports that had them before.",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
       if (settings.refuseExternalIps || service.externalIps.length === 0 || service.type === "ExternalName") return [];
@@ -56,7 +56,7 @@ export const topologyKeys: LintRule = {
   id: "topology-keys",
   severity: "warning",
   summary: "topologyKeys is gone from the API and ignored (TK-01).",
-  reason: "The field is gone from the API. trafficDistribution is its successor.",
+  reason: "Its successor is trafficDistribution.",
   check: ({ services }) =>
     services.flatMap(({ manifest }) => {
       if (at(manifest.source, "spec", "topologyKeys") === undefined) return [];
@@ -70,7 +70,7 @@ export const serviceAddress: LintRule = {
   severity: "warning",
   summary:
     "An egress ipBlock is for a Service's address; rules see packets after that, with the address of a pod (POL-27).",
-  reason: "Rules see packets with the pod's address, so a rule with the Service's address never matches.",
+  reason: "Such a rule never matches.",
   check: (context) =>
     context.networkSites.flatMap(({ linted, direction, rule, path }) => {
       if (direction !== "egress") return [];

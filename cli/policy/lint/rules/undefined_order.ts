@@ -6,7 +6,7 @@ export const undefinedOrder: LintRule = {
   severity: "warning",
   summary:
     "Two ClusterNetworkPolicies of one tier and priority are for the same pods: which is asked first is undefined.",
-  reason: "The API leaves open which of the two is asked first, so engines and versions may differ.",
+  reason: "Engines and versions may differ.",
   check: ({ clusterPolicies }) =>
     clusterPolicies.flatMap(({ manifest, policy, pods }, i) => {
       const own = new Set(pods);
