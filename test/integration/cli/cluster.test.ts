@@ -86,7 +86,7 @@ describe("the built program and a running cluster", function () {
     writeFileSync(path.join(directory, "config"), JSON.stringify(config));
   }
 
-  it("CLUSTER-10: a copy of the program reads the cluster by the kubeconfig that kubectl takes", async () => {
+  it("DOCTOR-09: a copy of the program reads the cluster by the kubeconfig that kubectl takes", async () => {
     writeKubeconfig(TOKEN);
     const matrix = ["policy", "matrix", "--quiet", "--by", "pod", "--port", "8080/TCP", "-o", "json"];
     const ofCluster = await run([...matrix, "--cluster"]);
@@ -145,7 +145,7 @@ describe("the built program and a running cluster", function () {
     assert.ok(names.length > 1, "it imports chunks");
   });
 
-  it("CLUSTER-10: the program does not load the Kubernetes client for help and for files", async () => {
+  it("DOCTOR-09: the program does not load the Kubernetes client for help and for files", async () => {
     // V8 records which scripts it has read.
     const environment = { NODE_V8_COVERAGE: path.join(directory, "coverage") };
     for (const args of [

@@ -106,7 +106,7 @@ for (const hasDaemon of [false, true]) {
       assert.equal(nodeState(wired.node).records.length, 1);
     });
 
-    it("ENDED-02: a Pod's second sandbox gets the Pod's host ports, though the first sandbox's link is still there", async () => {
+    it("ENDED-01: a Pod's second sandbox gets the Pod's host ports, though the first sandbox's link is still there", async () => {
       const [first, second] = [lab.pod("first"), lab.pod("second")];
       const asFirst = { arguments: "K8S_POD_NAME=first;K8S_POD_UID=uid-first" };
       serve(first);
@@ -121,7 +121,7 @@ for (const hasDaemon of [false, true]) {
       assert.deepEqual(await reached(), ["second", "second"]);
     });
 
-    it("ENDED-02: a Pod gets the host ports of an earlier Pod of the same name whose link is gone", async () => {
+    it("ENDED-01: a Pod gets the host ports of an earlier Pod of the same name whose link is gone", async () => {
       const [old, heir] = [lab.pod("old"), lab.pod("heir")];
       serve(old);
       const [link = ""] = nodeState(wired.node).podLinks;

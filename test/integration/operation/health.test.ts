@@ -45,7 +45,7 @@ describe("the health of a running daemon", function () {
     lab?.destroy();
   });
 
-  /** Returns the daemon without further arguments that the first tests share; HEALTH-03 ends it. */
+  /** Returns the daemon without further arguments that the first tests share; DAEMON-07 ends it. */
   async function usual(): Promise<DaemonProcess> {
     return (usualDaemon ??= await policyd.start());
   }
@@ -103,7 +103,7 @@ describe("the health of a running daemon", function () {
     await until("/healthz", isOut, "deleted");
   });
 
-  it("HEALTH-03: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
+  it("DAEMON-07: after SIGTERM the daemon exits with 0, its rules stay, and it does not become ready again", async () => {
     const daemon = await usual();
     await until("/readyz", ({ status }) => status === 200, "ready");
     const rules = wired.node.ruleset("--stateless");

@@ -152,7 +152,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     await node.daemon.statusWhen(({ problems }) => problems.length === 0, "all is well");
   });
 
-  it("COND-03: a condition that nothing clears is reported once with the way out, in the status that the doctor reads", async function () {
+  it("COND-02: a condition that nothing clears is reported once with the way out, in the status that the doctor reads", async function () {
     requireLongForm(this, "it takes half a minute");
     await apply(UNAVAILABLE);
     start(false);

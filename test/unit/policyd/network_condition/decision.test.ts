@@ -46,7 +46,7 @@ describe("policyd/network_condition/decision", () => {
     }
   });
 
-  it("COND-03: a condition that is not ours is reported after half a minute and never patched", () => {
+  it("COND-02: a condition that is not ours is reported after half a minute and never patched", () => {
     const after = (milliseconds: number) => decide(situation({ isOurs: false, now: NOW + milliseconds }));
     assert.deepEqual(after(0), { type: "wait", milliseconds: PATIENCE_MILLISECONDS });
     assert.deepEqual(after(PATIENCE_MILLISECONDS - 1), { type: "wait", milliseconds: 1 });

@@ -154,7 +154,7 @@ new: shop/new (1 pod)
     );
   });
 
-  it("DIFF-07: the outside is split at the prefixes that either side names, in the families that pods have", async () => {
+  it("MATRIX-07: the outside is split at the prefixes that either side names, in the families that pods have", async () => {
     const files = {
       "a.yaml": PODS + policy("{ from: [{ ipBlock: { cidr: 192.0.2.0/24 } }] }"),
       "b.yaml": PODS + policy("{ from: [{ ipBlock: { cidr: 192.0.2.0/24, except: [192.0.2.128/25] } }] }"),

@@ -155,7 +155,7 @@ describe("policyd/sources/api", () => {
     assert.ok(world.sink.isSynced);
   });
 
-  it("API-06: without a right to the definition a kind that comes and goes is followed, and a brief 404 removes no policies", () => {
+  it("CNP-17: without a right to the definition a kind that comes and goes is followed, and a brief 404 removes no policies", () => {
     const world = new World();
     world.api.features.grants = ofOlderRole();
     world.api.define(NONE);

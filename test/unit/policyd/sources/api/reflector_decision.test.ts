@@ -116,7 +116,7 @@ describe("policyd/sources/api/reflector_decision", () => {
     }
   });
 
-  it("API-06: only an optional kind may be missing", () => {
+  it("CNP-17: only an optional kind may be missing", () => {
     assert.deepEqual(kinds(run([due, failed(refused(404))], INITIAL, UNKNOWN)), ["without", "well", "wait"]);
     assert.deepEqual(kinds(run([due, failed(refused(404))])), ["trouble", "wait"]);
     const absent = run(
