@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { acquireFileLock } from "../../../kernel/file_lock.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { bridgeTable, ipTable } from "../../../cni/node_rules/node_tables.ts";
 import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
@@ -16,10 +19,12 @@ import { UdpClient } from "../../support/host_ports/udp_client.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { normalListing } from "../../support/nftables/listing.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
-import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
 const KILLS = roundsFor("kills", 12, 200);
+/** A time after which all calls wait at the lock. */
+const LOCKED_MILLISECONDS = 300;
 
 describe("the node's tables of a plugin without policyd", function () {
   this.timeout(300_000);
@@ -182,14 +187,41 @@ describe("the node's tables of a plugin without policyd", function () {
     assert.deepEqual(owners(), []);
   });
 
-  const startAll = (pods: readonly LabPod[], wish: (index: number) => Configuration): Promise<readonly CallOutcome[]> =>
-    Promise.all(pods.map((pod, index) => startPlugin(wired.node, podCall("ADD", wired, pod, wish(index))).outcome));
+  /**
+   * Starts ADDs that wait for a lock, and releases them at the same moment. Started one after the other, the first would
+   * make the bridge before the second looks for it.
+   */
+  async function startAll(
+    pods: readonly LabPod[],
+    wish: (index: number) => Configuration,
+  ): Promise<readonly CallOutcome[]> {
+    const gate = `${lab.scratch}/gate`;
+    const release = acquireFileLock(lab.calls, gate);
+    const launcher = ["flock", "--shared", "--close", gate];
+    const calls = pods.map((pod, i) => startPlugin(wired.node, podCall("ADD", wired, pod, wish(i), { launcher })));
+    await pause(LOCKED_MILLISECONDS);
+    release();
+    return Promise.all(calls.map(({ outcome }) => outcome));
+  }
 
-  it("8 ADDs at once on a fresh node make one table with all their ports", async () => {
+  it("B1 B18: 8 ADDs at once on a fresh node make one bridge, one table with all their ports, and different addresses, none of them tentative", async () => {
     const pods = Array.from({ length: 8 }, (_, i) => lab.pod(`p${i}`));
-    for (const outcome of await startAll(pods, (i) => ({ ...everything, ...published(mapping(7000 + i)) }))) {
-      podResult(outcome);
-    }
+    const outcomes = await startAll(pods, (i) => ({ ...everything, ...published(mapping(7000 + i)) }));
+    const unusable = [wired.node, ...pods].flatMap((namespace) =>
+      namespace.route
+        .dump(dumpAddresses())
+        .map(parseInterfaceAddress)
+        .filter((address) => address?.tentative || address?.duplicateDetected),
+    );
+    assert.deepEqual(unusable, []);
+    const given = outcomes.map((outcome) => podResult(outcome).ips.map(({ address }) => address));
+    for (const [i, pod] of pods.entries()) assert.deepEqual(addressesOf(pod, "eth0"), given[i]);
+    assert.equal(new Set(given.flat()).size, 16, JSON.stringify(given));
+    const links = wired.node.links();
+    const bridges = links.filter(({ kind }) => kind === "bridge").map(({ name, index }) => [name, index]);
+    assert.deepEqual(bridges, [["cni0", wired.node.link("cni0").index]]);
+    assert.equal(links.filter(({ master }) => master === bridges[0]?.[1]).length, 8);
+    assert.deepEqual(addressesOf(wired.node, "cni0"), ["10.244.1.1/24", "fd00:244:1::1/64"]);
     const text = formatTable(ipTable, new Map()) + formatTable(bridgeTable, new Map());
     assert.equal(
       rules().length,

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { ApiSource } from "../../../policyd/sources/api/api_source.ts";
@@ -11,9 +10,7 @@ import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/sources/a
 import { ServiceAccount } from "../../../policyd/sources/api/connection/service_account.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import { sample } from "../../apiserver/objects.ts";
-import { Storm } from "../../apiserver/storm.ts";
 import { type Certificate, makeCertificate } from "../../support/certificate.ts";
-import { randomFrom } from "../../support/random.ts";
 import { RecordingSink } from "../../support/daemon/recording_sink.ts";
 import { until } from "../../support/until.ts";
 
@@ -108,39 +105,5 @@ describe("an API server over the network", function () {
     await server.tell({ type: "features", features: { grants } });
     await untilEqual();
     assert.ok(sink.isSynced);
-  });
-
-  it("API-25: after random faults on real connections the source holds exactly the objects of the server", async () => {
-    const seed = Math.floor(Math.random() * 2 ** 31);
-    const random = randomFrom(seed);
-    const storm = new Storm(random);
-    const { port } = address;
-    const certificate = makeCertificate("server", authority, "127.0.0.1");
-    let isDown = false;
-    await server.tell({ type: "features", features: { hasWatchList: random() < 0.5, largestPage: 3 } });
-    source.start(sink);
-    for (let step = 0; step < 300; step++) {
-      const { objects, plan, strike, others } = storm.next();
-      await server.apply(...objects);
-      if (plan !== undefined) await server.tell({ type: "plan", faults: [plan] });
-      if (strike !== undefined) await server.tell({ type: "strike", fault: strike });
-      if (others === "compact" || others === "bookmark") await server.tell({ type: others });
-      if (others === "down") {
-        await server.tell({ type: "down" });
-        isDown = true;
-      } else if (others === "up" && isDown) {
-        await server.tell({ type: "listen", address: "127.0.0.1", port: Number(port), certificate });
-        isDown = false;
-      }
-      await pause(random() ** 3 * 100);
-    }
-    await server.tell({ type: "heal" });
-    if (isDown) await server.tell({ type: "listen", address: "127.0.0.1", port: Number(port), certificate });
-    try {
-      await untilEqual();
-      await until(() => source.problems().length === 0, "no problem", 60_000);
-    } catch (error) {
-      throw new Error(`seed ${seed}: ${source.problems().join("\n")}`, { cause: error });
-    }
   });
 });

@@ -193,6 +193,8 @@ describe("policyd/daemon", () => {
       { regarding: { kind, key, uid: "u-1" }, reason: "NotUsedAsItIs", note: "Pod default/a: nonsense" },
       { regarding: { kind: "Service", key: "x/b", uid: "" }, reason: "NotUsedAsItIs", note: "Service b: nonsense" },
     ]);
+    // Each line is paced in its author's namespace (SHARE-06).
+    assert.deepEqual(logger.namespaces.slice(-3), ["default", "x", ""]);
   });
 
   it("API-24: a problem of the API server is logged as such and counts for no object", () => {

@@ -40,6 +40,7 @@ spec: {ports: [{port: 80}], ${spec}}
       message: "a Service takes traffic to its externalIPs; set refuseExternalIPs to ignore them",
       fields: { service: "default/a", externalIPs: "198.51.100.7, 198.51.100.8", count: 2 },
     });
+    assert.equal(logger.namespaces.at(-1), "default", "the line is paced in its author's namespace (SHARE-06)");
     assert.equal(reported("a", 'clusterIP: 10.96.0.1, externalIPs: ["198.51.100.9"]'), 0);
     assert.equal(reported("b", 'clusterIP: 10.96.0.2, externalIPs: ["198.51.100.9"]'), 1);
     assert.equal(events.notices.length, logger.lines.length);

@@ -50,6 +50,8 @@ describe("policyd/services: the log of problems", () => {
       events.notices.map(({ note }) => note),
       logger.lines.map(({ fields }) => fields["reason"]),
     );
+    const theirs = logger.lines.map(() => "default");
+    assert.deepEqual(logger.namespaces, theirs, "each line is paced in its author's namespace (SHARE-06)");
     const [{ regarding, reason } = assert.fail()] = events.notices;
     assert.deepEqual([regarding.kind, regarding.key, reason], ["Service", "default/web", "ServiceNotServed"]);
   });

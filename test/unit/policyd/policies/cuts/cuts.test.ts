@@ -21,14 +21,13 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
   const journal: string[] = [];
   /** Sources whose flows are denied. */
   const denied = new Set<string>();
-  const asked: string[] = [];
   const state = { isSettled: true };
+  const logger = recordingLogger();
   const cuts = new Cuts({
     flows,
     evaluatorOf:
       () =>
-      ({ source, destination, port }) => {
-        asked.push(`${formatAddress(source)} > ${formatAddress(destination)} ${port}`);
+      ({ source, destination }) => {
         if (!isPod(source) && !isPod(destination)) return "not ours";
         return denied.has(formatAddress(source)) ? "denied" : "allowed";
       },
@@ -45,7 +44,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
       close: () => void journal.push("close"),
     },
     clock,
-    logger: recordingLogger(),
+    logger,
     policyReset: options.policyReset === true,
   });
   /** Lets time pass, and carries out what becomes due. */
@@ -59,7 +58,7 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
   const passes = (id: number): boolean => flows.has(id, ALLOWED_LABEL);
   const numbers = (set: string): readonly unknown[] =>
     [...claims.values()].flat().flatMap((claim) => (claim.set === set ? claim.element.key : []));
-  return { flows, cuts, denied, asked, state, claims, journal, clock, pass, passes, numbers };
+  return { flows, cuts, denied, state, claims, journal, logger, clock, pass, passes, numbers };
 }
 
 function isPod(address: Address): boolean {
@@ -163,7 +162,7 @@ describe("policy/cuts: rounds", () => {
   });
 
   it("POL-81: a round that the kernel refuses is reported and retried", async () => {
-    const { flows, cuts, denied, pass, passes } = setUp();
+    const { flows, cuts, denied, logger, pass, passes } = setUp();
     flows.put({ id: 1, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
     flows.put({ id: 2, from: POD, to: OUTSIDE, labels: LABELLED });
     denied.add(POD);
@@ -172,7 +171,58 @@ describe("policy/cuts: rounds", () => {
     await pass(0);
     assert.equal(passes(2), true);
     assert.deepEqual(cuts.problems(), ["live connections do not follow the policies: no answer"]);
+    assert.equal(cuts.status().lastError, "no answer");
     await pass(2000);
     assert.deepEqual([passes(2), cuts.status().failures, cuts.problems().length], [false, 2, 0]);
+    assert.deepEqual(logger.lines.at(-1)?.fields, { cut: 1, restored: 0 });
+  });
+
+  it("POL-81: the pause doubles with each refusal of a round", async () => {
+    const { flows, cuts, pass } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    flows.refusals = 4;
+    cuts.verdictsChanged(of(POD));
+    await pass(300);
+    // At once, after 50 ms and after 100 more; the next one comes 200 ms later.
+    assert.equal(flows.walks, 3);
+  });
+
+  it("POL-81: after a round through all flows, a change of one address asks for its flows only", async () => {
+    const { flows, cuts, pass } = setUp();
+    for (let id = 1; id <= 5; id++) flows.put({ id, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 6, from: POD, to: OUTSIDE, labels: LABELLED });
+    cuts.verdictsChanged({ ...of(POD), withFlows: "all" });
+    await pass(1000);
+    assert.deepEqual([flows.walks, flows.reported], [2, 12]);
+    cuts.verdictsChanged(of(POD));
+    await pass(1000);
+    assert.deepEqual([flows.walks, flows.reported], [4, 14]);
+  });
+
+  it("POL-82: at the first table a connection with room for labels gets one, and a denied one is reset; no round begins meanwhile", async () => {
+    const { flows, cuts, denied, journal, pass, passes, numbers } = setUp({
+      policyReset: true,
+      found: { isInForce: false },
+    });
+    flows.put({ id: 1, from: POD, to: OUTSIDE });
+    flows.put({ id: 2, from: OTHER_POD, to: OUTSIDE });
+    denied.add(OTHER_POD);
+    flows.onTurn = () => cuts.verdictsChanged(of(POD));
+    const prepared = cuts.prepare();
+    await pass(100);
+    await prepared;
+    flows.onTurn = () => {};
+    assert.deepEqual([journal[0], passes(1), passes(2), numbers("cut")], ["open", true, false, [2]]);
+  });
+
+  it("POL-82 POL-83: the number of a connection that two walks have not met leaves its set", async () => {
+    const { flows, cuts, pass, numbers } = setUp({ policyReset: true, found: { settled: [8], cut: [9] } });
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    await cuts.prepare();
+    assert.deepEqual([numbers("settled"), numbers("cut")], [[8], [9]]);
+    cuts.verdictsChanged(of(POD));
+    await pass(1000);
+    const { settled, reset } = cuts.status();
+    assert.deepEqual([settled, reset, numbers("settled"), numbers("cut")], [0, 0, [], []]);
   });
 });
