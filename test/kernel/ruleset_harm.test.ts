@@ -37,6 +37,8 @@ const SAMPLE_HARMS: Readonly<Record<string, string>> = {
   "another value":
     "delete element inet drawbridge endpoints { 10.0.0.1 . 80 }; add element inet drawbridge endpoints { 10.0.0.1 . 80 : 192.0.2.1 . 1 }",
   set: "flush set inet drawbridge ranges",
+  "a set of another form":
+    "delete set inet drawbridge ranges; add set inet drawbridge ranges { type ipv4_addr; flags interval, timeout; }",
   "foreign chain": "add chain inet drawbridge stranger",
   [FOREIGN_DROP]:
     "add table inet stranger; add chain inet stranger c { type filter hook forward priority -100; policy drop; }",

@@ -179,15 +179,18 @@ describe("policyd/ruleset", () => {
     assert.equal(ruleset.status().repairs, 1);
   });
 
-  it("SYNC-05: a chain that was deleted without a notification is back with its rules after syncPeriod", () => {
-    const { kernel, clock, ruleset, tables } = setUp();
+  it("SYNC-05 DP-09: a chain and an element that were deleted without a notification are back after syncPeriod, and the log names both", () => {
+    const { kernel, clock, logger, ruleset, tables } = setUp();
     ruleset.claim("a", sampleClaims(1, 1));
     ruleset.start();
     const [inet] = tables;
     const chain = inet?.chains.find(({ rules }) => rules.length > 0);
     assert.ok(inet !== undefined && chain !== undefined);
+    const [frontends] = inet.sets;
+    assert.ok(frontends !== undefined);
     const whole = kernel.rulesOf(inet, chain.name).length;
     kernel.commit([
+      { kind: "flush set", table: inet, set: frontends },
       { kind: "flush chain", table: inet, chain: chain.name },
       { kind: "delete chain", table: inet, chain: chain.name },
     ]);
@@ -195,7 +198,10 @@ describe("policyd/ruleset", () => {
     assert.deepEqual(kernel.rulesOf(inet, chain.name), []);
     clock.pass(1);
     assert.equal(kernel.rulesOf(inet, chain.name).length, whole);
-    assert.ok(ruleset.status().repairs > 0);
+    assert.equal(kernel.elements(inet, frontends).length, 1);
+    assert.equal(ruleset.status().repairs, 2);
+    const found = "chain forward: missing; set frontends: other elements";
+    assert.deepEqual(logger.lines.at(-1)?.fields, { table: "inet drawbridge", found });
   });
 
   it("pending changes of our own do not count as foreign changes (DP-08)", () => {
