@@ -6,7 +6,6 @@ import { RunDirectory } from "./run_directory.ts";
 import { attach } from "./scenario/attach.ts";
 import { garbage, version } from "./scenario/calls.ts";
 import type { Scenario } from "./scenario/context.ts";
-import { memory } from "./scenario/memory.ts";
 import { parallel } from "./scenario/parallel.ts";
 import { parallelWithPolicyd } from "./scenario/parallel_policyd.ts";
 import { throughput } from "./scenario/throughput.ts";
@@ -20,7 +19,6 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "parallel-30": parallel(30),
   "parallel-100": parallel(100),
   "parallel-30-policyd": parallelWithPolicyd,
-  memory,
   throughput,
 };
 

@@ -26,7 +26,6 @@ export interface Ended {
 const O_WRONLY = 1;
 const O_CREAT = 0o100;
 const O_TRUNC = 0o1000;
-const WNOHANG = 1;
 /** posix_spawn_file_actions_t has 80 bytes in glibc for 64-bit machines. */
 const FILE_ACTIONS_SIZE = 128;
 /** struct rusage: two timevals of two longs, then 14 longs. */
@@ -73,24 +72,13 @@ export function startProgram(namespace: LabNamespace, program: Program): number 
 
 /** Waits for the end of a started program, blocking this thread. */
 export function waitFor(pid: number): Ended {
-  const ended = collect(pid, 0);
-  if (ended === undefined) throw new Error(`wait4 ${pid} returned without an ended process`);
-  return ended;
-}
-
-/** Returns the end of a started program; undefined while it runs. */
-export function pollEnd(pid: number): Ended | undefined {
-  return collect(pid, WNOHANG);
-}
-
-function collect(pid: number, options: number): Ended | undefined {
   const status = new Int32Array(1);
   const usage = new Uint8Array(RUSAGE_SIZE);
   for (;;) {
-    const native: unknown = wait4(pid, status, options, usage);
+    const native: unknown = wait4(pid, status, 0, usage);
     const result = native === -1 ? -koffi.errno() : Number(native);
     if (result === -Errno.EINTR) continue;
-    if (check(result, `wait for process ${pid}`) === 0) return undefined;
+    check(result, `wait for process ${pid}`);
     const code = status[0] ?? 0;
     const times = new BigInt64Array(usage.buffer, 0, 4);
     const [userSeconds = 0n, userMicroseconds = 0n, systemSeconds = 0n, systemMicroseconds = 0n] = times;

@@ -9,14 +9,13 @@ import { compared, found, interleave, type Row } from "../row.ts";
 import { median } from "../statistics.ts";
 import { BIG, bigConnections, bigLedger, bigPods, bigPolicies } from "./big_cluster.ts";
 import type { Measurement } from "./measure_main.ts";
-import { configMapList, podsApart, podsWithoutOwners, YAML } from "./yaml_files.ts";
 
 const MAIN = fileURLToPath(new URL("measure_main.ts", import.meta.url));
 const MEGABYTE = 1024 * 1024;
 const measurementSchema = v.object({ milliseconds: v.number(), cpuMilliseconds: v.number(), megabytes: v.number() });
 
 /** The subjects, each of which can be measured by itself. */
-export const CLI_SUBJECTS = ["cluster", "yaml", "help"] as const;
+export const CLI_SUBJECTS = ["cluster", "help"] as const;
 
 type Measure = (title: string, args: readonly string[]) => readonly Measurement[];
 
@@ -41,7 +40,6 @@ export function measureCli(
   progress("making the files");
   return [
     ...(subjects.includes("cluster") ? clusterRows(at, measure) : []),
-    ...(subjects.includes("yaml") ? yamlRows(at, measure) : []),
     ...(subjects.includes("help") ? [helpRow(runs * 4, progress)] : []),
   ];
 }
@@ -75,30 +73,6 @@ function clusterRows(at: (name: string) => string, measure: Measure): readonly R
     rowOf(`policy suggest for a namespace, with ${BIG.connections} connections`, suggested, 10_000),
     rowOf(`policy dry-run, one policy more, with a ledger of ${BIG.flows} flows`, seen, 5000),
     rowOf("policy suggest for a namespace, with as many", learnt, 10_000),
-  ];
-}
-
-function yamlRows(at: (name: string) => string, measure: Measure): readonly Row[] {
-  writeFileSync(at("config_maps.yaml"), [...configMapList()].join(""));
-  writeFileSync(at("pods.yaml"), [...podsWithoutOwners()].join(""));
-  writeFileSync(at("apart.yaml"), [...podsApart(8000)].join(""));
-  writeFileSync(at("changed.yaml"), [...podsApart(9000)].join(""));
-  const size = megabytesOf(at("config_maps.yaml"));
-  const list = measure("policy matrix of a list", ["run", "policy", "matrix", "-f", at("config_maps.yaml")]);
-  const table = measure("policy matrix of pods", ["run", "policy", "matrix", "-f", at("pods.yaml")]);
-  const json = measure("the same as JSON", ["run", "policy", "matrix", "-f", at("pods.yaml"), "-o", "json"]);
-  const apart = measure("of pods that differ", ["run", "policy", "matrix", "-f", at("apart.yaml"), "-o", "json"]);
-  const lint = measure("policy lint of them", ["run", "policy", "lint", "-f", at("apart.yaml")]);
-  const diff = measure("policy diff of them", ["run", "policy", "diff", at("apart.yaml"), at("changed.yaml")]);
-  return [
-    rowOf(`policy matrix, a List of ${YAML.configMaps} ConfigMaps, ${size} MB of YAML`, list, 5000),
-    memoryRow("the same: memory", list, 1100),
-    rowOf(`policy matrix, ${YAML.pods} pods without owners`, table, 3000),
-    rowOf("the same as JSON", json, 3000),
-    rowOf(`policy matrix as JSON, ${YAML.pods} pods, each with a policy of its own`, apart, 3000),
-    memoryRow("the same: memory", apart, 300),
-    rowOf("policy lint of them", lint, 3000),
-    rowOf("policy diff of them, each policy with another port", diff, 5000),
   ];
 }
 

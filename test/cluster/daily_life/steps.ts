@@ -5,7 +5,7 @@ import { enter } from "../node/processes.ts";
 import { startContainerd, startKubelet } from "../nodes.ts";
 import { until } from "../run.ts";
 import type { RunningNode } from "../state.ts";
-import { uninstall } from "../uninstall/steps.ts";
+import { uninstall } from "./uninstall.ts";
 import { NAMESPACE, PORT } from "./objects.ts";
 import type { StepWindow } from "./records.ts";
 import {

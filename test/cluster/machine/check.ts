@@ -10,9 +10,8 @@ import {
 } from "node:fs";
 import path from "node:path";
 import * as v from "valibot";
-import { differencesOf, type Inventory } from "../inventory.ts";
 import { CACHE } from "../place.ts";
-import { readMachine } from "./machine.ts";
+import { differencesOf, type Inventory, readMachine } from "./machine.ts";
 
 const FILE = path.join(CACHE, "machine_before.json");
 /** A directory that libmount makes whenever mount(8) runs, as for the nodes' mounts. */

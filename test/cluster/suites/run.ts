@@ -8,7 +8,6 @@ import { OVERLAY_SUITES } from "../overlays/suites.ts";
 import { CACHE, PROJECT } from "../place.ts";
 import { buildContainerd, buildCyclonus, buildNetworkPolicyApi } from "../programs.ts";
 import type { RunningCluster } from "../state.ts";
-import { runUninstall } from "../uninstall/run.ts";
 import { runConformance } from "./conformance.ts";
 import { runCyclonus } from "./cyclonus.ts";
 import { compareResults, type Expectation, expectationOf, readExpectation } from "./expectation.ts";
@@ -122,8 +121,6 @@ async function runWith(
     }
     case "conformance":
       return await runConformance(cluster, suite.name, materials, RESULTS, say);
-    case "uninstall":
-      return await runUninstall(cluster, materials, say);
     case "cyclonus":
       return await runCyclonus(cluster, suite, materials, RESULTS, say);
   }

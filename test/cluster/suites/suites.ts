@@ -47,13 +47,8 @@ export interface CyclonusSuite extends OfEverySuite {
   readonly protocols: readonly ("TCP" | "UDP" | "SCTP")[];
 }
 
-/** A comparison of the nodes before the add-on was installed and after it was uninstalled. */
-export interface UninstallSuite extends OfEverySuite {
-  readonly runner: "uninstall";
-}
-
-/** Tests, most of them upstream's, and the cluster that they run on. */
-export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite | UninstallSuite;
+/** Upstream's tests, and the cluster that they run on. */
+export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite;
 
 /** The only tests of SCTP that send any. */
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
@@ -111,8 +106,6 @@ export const SUITES: readonly Suite[] = [
   { name: "network-policy-api-6", settings: IPV6_FIRST, ...CONFORMANCE },
   { name: "netpol-6", settings: IPV6_FIRST, ...NETPOL },
   { name: "network-6", settings: IPV6_FIRST, ...NETWORK },
-  // It installs the add-on itself, after it has read the nodes' state.
-  { name: "uninstall", settings: IPV4_FIRST, runner: "uninstall", install: () => Promise.resolve() },
 ];
 
 /** A short choice: one or a few tests of each kind. */
