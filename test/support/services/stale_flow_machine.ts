@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import { type ConntrackFilter, matchesFilter } from "../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { SetDifference } from "../../../policyd/ruleset/difference.ts";
 import { FrontendHolders } from "../../../policyd/services/elements/arbitration.ts";
 import { ServedServices } from "../../../policyd/services/stale_flows/served_frontends.ts";
@@ -13,18 +13,13 @@ import { indexed, readScenario } from "./scenario.ts";
 
 export const VIP = "10.96.0.10";
 export const NODE = "192.0.2.1";
-export const OTHER_NODE = "192.0.2.2";
-
-export interface EndpointSpec {
-  readonly address: string;
-  readonly conditions?: Readonly<Record<string, boolean>>;
-}
+const OTHER_NODE = "192.0.2.2";
 
 /** A Service with the port 53 of UDP and TCP and a node port, and its slice. */
 export function manifest(
   name: string,
   clusterIp: string,
-  endpoints: readonly EndpointSpec[],
+  endpoints: readonly { readonly address: string }[],
   spec: object = {},
 ): string {
   const service = {
@@ -50,7 +45,7 @@ export function manifest(
       { name: "dns", port: 5353, protocol: "UDP" },
       { name: "tcp", port: 5353, protocol: "TCP" },
     ],
-    endpoints: endpoints.map(({ address, ...rest }) => ({ addresses: [address], nodeName: "node2", ...rest })),
+    endpoints: endpoints.map(({ address }) => ({ addresses: [address], nodeName: "node2" })),
   };
   return `---\n${JSON.stringify(service)}\n---\n${JSON.stringify(slice)}\n`;
 }
@@ -73,8 +68,8 @@ export interface StaleFlowMachine {
     during: () => void;
   };
   readonly clock: FakeClock;
-  /** Reports these Services as compiled, by default as if no address were the node's own. */
-  readonly tell: (text: string, isNodeAddress?: (address: Address) => boolean) => void;
+  /** Reports these Services as compiled, as if no address were the node's own. */
+  readonly tell: (text: string) => void;
   readonly remove: (name: string) => void;
   readonly inForce: (isWhole?: boolean, differences?: readonly SetDifference[]) => void;
   /** Lets time pass, and carries out what becomes due. */
@@ -110,10 +105,10 @@ export function setUp(entries: readonly ConntrackEntry[] = []): StaleFlowMachine
     logger: recordingLogger(),
     servesNodePorts: (address) => address !== parseAddress(OTHER_NODE),
   });
-  const tell = (text: string, isNodeAddress: (address: Address) => boolean = () => false): void => {
+  const tell = (text: string): void => {
     const objects = readScenario(text);
     const { index, context: facts } = indexed(objects, "node1");
-    const protection = { refusalOf: () => undefined, isProtectedAddress: () => false, isNodeAddress };
+    const protection = { refusalOf: () => undefined, isProtectedAddress: () => false, isNodeAddress: () => false };
     const context = { ...facts, protection };
     for (const object of objects) if (object.kind === "Service") holders.replace(object.key, object, context);
     for (const object of objects) {

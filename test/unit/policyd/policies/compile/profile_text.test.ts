@@ -42,59 +42,6 @@ egress_D:
     );
   });
 
-  it("ClusterNetworkPolicies are evaluated in order, and Pass continues after the tier", () => {
-    const policies =
-      clusterPolicy(
-        `
-tier: Admin
-priority: 2
-egress:
-  - { action: Pass, to: [ { nodes: { matchLabels: { zone: a } } } ] }
-  - { action: Deny, to: [ { networks: [10.240.0.0/24, 192.0.2.4/32] } ], protocols: [ { tcp: { destinationPort: { number: 22 } } } ] }
-`,
-        "second",
-      ) +
-      clusterPolicy(
-        `
-tier: Admin
-priority: 1
-egress: [ { action: Accept, to: [ { pods: { podSelector: { matchLabels: { app: db } } } } ], protocols: [ { destinationNamedPort: sql } ] } ]
-`,
-        "first",
-      ) +
-      clusterPolicy(
-        `
-tier: Baseline
-priority: 1
-egress: [ { action: Pass, to: [ { namespaces: {} } ] }, { action: Deny, to: [ { networks: ["0.0.0.0/0", "::/0"] } ] } ]
-`,
-        "last",
-      );
-    assert.equal(
-      compiledText(SHOP + policies),
-      `pods_A_v4: 10.244.1.5, 10.244.2.6, 10.244.2.7
-pods_A_v6: fd00:244:1::5, fd00:244:2::6
-named_B_v4: 10.244.2.6 . tcp . 5432
-named_B_v6: fd00:244:2::6 . tcp . 5432
-nodes_C_v4: 10.240.0.1
-nodes_C_v6: fd00:240::1
-ranges_D_v4: 10.240.0.0/24, 192.0.2.4
-egress_E_behind_admin:
-  ip daddr @pods_A_v4 counter return comment "ClusterNetworkPolicy rule 0 of last"
-  ip6 daddr @pods_A_v6 counter return comment "ClusterNetworkPolicy rule 0 of last"
-  meta nfproto ipv4 counter drop comment "ClusterNetworkPolicy rule 1 of last"
-  meta nfproto ipv6 counter drop comment "ClusterNetworkPolicy rule 1 of last"
-egress_E:
-  ip daddr . meta l4proto . th dport @named_B_v4 counter return comment "ClusterNetworkPolicy rule 0 of first"
-  ip6 daddr . meta l4proto . th dport @named_B_v6 counter return comment "ClusterNetworkPolicy rule 0 of first"
-  ip daddr @nodes_C_v4 counter goto egress_E_behind_admin comment "ClusterNetworkPolicy rule 0 of second"
-  ip6 daddr @nodes_C_v6 counter goto egress_E_behind_admin comment "ClusterNetworkPolicy rule 0 of second"
-  ip daddr @ranges_D_v4 tcp dport 22 counter drop comment "ClusterNetworkPolicy rule 1 of second"
-  goto egress_E_behind_admin
-`,
-    );
-  });
-
   it("a policy in shadow counts and logs what it would drop, and continues with the Baseline tier", () => {
     const policies =
       webPolicy(

@@ -8,15 +8,16 @@ import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { logPrefix } from "../../../../../policyd/policies/compile/log_prefix.ts";
 import type { AffectedAddresses } from "../../../../../policyd/policies/live/pods/affected_addresses.ts";
 import { DropLog } from "../../../../../policyd/policies/drop_log/drop_log.ts";
+import { FlowLimiter } from "../../../../../policyd/policies/drop_log/flow_limiter.ts";
 import { loggedFlow } from "../../../../../policyd/policies/drop_log/logged_flow.ts";
 import { parseLoggedPacket } from "../../../../../kernel/packets/logged_packet.ts";
+import { MOST_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { loggedMessage, packetBetween, ports } from "../../../../support/policy/logged_packet.ts";
 import { storeView } from "../../../../support/policy/store_view.ts";
 import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
 import { roundsFor } from "../../../../support/long_form.ts";
 
-const LINE = "policy dropped a packet";
 const KEY = "0123456789abcdef";
 const PREFIX = {
   ingress: logPrefix({ direction: "ingress", key: KEY, outcome: "drop" }),
@@ -59,28 +60,6 @@ async function setUp(objects: readonly object[]) {
 }
 
 describe("policyd/policies/drop_log: lines", () => {
-  it("DROP-01: a line names pod, direction, peer, protocol, port, the isolating policies and the nearest rule", async () => {
-    const { emit, logger } = await setUp([WEB, policy("deny", { podSelector: {} })]);
-    emit(PREFIX.ingress, between("x/b", "x/c", TCP, ports(40_000, 80)));
-    assert.deepEqual(logger.lines, [
-      {
-        level: "warn",
-        message: LINE,
-        fields: {
-          pod: "x/c",
-          direction: "ingress",
-          peer: "x/b",
-          protocol: "TCP",
-          port: 80,
-          source: addressOf("x/b"),
-          destination: addressOf("x/c"),
-          policies: "x/deny, x/web",
-          nearest: "x/web ingress[0], from[0], ports[0], but the pod has not pod=a",
-        },
-      },
-    ]);
-  });
-
   it("DROP-01: peers are named as pods, nodes or addresses, and the pod of an egress line is the source", async () => {
     const deny = policy("deny", { podSelector: {}, policyTypes: ["Egress"] });
     const { emit, logger } = await setUp([deny]);
@@ -139,6 +118,32 @@ describe("policyd/policies/drop_log: lines", () => {
         ["x/c", "policies allow it by now"],
       ],
     );
+  });
+});
+
+describe("policyd/policies/drop_log: policies that are too large to allow anything", () => {
+  it("DROP-01 POL-73: a drop by a policy that is too large names that policy, and does not claim to be allowed by now", async () => {
+    const big = (pairs: number, annotations: Record<string, string> = {}): object => {
+      const from = Array.from({ length: pairs }, () => ({ podSelector: {} }));
+      return policy("big", { podSelector: { matchLabels: { pod: "c" } }, ingress: [{ from }] }, annotations);
+    };
+    for (const [one, prefix, ...expected] of [
+      [big(MOST_PAIRS + 1), PREFIX.ingress, undefined, "x/big", "x/big", "none: they are too large"],
+      [
+        big(MOST_PAIRS + 1, { "drawbridge.dev/shadow": "true" }),
+        PREFIX.shadow,
+        undefined,
+        "x/big",
+        "x/big",
+        "none: they are too large",
+      ],
+      [big(MOST_PAIRS), PREFIX.ingress, "policies allow it by now", undefined, undefined, undefined],
+    ] as const) {
+      const { emit, logger } = await setUp([one]);
+      emit(prefix, between("x/a", "x/c", TCP, ports(1, 80)));
+      const [{ fields: { because, policies, tooLarge, nearest } } = assert.fail()] = logger.lines;
+      assert.deepEqual([because, policies, tooLarge, nearest], expected);
+    }
   });
 });
 
@@ -214,6 +219,12 @@ describe("policyd/policies/drop_log: limits", () => {
     ]);
     clock.pass(60_000);
     assert.equal(logger.lines.length, 221, "the loss is logged once");
+  });
+
+  it("DROP-05: after an explanation no other begins for 49 times as long, so that it takes a fiftieth of the time", () => {
+    const pace = new FlowLimiter({ rate: { burst: 100, period: 50 }, silence: 60_000, rest: 49 });
+    pace.explained(1000, 1014);
+    assert.deepEqual([pace.wait(1014), pace.wait(1014 + 14 * 49)], [14 * 49, 0]);
   });
 
   for (const [sender, isTenant] of [

@@ -49,8 +49,8 @@ function setUp(isEnforced = true) {
 }
 
 describe("policyd/policies: notices about policies", () => {
-  it("POL-73: a policy that cannot be compiled is reported once while it is so, in the log, the status and a metric", () => {
-    const { logger, notices } = setUp();
+  it("EVENT-07 POL-73: a policy that cannot be compiled is reported once while it is so, in the log, an Event, the status and a metric", () => {
+    const { logger, events, notices } = setUp();
     notices.apply(changesOf(tooLarge("c")));
     notices.apply(changesOf(tooLarge("c")));
     assert.equal(logger.lines.length, 1);
@@ -60,6 +60,8 @@ describe("policyd/policies: notices about policies", () => {
     assert.match(String(line?.fields["reason"]), /^ingress: \d+ pairs .* the pods are isolated/);
     assert.equal(notices.problems().length, 1);
     assert.match(notices.problems()[0] ?? "", /^NetworkPolicy x\/c: ingress: /);
+    const told = events.notices.map(({ regarding: { kind, key, uid }, reason }) => [kind, key, uid, reason]);
+    assert.deepEqual(told, [["NetworkPolicy", "x/c", "uid-c", "PolicyNotInForce"]]);
     assert.equal(notices.states().restricted, 1);
     notices.apply(changesOf(policy("c")));
     assert.deepEqual(notices.problems(), []);
@@ -67,22 +69,6 @@ describe("policyd/policies: notices about policies", () => {
     assert.equal(logger.lines.length, 2);
     notices.apply([{ type: "delete", kind: "NetworkPolicy", key: "x/c" }]);
     assert.deepEqual(notices.states(), { enforced: 0, restricted: 0, shadow: 0, off: 0 });
-  });
-
-  it("EVENT-07 POL-73: a policy that cannot be compiled gets one Event, also when another such one replaces it", () => {
-    const { events, notices } = setUp();
-    notices.apply(changesOf(policy("a"), tooLarge("c")));
-    notices.apply(changesOf(tooLarge("c")));
-    assert.equal(events.notices.length, 1);
-    const [{ regarding, reason, note } = assert.fail()] = events.notices;
-    assert.deepEqual(
-      [regarding.kind, regarding.key, regarding.uid, reason],
-      ["NetworkPolicy", "x/c", "uid-c", "PolicyNotInForce"],
-    );
-    assert.match(note, /^NetworkPolicy x\/c: ingress: \d+ pairs .* the pods are isolated/);
-    const off = setUp(false);
-    off.notices.apply(changesOf(tooLarge("c")));
-    assert.deepEqual(off.events.notices, []);
   });
 
   it("EVENT-07 POL-73 POL-93: a restricted policy gets one Event for each reason when that is in force, and another if it recurs", () => {

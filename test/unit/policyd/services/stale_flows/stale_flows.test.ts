@@ -25,27 +25,6 @@ describe("services/stale_flows: the time of a round", () => {
     assert.deepEqual([state.rounds.length, stale.status().rounds], [1, 2]);
   });
 
-  it("SVC-27: an endpoint that becomes ready during a round keeps its new flows", async () => {
-    const [toGone, toKept, toNew] = ["10.244.1.2", "10.244.1.3", "10.244.1.4"].map((target) =>
-      udpEntry([VIP, 53], [target, 5353]),
-    );
-    assert.ok(toGone && toKept && toNew);
-    const { state, tell, inForce, pass, settle } = setUp();
-    tell(withEndpoints("10.244.1.2", "10.244.1.3"));
-    await settle();
-    state.entries = [toGone, toKept];
-    tell(withEndpoints("10.244.1.3"));
-    inForce();
-    state.during = () => {
-      tell(withEndpoints("10.244.1.3", "10.244.1.4"));
-      inForce();
-      state.entries = [...state.entries, toNew];
-      state.during = () => {};
-    };
-    await pass(5000);
-    assert.deepEqual(state.entries, [toKept, toNew]);
-  });
-
   it("SVC-27: a Service that is deleted and created again during a round keeps its flows", async () => {
     for (const isGoneBefore of [true, false]) {
       const { state, tell, remove, inForce, pass, settle } = setUp();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type EndpointSpec, manifest, setUp, VIP } from "../../../../support/services/stale_flow_machine.ts";
+import { manifest, setUp, VIP } from "../../../../support/services/stale_flow_machine.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 for (const [family, { vip, first, second, other }] of [
@@ -9,33 +9,6 @@ for (const [family, { vip, first, second, other }] of [
   describe(`services/stale_flows: staleness of flows, IPv${family}`, () => {
     const toFirst = udpEntry([vip, 53], [first, 5353]);
     const toSecond = udpEntry([vip, 53], [second, 5353]);
-
-    it("SVC-27: a flow to a former endpoint is stale, and one to a present endpoint is not", async () => {
-      const { tell, areDeleted } = setUp();
-      tell(manifest("a", vip, [{ address: first }, { address: second }]));
-      tell(manifest("a", vip, [{ address: second }]));
-      assert.deepEqual(await areDeleted(toFirst, toSecond), [true, false]);
-      tell(manifest("a", vip, [{ address: second }]));
-      const otherPort = udpEntry([vip, 53], [second, 5354]);
-      const sameDigits = udpEntry([vip, 53], [second, 535]);
-      assert.deepEqual(await areDeleted(otherPort, sameDigits), [true, true]);
-      tell(manifest("a", vip, [{ address: second }]));
-      const noFrontends = [udpEntry([vip, 54], [first, 5353]), udpEntry([other, 53], [first, 5353])];
-      assert.deepEqual(await areDeleted(...noFrontends), [false, false]);
-    });
-
-    it("TERM-04: an endpoint that terminates and serves keeps its flows, and one that no longer serves loses them", async () => {
-      const { tell, areDeleted } = setUp();
-      const ending = (serving: boolean): EndpointSpec => ({
-        address: first,
-        conditions: { ready: false, serving, terminating: true },
-      });
-      tell(manifest("a", vip, [{ address: first }]));
-      tell(manifest("a", vip, [ending(true), { address: second }]));
-      assert.deepEqual(await areDeleted(toFirst), [false]);
-      tell(manifest("a", vip, [ending(false), { address: second }]));
-      assert.deepEqual(await areDeleted(toFirst), [true]);
-    });
 
     it("SVC-27 ETP-02: policies and hints send new clients elsewhere and make no flow stale", async () => {
       const { tell, areDeleted } = setUp();
