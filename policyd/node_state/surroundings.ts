@@ -28,14 +28,17 @@ const IPV6_FORWARDING = "net/ipv6/conf/all/forwarding";
 const IPV6_OFF = "net/ipv6/conf/all/disable_ipv6";
 const STRICT = 1;
 
-/** Returns the keys of the settings that {@link surroundingProblems} checks. */
+/**
+ * Returns the keys of the settings that the daemon checks by {@link surroundingProblems}: all but the tunnel's own,
+ * which its routes set and report.
+ */
 export function surroundingKeys(uplinks: readonly string[]): readonly string[] {
   return [
     IPV4_FORWARDING,
     IPV4_REDIRECTS,
     IPV6_FORWARDING,
     IPV6_OFF,
-    ...["all", TUNNEL.name].map(sourceCheckOf),
+    sourceCheckOf("all"),
     ...uplinks.flatMap((name) => [`net/ipv4/conf/${name}/forwarding`, sourceCheckOf(name)]),
   ];
 }
