@@ -33,6 +33,15 @@ export function matchesDomain(pattern: string, name: string): boolean {
   return name.length > pattern.length - 1 && name.endsWith(pattern.slice(1));
 }
 
+/** Returns all patterns that stand for a name, both in comparable form: as many as it has labels. */
+export function patternsOf(name: string): readonly string[] {
+  const found = [name];
+  for (let dot = name.indexOf("."); dot !== -1; dot = name.indexOf(".", dot + 1)) {
+    found.push(`${ANY_BELOW}${name.slice(dot + 1)}`);
+  }
+  return found;
+}
+
 /** Returns whether a name is that of a domain, or of anything below it. */
 export function isInDomain(domain: string, name: string): boolean {
   return matchesDomain(domain, name) || matchesDomain(`${ANY_BELOW}${domain}`, name);

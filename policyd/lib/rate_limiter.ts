@@ -21,10 +21,10 @@ export class RateLimiter {
     return Math.max(0, this.#fullAt - now - (burst - 1) * period);
   }
 
-  /** Takes a token. @returns whether there was one */
-  take(now: number): boolean {
+  /** Takes tokens if there is one; the next then waits until all of them have come. @returns whether there was one */
+  take(now: number, tokens = 1): boolean {
     if (this.wait(now) > 0) return false;
-    this.#fullAt = Math.max(this.#fullAt, now) + this.#rate.period;
+    this.#fullAt = Math.max(this.#fullAt, now) + tokens * this.#rate.period;
     return true;
   }
 }

@@ -63,10 +63,11 @@ export function nameSets({ key }: Pick<NameGroup, "key">): Readonly<Record<Famil
   return { 4: definition(4), 6: definition(6) };
 }
 
-/** Returns the one of {@link nameSets} that has this name; undefined for any other set. */
-export function nameSetNamed(name: string): SetDefinition | undefined {
+/** Returns the group that has a set of this name, as one of {@link nameSets}, and the set; undefined for any other set. */
+export function nameSetNamed(name: string): (Pick<NameGroup, "key"> & { readonly set: SetDefinition }) | undefined {
   const [, key] = /^names_([0-9a-f]+)_v[46]$/.exec(name) ?? [];
-  return key === undefined ? undefined : Object.values(nameSets({ key })).find((set) => set.name === name);
+  const set = key === undefined ? undefined : Object.values(nameSets({ key })).find((one) => one.name === name);
+  return key === undefined || set === undefined ? undefined : { key, set };
 }
 
 /** Returns the match for a packet of a pod to an address that it knows by one of the names. */

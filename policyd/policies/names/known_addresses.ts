@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { matchesDomain } from "../../../objects/domain_name.ts";
+import { matchesDomain, patternsOf } from "../../../objects/domain_name.ts";
 
 /** An address that a pod knows by names. */
 export interface KnownAddress {
@@ -7,15 +7,25 @@ export interface KnownAddress {
   readonly remote: Address;
   /** The time until which each name counts, as the pod asked for it, by the clock. */
   readonly names: ReadonlyMap<string, number>;
+  /** The keys of the groups of names whose sets have the address for the pod. */
+  readonly groups: ReadonlySet<string>;
 }
 
 interface Entry extends KnownAddress {
   readonly names: Map<string, number>;
+  readonly groups: Set<string>;
 }
 
+/** The most places that entries take: one for each name of an address, or for each set that has it, whichever are more. */
 export interface Bounds {
   readonly perPod: number;
   readonly perNode: number;
+}
+
+/** What a pod knows. */
+interface Known {
+  readonly entries: Map<Address, Entry>;
+  places: number;
 }
 
 /** More names of one address than rules name. */
@@ -30,7 +40,8 @@ export class KnownAddresses {
   readonly #bounds: Bounds;
   /** In the order in which they were learned last. */
   readonly #all = new Set<Entry>();
-  readonly #byPod = new Map<Address, Map<Address, Entry>>();
+  readonly #byPod = new Map<Address, Known>();
+  #places = 0;
 
   constructor(bounds: Bounds) {
     this.#bounds = bounds;
@@ -40,38 +51,63 @@ export class KnownAddresses {
     return this.#all.size;
   }
 
-  /** Notes that a pod knows an address by a name until a time. @returns the entries that had to go */
-  learn(pod: Address, remote: Address, name: string, until: number): readonly KnownAddress[] {
-    const entry = this.#byPod.get(pod)?.get(remote) ?? { pod, remote, names: new Map<string, number>() };
+  /**
+   * Notes that a pod knows an address by a name until a time, and that the sets of some groups have it.
+   *
+   * @returns the entries that had to go
+   */
+  learn(pod: Address, remote: Address, name: string, until: number, groups: Iterable<string>): readonly KnownAddress[] {
+    const entry = this.#byPod.get(pod)?.entries.get(remote) ?? {
+      pod,
+      remote,
+      names: new Map<string, number>(),
+      groups: new Set<string>(),
+    };
     this.#delete(entry);
     const later = Math.max(until, entry.names.get(name) ?? until);
     entry.names.delete(name);
     entry.names.set(name, later);
     const [oldest] = entry.names.keys();
     if (entry.names.size > MOST_NAMES && oldest !== undefined) entry.names.delete(oldest);
-    const own = this.#byPod.get(pod) ?? new Map<Address, Entry>();
-    this.#byPod.set(pod, own.set(remote, entry));
-    this.#all.add(entry);
-    const [first] = own.size > this.#bounds.perPod ? own.values() : this.#all.values();
-    if (first === undefined || (own.size <= this.#bounds.perPod && this.#all.size <= this.#bounds.perNode)) return [];
-    this.#delete(first);
-    return [first];
+    for (const group of groups) entry.groups.add(group);
+    this.#add(entry);
+    return this.#trim(pod);
+  }
+
+  /**
+   * Notes by which groups of names a pod's addresses are found from now on.
+   *
+   * @param groupsOf returns the keys of the groups that have an entry
+   * @returns the entries that had to go
+   */
+  regroup(pod: Address, groupsOf: (entry: KnownAddress) => Iterable<string>): readonly KnownAddress[] {
+    const known = this.#byPod.get(pod);
+    for (const entry of known?.entries.values() ?? []) {
+      const before = placesOf(entry);
+      const groups = [...groupsOf(entry)];
+      entry.groups.clear();
+      for (const group of groups) entry.groups.add(group);
+      this.#count(known, placesOf(entry) - before);
+    }
+    return this.#trim(pod);
   }
 
   /** Returns until when an address counts for a pod by some of these names; undefined if it never did. */
   until(patterns: readonly string[], pod: Address, remote: Address): number | undefined {
-    const entry = this.#byPod.get(pod)?.get(remote);
-    return entry && untilOf(patterns, entry)?.until;
+    const untils = [...this.namesOf(pod, remote)]
+      .filter(([name]) => patterns.some((pattern) => matchesDomain(pattern, name)))
+      .map(([, until]) => until);
+    return untils.length === 0 ? undefined : Math.max(...untils);
   }
 
   /** Returns the time until which each name of an address counts for a pod, the last learned last. */
   namesOf(pod: Address, remote: Address): KnownAddress["names"] {
-    return this.#byPod.get(pod)?.get(remote)?.names ?? NO_NAMES;
+    return this.#byPod.get(pod)?.entries.get(remote)?.names ?? NO_NAMES;
   }
 
   /** Lets a name that a pod knows count until a later time, without a further answer. */
   prolong(pod: Address, remote: Address, name: string, until: number): void {
-    const names = this.#byPod.get(pod)?.get(remote)?.names;
+    const names = this.#byPod.get(pod)?.entries.get(remote)?.names;
     if (names?.has(name) === true) names.set(name, until);
   }
 
@@ -81,35 +117,84 @@ export class KnownAddresses {
   }
 
   of(pod: Address): readonly KnownAddress[] {
-    return [...(this.#byPod.get(pod)?.values() ?? [])];
+    return [...(this.#byPod.get(pod)?.entries.values() ?? [])];
   }
 
   /** @returns what a pod knew */
   forget(pod: Address): readonly KnownAddress[] {
-    const entries = [...(this.#byPod.get(pod)?.values() ?? [])];
+    const entries = [...(this.#byPod.get(pod)?.entries.values() ?? [])];
     for (const entry of entries) this.#delete(entry);
     return entries;
   }
 
+  /** Deletes the oldest entries of a pod and of the node beyond their bounds, and returns them. */
+  #trim(pod: Address): readonly KnownAddress[] {
+    const gone: Entry[] = [];
+    const drop = ([oldest]: Iterable<Entry>): void => {
+      if (oldest === undefined) return;
+      this.#delete(oldest);
+      gone.push(oldest);
+    };
+    const own = this.#byPod.get(pod);
+    while (own !== undefined && own.places > this.#bounds.perPod) drop(own.entries.values());
+    while (this.#places > this.#bounds.perNode) drop(this.#all);
+    return gone;
+  }
+
+  #add(entry: Entry): void {
+    const own = this.#byPod.get(entry.pod) ?? { entries: new Map<Address, Entry>(), places: 0 };
+    this.#byPod.set(entry.pod, own);
+    own.entries.set(entry.remote, entry);
+    this.#all.add(entry);
+    this.#count(own, placesOf(entry));
+  }
+
   #delete(entry: Entry): void {
     const { pod, remote } = entry;
-    this.#all.delete(entry);
+    if (!this.#all.delete(entry)) return;
     const own = this.#byPod.get(pod);
-    own?.delete(remote);
-    if (own?.size === 0) this.#byPod.delete(pod);
+    own?.entries.delete(remote);
+    this.#count(own, -placesOf(entry));
+    if (own?.entries.size === 0) this.#byPod.delete(pod);
+  }
+
+  #count(known: Known | undefined, places: number): void {
+    if (known !== undefined) known.places += places;
+    this.#places += places;
   }
 }
 
-/** Returns the name among some by which an address counts longest; undefined where none of them led to it. */
-export function untilOf(
-  patterns: readonly string[],
-  { names }: KnownAddress,
-): { readonly name: string; readonly until: number } | undefined {
-  return [...names]
-    .filter(([name]) => patterns.some((pattern) => matchesDomain(pattern, name)))
-    .map(([name, until]) => ({ name, until }))
-    .reduce<{ name: string; until: number } | undefined>(
-      (a, b) => (a !== undefined && a.until > b.until ? a : b),
-      undefined,
-    );
+function placesOf({ names, groups }: KnownAddress): number {
+  return Math.max(names.size, groups.size);
+}
+
+/** Those that name some patterns, by each pattern. */
+export type ByPattern<T> = ReadonlyMap<string, Set<T>>;
+
+/** Returns an index of those that name patterns, which finds them for a name by its labels only. */
+export function byPattern<T>(all: Iterable<readonly [T, readonly string[]]>): ByPattern<T> {
+  const index = new Map<string, Set<T>>();
+  for (const [one, patterns] of all) {
+    for (const pattern of patterns) index.set(pattern, (index.get(pattern) ?? new Set<T>()).add(one));
+  }
+  return index;
+}
+
+/** The name by which an address counts longest. */
+export interface Longest {
+  readonly name: string;
+  readonly until: number;
+}
+
+/** Returns those that name some name of an address, each with the one by which the address counts longest. */
+export function longestOf<T>({ names }: Pick<KnownAddress, "names">, index: ByPattern<T>): ReadonlyMap<T, Longest> {
+  const found = new Map<T, Longest>();
+  for (const [name, until] of names) {
+    for (const pattern of patternsOf(name)) {
+      for (const one of index.get(pattern) ?? []) {
+        if (until >= (found.get(one)?.until ?? until)) found.set(one, { name, until });
+      }
+    }
+  }
+  return found;
 }

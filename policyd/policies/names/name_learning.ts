@@ -7,19 +7,11 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
-import { isInDomain, matchesDomain } from "../../../objects/domain_name.ts";
+import { isInDomain } from "../../../objects/domain_name.ts";
 import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
-import {
-  elementOwner,
-  isContainer,
-  knownElement,
-  MOST_KNOWN,
-  nameSetNamed,
-  namesByPolicy,
-  nameSets,
-} from "../compile/name_rules.ts";
+import { elementOwner, isContainer, knownElement, MOST_KNOWN, nameSetNamed, nameSets } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { NameGroup } from "../compile/profile.ts";
 import type { NamedPod } from "../live/policy_view.ts";
@@ -27,9 +19,10 @@ import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts
 import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
 import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
-import { KnownAddresses, type KnownAddress, untilOf } from "./known_addresses.ts";
+import { KnownAddresses, type KnownAddress, type Longest, longestOf } from "./known_addresses.ts";
 import { learn } from "./addresses_in_answer.ts";
-import { adding, removals, replacement } from "./name_set_changes.ts";
+import { additions, groupsWith, indexOf, removals, replacement } from "./name_set_changes.ts";
+import { knownByPolicy, type KnownName } from "./known_by_policy.ts";
 
 export interface NameLearningParts extends AnswerReaderParts {
   /** The pods of this node whose policies in force have domain names. */
@@ -56,16 +49,6 @@ export interface NameCounts {
   readonly dropped: number;
   /** How often the kernel had no room for further answers. */
   readonly overruns: number;
-}
-
-/** An address that a pod knows by a name of a policy. */
-export interface KnownName {
-  readonly name: string;
-  readonly address: Address;
-  /** Undefined for an attachment without a pod. */
-  readonly pod: string | undefined;
-  /** The seconds for which it still counts. */
-  readonly seconds: number;
 }
 
 /** An address of a pod, and one that an answer gave it for a name. */
@@ -104,6 +87,8 @@ export class NameLearning implements PolicyFollower {
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
   /** The container of each pod that knows addresses. */
   readonly #containers = new Map<Address, string>();
+  /** The keys of all groups of these pods. */
+  #groups: ReadonlySet<string> = new Set();
   /** Bounds what each address of a pod learns. */
   readonly #rates = new Map<Address, RateLimiter>();
   #counts = { answers: 0, refused: 0, dropped: 0 };
@@ -136,26 +121,9 @@ export class NameLearning implements PolicyFollower {
     return [...this.#known.namesOf(pod, remote)].findLast(([name, until]) => name !== "" && until > now)?.[0];
   }
 
-  /**
-   * Returns what pods know now by the names of policies, by the policies' kinds and keys, the last learned of a pod first.
-   *
-   * @param most the number of addresses for each policy
-   */
+  /** Returns what pods know now by the names of policies. @param most the number of addresses for each policy */
   knownByPolicy(most: number): ReadonlyMap<string, readonly KnownName[]> {
-    const now = this.#parts.clock.now();
-    const found = new Map<string, KnownName[]>();
-    for (const [own, { podKey: pod, profile }] of this.#pods) {
-      for (const [policy, names] of profile === undefined ? [] : namesByPolicy(profile)) {
-        const all = found.get(policy) ?? [];
-        found.set(policy, all);
-        for (const entry of this.#known.of(own).toReversed()) {
-          if (all.length >= most) break;
-          const { name, until } = untilOf(names, entry) ?? { name: "", until: now };
-          if (until > now) all.push({ name, address: entry.remote, pod, seconds: Math.ceil((until - now) / 1000) });
-        }
-      }
-    }
-    return found;
+    return knownByPolicy(this.#pods, this.#known, this.#parts.clock.now(), most);
   }
 
   /** Reads what an earlier daemon left. */
@@ -164,13 +132,14 @@ export class NameLearning implements PolicyFollower {
     const now = clock.now();
     this.#orReport("the addresses that pods know by names cannot be read: pods have to ask again", () => {
       for (const { name } of kernel.sets(POLICY_TABLE)) {
-        const set = nameSetNamed(name ?? "");
-        for (const element of set === undefined ? [] : kernel.elements(POLICY_TABLE, set)) {
+        const named = nameSetNamed(name ?? "");
+        if (named === undefined) continue;
+        for (const element of kernel.elements(POLICY_TABLE, named.set)) {
           const [found, [pod, remote]] = [elementOwner(element), element.key];
           if (found === undefined || !isAddress(pod) || !isAddress(remote)) continue;
           // It may have counted under another setting. The kernel ends it.
           if (isInDomain(clusterDomain, found.name)) continue;
-          this.#known.learn(pod, remote, found.name, now + (element.expiration ?? 0));
+          this.#known.learn(pod, remote, found.name, now + (element.expiration ?? 0), [named.key]);
           this.#containers.set(pod, found.container);
         }
       }
@@ -181,6 +150,7 @@ export class NameLearning implements PolicyFollower {
   rulesInForce(): void {
     const before = this.#pods;
     this.#pods = new Map(this.#parts.namedPods().flatMap((pod) => pod.addresses.map((address) => [address, pod])));
+    this.#groups = new Set([...this.#pods.values()].flatMap(({ groups }) => groups.map(({ key }) => key)));
     const changes: Change[] = [];
     for (const [address, container] of this.#containers) {
       const pod = this.#pods.get(address);
@@ -190,8 +160,8 @@ export class NameLearning implements PolicyFollower {
     }
     for (const address of this.#rates.keys()) if (!this.#pods.has(address)) this.#rates.delete(address);
     for (const [address, pod] of this.#pods) {
-      const had = new Set(before.get(address)?.groups.map(({ key }) => key));
-      changes.push(...this.#additions(address, pod, (group) => !had.has(group.key)));
+      const had = before.get(address)?.groups;
+      if (had !== pod.groups) changes.push(...this.#regroup(address, pod, had ?? []));
     }
     this.#commit(changes);
     this.#read();
@@ -200,7 +170,7 @@ export class NameLearning implements PolicyFollower {
   /** "all" also means that the sets may be empty now. */
   verdictsChanged({ addresses }: ChangedVerdicts): void {
     if (addresses !== "all") return;
-    this.#commit([...this.#pods].flatMap(([address, pod]) => this.#additions(address, pod, () => true)));
+    this.#commit([...this.#pods].flatMap(([address, pod]) => this.#additions(address, pod, pod.groups)));
   }
 
   counts(): NameCounts {
@@ -249,19 +219,14 @@ export class NameLearning implements PolicyFollower {
   /** Returns the changes that keep an address for the names that end by a time, except those that have ended already. */
   #keep({ pod: own, remote }: KnownAddress, end: number): readonly Change[] {
     const pod = this.#pods.get(own);
-    const now = this.#parts.clock.now();
     // Meanwhile the address may be another pod's, which knows nothing.
-    return [...this.#known.namesOf(own, remote)].flatMap(([name, until]) => {
-      if (pod === undefined || until <= now || until > end) return [];
-      this.#known.prolong(own, remote, name, now + KEPT_BY_CONNECTION);
-      return groupsWith(pod, name).flatMap((group): readonly Change[] => {
-        const left = (this.#known.until(group.names, own, remote) ?? now) - now;
-        // Another of its names may count longer.
-        if (left > KEPT_BY_CONNECTION) return [];
-        const element = knownElement(own, remote, { container: pod.container, name }, left);
-        return replacement(nameSets(group)[familyOf(own)], element);
-      });
-    });
+    if (pod === undefined) return [];
+    const now = this.#parts.clock.now();
+    const before = this.#longest(pod, own, remote);
+    for (const [name, until] of this.#known.namesOf(own, remote)) {
+      if (until > now && until <= end) this.#known.prolong(own, remote, name, now + KEPT_BY_CONNECTION);
+    }
+    return this.#lengthened(pod, own, remote, before);
   }
 
   #take(packets: readonly AnswerPacket[]): void {
@@ -279,7 +244,7 @@ export class NameLearning implements PolicyFollower {
 
   #learn(pod: NamedPod, answer: DnsAnswer): readonly Change[] {
     const { name } = answer;
-    const groups = groupsWith(pod, name);
+    const groups = groupsWith(pod.groups, name);
     if (groups.length === 0) return [];
     const { clusterDomain, isOfCluster } = this.#parts;
     const isInside = isInDomain(clusterDomain, name);
@@ -299,25 +264,39 @@ export class NameLearning implements PolicyFollower {
     const known = this.#known.until([name], own, remote) ?? now;
     if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
       // A pod that still asks for an address does not lose it as the oldest one.
-      this.#known.learn(own, remote, name, known);
+      this.#known.learn(own, remote, name, known, []);
       return [];
     }
-    if (!this.#rateOf(own).take(now)) {
+    if (!this.#rateOf(own).take(now, groups.length)) {
       this.#drop(pod, 1);
       return [];
     }
-    const before = groups.map((group) => this.#known.until(group.names, own, remote) ?? Number.NEGATIVE_INFINITY);
+    const before = this.#longest(pod, own, remote);
     this.#containers.set(own, pod.container);
-    const gone = this.#known.learn(own, remote, name, now + milliseconds);
+    const keys = groups.map(({ key }) => key);
+    const gone = this.#known.learn(own, remote, name, now + milliseconds, keys);
     if (gone.length > 0) this.#drop(pod, gone.length);
-    const additions = groups.flatMap((group, i): readonly Change[] => {
-      // Another of its names may count longer.
-      const until = this.#known.until(group.names, own, remote) ?? now;
-      if (until <= (before[i] ?? until)) return [];
+    return [...this.#removals(gone), ...this.#lengthened(pod, own, remote, before)];
+  }
+
+  /** Returns the groups of a pod that have an address, each with the name by which it counts longest. */
+  #longest({ groups }: NamedPod, own: Address, remote: Address): ReadonlyMap<NameGroup, Longest> {
+    return longestOf({ names: this.#known.namesOf(own, remote) }, indexOf(groups));
+  }
+
+  /** Returns the changes that give an address its time in the sets in which it counts longer than before. */
+  #lengthened(
+    pod: NamedPod,
+    own: Address,
+    remote: Address,
+    before: ReadonlyMap<NameGroup, Longest>,
+  ): readonly Change[] {
+    const now = this.#parts.clock.now();
+    return [...this.#longest(pod, own, remote)].flatMap(([group, { name, until }]) => {
+      if (until <= (before.get(group)?.until ?? now)) return [];
       const element = knownElement(own, remote, { container: pod.container, name }, until - now);
       return replacement(nameSets(group)[familyOf(own)], element);
     });
-    return [...this.#removals(gone), ...additions];
   }
 
   #rateOf(pod: Address): RateLimiter {
@@ -326,23 +305,27 @@ export class NameLearning implements PolicyFollower {
     return rate;
   }
 
-  /** Returns the changes that add what a pod knows to the sets of its groups. */
-  #additions(pod: Address, { container, groups }: NamedPod, isMeant: (group: NameGroup) => boolean): readonly Change[] {
-    const now = this.#parts.clock.now();
-    const known = this.#known.of(pod);
-    return groups.filter(isMeant).flatMap((group): readonly Change[] => {
-      const elements = known.flatMap((entry) => {
-        const found = untilOf(group.names, entry);
-        if (found === undefined || found.until <= now) return [];
-        return [knownElement(pod, entry.remote, { container, name: found.name }, found.until - now)];
-      });
-      return elements.length === 0 ? [] : [adding(nameSets(group)[familyOf(pod)], elements)];
-    });
+  /** Returns the changes by which the sets of the groups that a pod has now, and no others, have what it knows. */
+  #regroup(own: Address, pod: NamedPod, had: readonly NameGroup[]): readonly Change[] {
+    const [keys, hadKeys] = [pod.groups, had].map((groups) => new Set(groups.map(({ key }) => key)));
+    const lost = this.#known
+      .of(own)
+      .map((entry) => ({ ...entry, groups: new Set([...entry.groups].filter((key) => keys?.has(key) === false)) }));
+    const index = indexOf(pod.groups);
+    const gone = this.#known.regroup(own, (entry) => [...longestOf(entry, index).keys()].map(({ key }) => key));
+    if (gone.length > 0) this.#drop(pod, gone.length);
+    const added = pod.groups.filter(({ key }) => hadKeys?.has(key) === false);
+    return [...this.#removals([...lost, ...gone]), ...this.#additions(own, pod, added)];
+  }
+
+  /** Returns the changes that add what a pod knows to the sets of some of its groups. */
+  #additions(own: Address, { container }: NamedPod, groups: readonly NameGroup[]): readonly Change[] {
+    return additions(this.#known.of(own), container, groups, this.#parts.clock.now());
   }
 
   #removals(entries: readonly KnownAddress[]): readonly Change[] {
-    const groups = new Map([...this.#pods.values()].flatMap((pod) => pod.groups).map((group) => [group.key, group]));
-    return removals(entries, [...groups.values()]);
+    // The sets of all other groups are gone.
+    return removals(entries, (group) => this.#groups.has(group));
   }
 
   #refuse({ podKey }: NamedPod, name: string, address: Address): void {
@@ -382,11 +365,6 @@ export class NameLearning implements PolicyFollower {
       this.#parts.logger.error(message, { error: error.message });
     }
   }
-}
-
-/** Returns the groups of a pod that have a name. */
-function groupsWith({ groups }: NamedPod, name: string): readonly NameGroup[] {
-  return groups.filter(({ names }) => names.some((pattern) => matchesDomain(pattern, name)));
 }
 
 function isAddress(value: Element["key"][number] | undefined): value is Address {

@@ -1,26 +1,66 @@
-import { familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
 import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element, SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import { nameSets } from "../compile/name_rules.ts";
+import { knownElement, nameSets } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { NameGroup } from "../compile/profile.ts";
-import type { KnownAddress } from "./known_addresses.ts";
+import { type ByPattern, byPattern, type KnownAddress, longestOf } from "./known_addresses.ts";
 
-/** Returns the changes that remove entries from the sets of groups, whether or not they have them. */
-export function removals(entries: readonly KnownAddress[], groups: readonly NameGroup[]): readonly Change[] {
-  if (entries.length === 0) return [];
-  return groups.flatMap((group) =>
-    FAMILIES.flatMap((family): readonly Change[] => {
-      const own = entries.filter(({ pod }) => familyOf(pod) === family);
-      const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: 1 }));
-      const set = nameSets(group)[family];
-      return elements.length === 0 ? [] : [adding(set, elements), deleting(set, elements)];
-    }),
+/** Returns the changes that remove entries from the sets of some of their groups, whether or not these have them. */
+export function removals(entries: readonly KnownAddress[], isMeant: (group: string) => boolean): readonly Change[] {
+  const all = entries.flatMap((entry) => [...entry.groups].filter(isMeant).map((key) => ({ key, ...entry })));
+  const bySet = Map.groupBy(all, ({ key, pod }) => nameSets({ key })[familyOf(pod)].name);
+  return [...bySet.values()].flatMap((own): readonly Change[] => {
+    const [first] = own;
+    if (first === undefined) return [];
+    const set = nameSets(first)[familyOf(first.pod)];
+    const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: 1 }));
+    return [adding(set, elements), deleting(set, elements)];
+  });
+}
+
+/** Returns the changes that add what a pod knows at a time to the sets of some groups. */
+export function additions(
+  entries: readonly KnownAddress[],
+  container: string,
+  groups: readonly NameGroup[],
+  now: number,
+): readonly Change[] {
+  const index = indexOf(groups);
+  const found = entries.flatMap((entry) =>
+    [...longestOf(entry, index)]
+      .filter(([, { until }]) => until > now)
+      .map(([group, { name, until }]) => {
+        const { pod, remote } = entry;
+        const set = nameSets(group)[familyOf(pod)];
+        return { set, element: knownElement(pod, remote, { container, name }, until - now) };
+      }),
+  );
+  return [...Map.groupBy(found, ({ set }) => set.name).values()].flatMap((all) =>
+    all.slice(0, 1).map(({ set }) =>
+      adding(
+        set,
+        all.map(({ element }) => element),
+      ),
+    ),
   );
 }
 
-/** Returns the change that adds elements to a set. */
-export function adding(set: SetDefinition, elements: readonly Element[]): Change {
+/** Returns those of some groups that have a name. */
+export function groupsWith(groups: readonly NameGroup[], name: string): readonly NameGroup[] {
+  return [...longestOf({ names: new Map([[name, 0]]) }, indexOf(groups)).keys()];
+}
+
+const indexes = new WeakMap<readonly NameGroup[], ByPattern<NameGroup>>();
+
+/** Returns an index of groups by their patterns. */
+export function indexOf(groups: readonly NameGroup[]): ByPattern<NameGroup> {
+  const known = indexes.get(groups) ?? byPattern(groups.map((group) => [group, group.names] as const));
+  indexes.set(groups, known);
+  return known;
+}
+
+function adding(set: SetDefinition, elements: readonly Element[]): Change {
   return { kind: "add elements", table: POLICY_TABLE, set, elements };
 }
 

@@ -2,7 +2,8 @@ import * as v from "valibot";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseJsonLine } from "../../lib/json_line.ts";
 import { printableUpTo } from "../../../objects/printable.ts";
-import type { KnownName, NameLearning } from "../names/name_learning.ts";
+import type { KnownName } from "../names/known_by_policy.ts";
+import type { NameLearning } from "../names/name_learning.ts";
 import type { PolicyNotices, PolicyStanding } from "./policy_notices.ts";
 
 /** A policy on a node. */

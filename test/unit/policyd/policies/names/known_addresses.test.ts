@@ -9,9 +9,9 @@ const remote = (number: number): Address => parseAddress(`203.0.113.${number}`);
 describe("addresses that pods know by names", () => {
   it("NAME-07: an address counts for the pod that asked, by patterns of the name, as long as the longest of its names", () => {
     const known = new KnownAddresses({ perPod: 10, perNode: 10 });
-    known.learn(A, remote(1), "a.example.com", 100);
-    known.learn(A, remote(1), "b.example.com", 300);
-    known.learn(A, remote(1), "b.example.com", 200);
+    known.learn(A, remote(1), "a.example.com", 100, []);
+    known.learn(A, remote(1), "b.example.com", 300, []);
+    known.learn(A, remote(1), "b.example.com", 200, []);
     assert.equal(known.until(["*.example.com"], A, remote(1)), 300);
     assert.equal(known.until(["a.example.com"], A, remote(1)), 100);
     assert.equal(known.until(["example.com"], A, remote(1)), undefined);
@@ -21,7 +21,7 @@ describe("addresses that pods know by names", () => {
   it("NAME-07: beyond the bounds of a pod its oldest address goes, and beyond those of the node the oldest of all", () => {
     const known = new KnownAddresses({ perPod: 2, perNode: 3 });
     const learn = (pod: Address, number: number) =>
-      known.learn(pod, remote(number), "a.example.com", 100).map((gone) => [gone.pod, gone.remote]);
+      known.learn(pod, remote(number), "a.example.com", 100, []).map((gone) => [gone.pod, gone.remote]);
     assert.deepEqual([learn(A, 1), learn(A, 2), learn(A, 1)], [[], [], []]);
     assert.deepEqual(learn(A, 3), [[A, remote(2)]]);
     assert.deepEqual([learn(B, 4), learn(B, 5)], [[], [[A, remote(1)]]]);
@@ -31,9 +31,33 @@ describe("addresses that pods know by names", () => {
     assert.equal(known.size, 1);
   });
 
+  it("NAME-07: an address counts once for each of its names, or for each set that has it, and more than one oldest goes", () => {
+    const known = new KnownAddresses({ perPod: 4, perNode: 10 });
+    const learn = (number: number, name: string, groups: readonly string[]) =>
+      known.learn(A, remote(number), `${name}.example.com`, 100, groups).map((gone) => gone.remote);
+    assert.deepEqual([learn(1, "a", ["g"]), learn(1, "b", ["g"]), learn(2, "a", ["g", "h"])], [[], [], []]);
+    assert.deepEqual(learn(3, "a", ["g", "h", "i"]), [remote(1), remote(2)]);
+    assert.deepEqual(learn(4, "a", ["g", "h", "i", "j", "k"]), [remote(3), remote(4)], "it has no room at all");
+    assert.equal(known.size, 0);
+  });
+
+  it("NAME-07: addresses that more sets have after a change of policies make the oldest go", () => {
+    const known = new KnownAddresses({ perPod: 4, perNode: 10 });
+    for (const number of [1, 2, 3]) known.learn(A, remote(number), "a.example.com", 100, ["g"]);
+    assert.deepEqual(
+      known.regroup(A, () => ["g", "h"]).map((gone) => gone.remote),
+      [remote(1)],
+    );
+    assert.deepEqual(
+      known.regroup(A, () => []),
+      [],
+    );
+    assert.deepEqual(known.learn(A, remote(4), "a.example.com", 100, ["g"]), []);
+  });
+
   it("NAME-07: of more than 16 names of one address the oldest is forgotten", () => {
-    const known = new KnownAddresses({ perPod: 10, perNode: 10 });
-    for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100);
+    const known = new KnownAddresses({ perPod: 20, perNode: 20 });
+    for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100, []);
     assert.equal(known.until(["n0.example.com"], A, remote(1)), undefined);
     assert.equal(known.until(["n1.example.com"], A, remote(1)), 100);
   });
