@@ -9,6 +9,7 @@ import type { Component } from "./component.ts";
 import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "../objects/printable.ts";
+import { codeOf, severityOf } from "./problems/problem.ts";
 import type { ReportPage } from "./policies/status/policy_report.ts";
 import type { Logger } from "./log/logger.ts";
 import { isTemporary, type RequestHandlers } from "./socket/handlers.ts";
@@ -164,7 +165,9 @@ export class Daemon implements ObjectSink, RequestHandlers {
       objects: this.#counts(),
       attachments: attachments.size,
       problemCount: problems.length,
-      problems: problems.slice(0, MOST_PROBLEMS).map((problem) => printable(problem).slice(0, LONGEST_PROBLEM)),
+      problems: mostSevereFirst(problems)
+        .slice(0, MOST_PROBLEMS)
+        .map((problem) => printable(problem).slice(0, LONGEST_PROBLEM)),
     };
   }
 
@@ -187,6 +190,16 @@ export class Daemon implements ObjectSink, RequestHandlers {
   #counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(KINDS.map((kind) => [kind, this.#parts.source.count(kind)]));
   }
+}
+
+/** Returns the problems of the node, errors first, before those of objects, of which a tenant can have any number. */
+function mostSevereFirst(problems: readonly string[]): readonly string[] {
+  const rankOf = (line: string): number => {
+    const code = codeOf(line);
+    if (code === undefined) return 2;
+    return severityOf(code) === "error" ? 0 : 1;
+  };
+  return problems.toSorted((a, b) => rankOf(a) - rankOf(b));
 }
 
 function fieldsOf({

@@ -22,7 +22,7 @@ export interface Bounds {
   readonly perNode: number;
 }
 
-/** What a pod knows. */
+/** The entries of a pod, the oldest first, and the places that they take. */
 interface Known {
   readonly entries: Map<Address, Entry>;
   places: number;
@@ -129,15 +129,18 @@ export class KnownAddresses {
 
   /** Deletes the oldest entries of a pod and of the node beyond their bounds, and returns them. */
   #trim(pod: Address): readonly KnownAddress[] {
-    const gone: Entry[] = [];
-    const drop = ([oldest]: Iterable<Entry>): void => {
-      if (oldest === undefined) return;
-      this.#delete(oldest);
-      gone.push(oldest);
-    };
+    const { perPod, perNode } = this.#bounds;
     const own = this.#byPod.get(pod);
-    while (own !== undefined && own.places > this.#bounds.perPod) drop(own.entries.values());
-    while (this.#places > this.#bounds.perNode) drop(this.#all);
+    const gone: Entry[] = [];
+    const trim = (oldestFirst: Iterable<Entry>, isOver: () => boolean): void => {
+      for (const entry of oldestFirst) {
+        if (!isOver()) break;
+        this.#delete(entry);
+        gone.push(entry);
+      }
+    };
+    if (own !== undefined) trim(own.entries.values(), () => own.places > perPod);
+    trim(this.#all, () => this.#places > perNode);
     return gone;
   }
 

@@ -29,11 +29,14 @@ export function knownByPolicy(
     const policies = profile === undefined ? new Map<string, readonly string[]>() : namesByPolicy(profile);
     for (const policy of policies.keys()) found.set(policy, found.get(policy) ?? []);
     const index = byPattern(policies);
+    // A policy that has enough is not looked for any more: it may be one of thousands.
+    const drop = (policy: string): void => {
+      for (const pattern of policies.get(policy) ?? []) index.get(pattern)?.delete(policy);
+    };
     for (const entry of known.of(own).toReversed()) {
       for (const [policy, { name, until }] of longestOf(entry, index)) {
         const all = found.get(policy) ?? [];
-        // A policy that has enough is not looked for any more: it may be one of thousands.
-        if (all.length >= most) for (const pattern of policies.get(policy) ?? []) index.get(pattern)?.delete(policy);
+        if (all.length >= most) drop(policy);
         else if (until > now) all.push({ name, address: entry.remote, pod, seconds: Math.ceil((until - now) / 1000) });
       }
     }

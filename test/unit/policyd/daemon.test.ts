@@ -83,7 +83,7 @@ class NotingComponent implements ObjectConsumer, PodGate {
   }
 
   problems(): readonly string[] {
-    return ["of the component"];
+    return ["kube-proxy: its rules are there", "routes: of the component"];
   }
 
   async stop(): Promise<void> {
@@ -120,7 +120,7 @@ describe("policyd/daemon", () => {
     daemon.start();
   });
 
-  it("the daemon passes objects on to its components and reports its status", () => {
+  it("DOCTOR-18: the daemon passes objects on to its components and reports its status, errors of the node first", () => {
     const verdict = judge(manifest("Pod"));
     assert.ok(verdict.type === "accepted");
     const { kind, key } = verdict.object;
@@ -136,8 +136,10 @@ describe("policyd/daemon", () => {
       uptimeSeconds: 2,
       isSynced: true,
       attachments: 0,
-      problemCount: 31,
+      problemCount: 32,
     });
+    const first = ["routes: of the component", "kube-proxy: its rules are there"];
+    assert.deepEqual(problems.slice(0, 2), first, "those of objects do not hide those of the node");
     assert.equal(objects["Pod"], 1);
     assert.equal(problems.length, 20);
     assert.ok(problems.every((problem) => problem.length < 420 && !problem.includes("\n")));
