@@ -88,15 +88,6 @@ describe("kernel/route bridge", () => {
     assert.equal(node.link("cni0").mac, mac);
   });
 
-  it("keeps an MTU that was set while ports come and go (POD-15)", () => {
-    node.route.request(changeLink({ name: "cni0" }, { mtu: 1400 }));
-    addPort(1);
-    assert.equal(node.link("cni0").mtu, 1400);
-    node.route.request(deleteLink({ name: "dbv1" }));
-    assert.equal(node.link("cni0").mtu, 1400);
-    assert.equal(iprouteOne(node, "ip", "link show cni0")["mtu"], 1400);
-  });
-
   it("has ports whose hairpin is switched on and off, by index and by name (POD-11)", () => {
     addPort(2);
     assert.deepEqual(node.link("dbv2").bridgePort, {
@@ -136,14 +127,5 @@ describe("kernel/route bridge", () => {
     assert.equal(node.link("dbv2").master, undefined);
     node.exec("ip", ["link", "set", "dbv2", "master", "cni0"]);
     assert.equal(node.link("dbv2").master, bridge);
-  });
-
-  it("keeps its ports in the namespace when it is deleted", () => {
-    node.route.request(deleteLink({ index: bridge }));
-    assert.equal(
-      node.links().some(({ kind }) => kind === "bridge"),
-      false,
-    );
-    assert.equal(node.link("dbv2").master, undefined);
   });
 });

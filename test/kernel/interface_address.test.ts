@@ -97,14 +97,4 @@ describe("kernel/route interface address", () => {
       message: "list addresses: no such device (ENODEV)",
     });
   });
-
-  it("an address is refused a second time, and deleted only once", () => {
-    const cidr = parseCidr("10.244.1.7/24");
-    assert.throws(() => pod.route.request(newAddress(eth0, cidr)), {
-      code: "ERR_NETLINK",
-      message: /^add address 10\.244\.1\.7\/24 to link \d+: .+ \(EEXIST\)$/,
-    });
-    pod.route.request(deleteAddress(eth0, cidr));
-    assert.throws(() => pod.route.request(deleteAddress(eth0, cidr)), { message: /\(EADDRNOTAVAIL\)$/ });
-  });
 });

@@ -306,25 +306,6 @@ describe("uninstalling leaves a node as it was before", function () {
     });
   }
 
-  it("UNINSTALL-01: a setting gets back the value from before the first of several daemons, whatever each of them has written", async () => {
-    const before = snapshot();
-    const [mode] = MODES;
-    assert.ok(mode !== undefined);
-    await install(mode);
-    await policyd.kill();
-    // Another release or configuration raises the setting further; then the first comes back, and a write is cut short.
-    await install({ ...mode, daemon: { conntrackCloseWaitTimeout: "2h" } });
-    await until(() => wired.node.readSysctl(CLOSE_WAIT) === "7200", "the second daemon has raised it");
-    await policyd.kill();
-    await install(mode);
-    await policyd.kill();
-    const directory = `${place.stateDirectory}/settings`;
-    const [name] = readdirSync(directory).filter((one) => one.includes("close_wait"));
-    writeFileSync(`${directory}/.${name}.1`, "{");
-    cleanUp();
-    assertRestored(before);
-  });
-
   it("UNINSTALL-03: with another add-on's configuration present, runtimes delete by that, and the cleanup leaves only our programs", async () => {
     writeFileSync(`${place.configurationDirectory}/20-another.conflist`, "{}");
     const before = snapshot();

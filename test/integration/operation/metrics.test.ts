@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
@@ -11,7 +9,6 @@ import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type Scrape, scrape, scrapeWhen } from "../../support/daemon/scrape.ts";
-import { until } from "../../support/until.ts";
 
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"] as const;
 /** The serving pods, with the numbers at the ends of their addresses. */
@@ -265,27 +262,6 @@ describe("metrics of a node with policyd", function () {
     await daemon.kill("SIGTERM");
     for (const problem of problems) assert.equal(linesOf(problem), 1, `${String(problem)}\n${daemon.log()}`);
     assert.equal(linesOf(/takes traffic to its externalIPs/), 1, "the warning comes once");
-  });
-
-  it("METRIC-05: a daemon works while its metrics port is taken, and serves metrics when the port is free", async () => {
-    const program = "require('net').createServer().listen(9873, '127.0.0.1', () => console.log('up'))";
-    const other = wired.node.inside(() =>
-      spawn(process.execPath, ["-e", program], { stdio: ["ignore", "pipe", "inherit"] }),
-    );
-    try {
-      await once(other.stdout, "data");
-      daemon = await policyd.start();
-      assert.equal(attach("pod").name, "pod");
-      await until(
-        () => daemon.log().includes("metrics are not served"),
-        () => daemon.log(),
-      );
-    } finally {
-      other.kill("SIGKILL");
-    }
-    await once(other, "close");
-    const pods = lab.namespaces.filter((one) => one instanceof LabPod).length;
-    await scrapeWhen(wired.node, (values) => values.get("drawbridge_attachments") === pods, "it is served");
   });
 
   it("METRIC-05: with an empty metricsAddress nothing listens for scrapes", async () => {

@@ -103,8 +103,11 @@ describe("policies of a node with policyd", function () {
     const a = attach("a");
     const b = lab.pod("b");
     const added = startPlugin(wired.node, podCall("ADD", wired, b, overrides)).outcome;
+    let hasReturned = false;
+    void added.then(() => (hasReturned = true));
     const { problems } = await running.statusWhen(({ problemCount }) => problemCount > 0, "waiting");
     assert.match(problems.join(), /pod default\/b sends and receives nothing: .*Pod default\/b/);
+    assert.equal(hasReturned, false);
     policyd.put("b.yaml", podText("b", "db"));
     assert.equal((await added).exitCode, 0);
     assert.deepEqual(await areReached(a, 3), [false, false]);

@@ -93,6 +93,13 @@ describe("session affinity of many clients", function () {
     // A new endpoint disturbs no client.
     on.here.apply(sticky(on.at(on.near, on.far, on.client)));
     assert.deepEqual(await places(ofAll(CLUSTER_IPS)), first);
+    // When an endpoint goes, its clients have another one at their next connection, and the others stay.
+    on.here.apply(sticky(on.at(on.near, on.client)));
+    const next = await places(ofAll(CLUSTER_IPS));
+    for (const [i, place] of first.entries()) {
+      if (place === on.far.namespace) assert.notEqual(next[i], place);
+      else assert.equal(next[i], place);
+    }
   });
 
   it("SA-07: clients of a Service with policy Local stay with this node's endpoints, wherever other frontends lead them", async () => {

@@ -28,7 +28,7 @@ export function comingPod(lab: Lab, name: string, host: number): ComingPod {
 }
 
 /** Returns the addresses of a pod of the first node. @param host their last number */
-export function addressesAt(host: number): Neighbour["addresses"] {
+function addressesAt(host: number): Neighbour["addresses"] {
   return { 4: parseAddress(`10.244.1.${host}`), 6: parseAddress(`fd00:244:1::${host.toString(16)}`) };
 }
 

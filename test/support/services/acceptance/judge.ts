@@ -3,23 +3,11 @@ import { type Family, formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatTuple } from "../../../../kernel/conntrack/tuple.ts";
 import { Errno, errnoText } from "../../../../kernel/syscall/errno.ts";
 import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
-import {
-  type Choices,
-  clientKey,
-  healthUrl,
-  type Measured,
-  type Result,
-  type Shot,
-  specialKey,
-  stickyKey,
-} from "./measured.ts";
+import { clientKey, type Measured, type Result, type Shot, stickyKey } from "./measured.ts";
 import { type NodePlace, NODES, type Place } from "./places.ts";
 import type { FailingProbe, Further, Probe, ReachingProbe, Row, Transport } from "./row.ts";
 import type { AcceptanceWorld } from "./world.ts";
 
-/** The tolerance for the time between the restart of a timeout in the kernel and nft's output. */
-const CLOCK_MILLISECONDS = 500;
-const WINDOW_MILLISECONDS = 120_000;
 const TRANSLATED = ConntrackStatus.SOURCE_NAT | ConntrackStatus.DESTINATION_NAT;
 
 /** Compares measurements with rows, one family at a time. */
@@ -124,15 +112,9 @@ export class Judge {
         return this.#differenceProblems(row);
       case "nothing listens":
         return this.#listenerProblems(further);
-      case "health":
-        return this.#healthProblems(further);
       case "not in the tables":
       case "no translation":
         return this.#tableProblems(further);
-      case "chosen anew":
-      case "window restarts":
-      case "goes on":
-        return this.#specialProblems(row, further);
     }
   }
 
@@ -144,12 +126,6 @@ export class Judge {
 
   #listenerProblems({ on, port }: Extract<Further, { readonly type: "nothing listens" }>): readonly string[] {
     return this.#measured.listening[on].has(port) ? [`a program listens at port ${port} of ${on}`] : [];
-  }
-
-  #healthProblems({ of, port, status }: Extract<Further, { readonly type: "health" }>): readonly string[] {
-    const url = healthUrl(this.#world.addressOf(of, this.#family), port);
-    const found = this.#measured.health.get(url);
-    return found === status ? [] : [`${url}: ${found ?? "no answer"}; expected ${status}`];
   }
 
   #differenceProblems(row: Row): readonly string[] {
@@ -182,30 +158,6 @@ export class Judge {
       ];
     });
   }
-
-  #specialProblems(
-    row: Row,
-    further: Extract<Further, { readonly type: "chosen anew" | "window restarts" | "goes on" }>,
-  ): readonly string[] {
-    const special = this.#measured.special.get(specialKey(row, this.#family));
-    if (special?.type === "chosen anew") {
-      const { before, after } = special;
-      const isAny = [...after].some(([client, place]) => place !== before.get(client));
-      return [...unserved(before), ...unserved(after), ...(isAny ? [] : ["no client reached another endpoint"])];
-    }
-    if (special?.type === "window restarts") {
-      const least = WINDOW_MILLISECONDS - special.elapsed - CLOCK_MILLISECONDS;
-      const early = special.left.filter((milliseconds) => milliseconds < least);
-      const count = further.from.length;
-      return [
-        ...(special.left.length === count ? [] : [`${special.left.length} clients remembered; expected ${count}`]),
-        ...early.map((milliseconds) => `${milliseconds} ms are left; expected ${least}`),
-      ];
-    }
-    if (special?.type !== "goes on" || further.type !== "goes on") return ["nothing was measured"];
-    const elsewhere = [...special.last].filter(([, place]) => place !== further.with);
-    return [...special.failures, ...elsewhere.map(([client, place]) => `${client} meets ${place}`)];
-  }
 }
 
 /**
@@ -235,11 +187,6 @@ function unmet({ reaches, sticky, to }: ReachingProbe, results: readonly Result[
       .filter((place) => !met.has(place))
       .map((place) => `${from} to ${to}: never reached ${place}`);
   });
-}
-
-function unserved(choices: Choices): readonly string[] {
-  const lost = [...choices].filter(([, place]) => place === undefined);
-  return [...(choices.size === 0 ? ["nobody was asked"] : []), ...lost.map(([client]) => `${client}: met nobody`)];
 }
 
 /** Returns the maps in nft's output of tables that have an address among their elements. */

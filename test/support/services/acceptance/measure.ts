@@ -1,4 +1,3 @@
-import process from "node:process";
 import { FAMILIES, addressFromBytes } from "../../../../kernel/ip/address.ts";
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
@@ -7,11 +6,10 @@ import { listEntries } from "../../list_entries.ts";
 import { ServiceDropReason } from "../../../../policyd/services/rules/check_part.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import type { AcceptanceLab } from "./acceptance_lab.ts";
-import { measureSpecial } from "./measure_special.ts";
-import { healthUrl, type Measured, type Shot, stickyKey } from "./measured.ts";
+import { type Measured, type Shot, stickyKey } from "./measured.ts";
 import { type NodePlace, NODES, type Place } from "./places.ts";
 import { type Probe, protocolsOf, type Row } from "./row.ts";
-import { furtherOf, shoot } from "./shoot.ts";
+import { shoot } from "./shoot.ts";
 import { UnreachableMessages } from "./unreachable_messages.ts";
 import { socketText } from "../../../../policyd/services/elements/socket_address.ts";
 import { EtherType } from "../../../lab/probe/frame.ts";
@@ -126,8 +124,6 @@ export async function measure(lab: AcceptanceLab, rows: readonly Row[]): Promise
       drops: silence.drops,
       listening,
       tables: { n1: lab.tables("n1"), n2: lab.tables("n2") },
-      health: askHealth(lab, rows),
-      special: await measureSpecial(lab, rows),
     };
   } finally {
     clearInterval(collector);
@@ -229,18 +225,4 @@ function listeningPorts(namespace: LabNamespace): ReadonlySet<number> {
       return state === LISTEN ? [Number.parseInt(local.slice(local.lastIndexOf(":") + 1), 16)] : [];
     }),
   );
-}
-
-const ASKING = `
-const ask = (url) => fetch(url, { signal: AbortSignal.timeout(3000) }).then(({ status }) => [url, status], () => [url]);
-process.stdout.write(JSON.stringify(await Promise.all(process.argv.slice(1).map(ask))));
-`;
-
-/** Returns the nodes' answers to the health checks of a load balancer, which is "C". */
-function askHealth(lab: AcceptanceLab, rows: readonly Row[]): ReadonlyMap<string, number | undefined> {
-  const urls = furtherOf(rows, "health").flatMap(([, { of, port }]) =>
-    FAMILIES.map((family) => healthUrl(lab.world.addressOf(of, family), port)),
-  );
-  const text = lab.namespace("C").exec(process.execPath, ["--input-type=module", "-e", ASKING, ...urls]);
-  return new Map(JSON.parse(text) as readonly (readonly [string, number | undefined])[]);
 }

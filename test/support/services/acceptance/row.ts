@@ -69,21 +69,7 @@ export type Further =
   /** The Service's name does not occur in a node's tables, and its endpoint in no map. */
   | { readonly type: "not in the tables"; readonly service: string; readonly endpoint: Place }
   /** No map of a node's tables has the Service's address. */
-  | { readonly type: "no translation"; readonly service: string }
-  | { readonly type: "health"; readonly of: NodePlace; readonly port: number; readonly status: number }
-  /** A Service that forgets its clients after a second chooses again. */
-  | { readonly type: "chosen anew"; readonly to: string; readonly from: readonly Place[] }
-  /** A Service that remembers for two minutes restarts the time at a second connection. */
-  | { readonly type: "window restarts"; readonly to: string; readonly from: readonly Place[] }
-  /** When an endpoint is removed, its clients continue with the other one, and no connection fails. */
-  | {
-      readonly type: "goes on";
-      readonly slice: string;
-      readonly to: string;
-      readonly from: readonly Place[];
-      readonly without: Place;
-      readonly with: Place;
-    };
+  | { readonly type: "no translation"; readonly service: string };
 
 export function protocolsOf({ protocols = ["tcp"] }: AnyProbe): readonly Transport[] {
   return protocols;

@@ -123,18 +123,6 @@ const AFFINITY: readonly Row[] = [
     further: [{ type: "clients differ" }],
   },
   {
-    id: "3.3c",
-    behaviours: "SA-02 SA-03",
-    says: "after the timeout of affinity a client's endpoint is chosen again",
-    further: [{ type: "chosen anew", to: "redis-sa-brief:6379", from: [...PODS_ASKING, "n1", "n2", "C", "D"] }],
-  },
-  {
-    id: "3.3d",
-    behaviours: "SA-03",
-    says: "a connection before the timeout of affinity restarts the timeout",
-    further: [{ type: "window restarts", to: "redis-sa-window:6379", from: ["P1", "dns", "ext-1"] }],
-  },
-  {
     id: "3.3e",
     behaviours: "SA-01 SVC-13 SVC-14 POD-12",
     says: "affinity decides before the random choice, and endpoints see the same addresses as without affinity",
@@ -149,21 +137,6 @@ const AFFINITY: readonly Row[] = [
         sticky: "redis-sa",
         reaches: { "redis-1": "n1 bridge", "redis-2": "sender" },
         times: 4,
-      },
-    ],
-  },
-  {
-    id: "3.3f",
-    behaviours: "SA-08",
-    says: "when an endpoint is removed, its clients with affinity get another one without a failed connection",
-    further: [
-      {
-        type: "goes on",
-        slice: "redis-sa-1",
-        to: "redis-sa:6379",
-        from: PODS_ASKING,
-        without: "redis-1",
-        with: "redis-2",
       },
     ],
   },

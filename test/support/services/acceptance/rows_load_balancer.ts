@@ -110,15 +110,6 @@ const LOCAL: readonly Row[] = [
       { from: ["C"], to: "n2:30588", reaches: { "vote-1": "sender" } },
     ],
   },
-  {
-    id: "5.4f",
-    behaviours: "LB-14",
-    says: "the health check of a Service with externalTrafficPolicy Local answers 503 on n1 and 200 on n2",
-    further: [
-      { type: "health", of: "n1", port: 31_588, status: 503 },
-      { type: "health", of: "n2", port: 31_588, status: 200 },
-    ],
-  },
 ];
 
 /** Case 5.5: LoadBalancer with session affinity. */
@@ -292,15 +283,6 @@ const NONE: readonly Row[] = [
     behaviours: "LB-05 LB-06",
     says: "a client outside of the source ranges of a Service without endpoints gets no answer instead of a refusal",
     probes: [{ from: ["C"], to: "vote-lb-none-ranges LB:80", fails: "source not allowed" }],
-  },
-  {
-    id: "5.7e",
-    behaviours: "LB-14",
-    says: "the health check of a Service without endpoints answers 503 on both nodes",
-    further: [
-      { type: "health", of: "n1", port: 32_195, status: 503 },
-      { type: "health", of: "n2", port: 32_195, status: 503 },
-    ],
   },
 ];
 

@@ -33,5 +33,4 @@ export const ROWS_THAT_DO_NOT_HOLD: readonly Row[] = [
     further: [{ type: "not in the tables", service: "redis-headless", endpoint: "redis-1" }],
   }),
   row("no translation of a Service that has one", { further: [{ type: "no translation", service: "redis" }] }),
-  row("a healthy node without endpoints", { further: [{ type: "health", of: "n1", port: 31_588, status: 200 }] }),
 ];

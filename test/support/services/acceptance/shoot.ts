@@ -1,7 +1,6 @@
 import type { Flow } from "../../../lab/probe/prober.ts";
 import type { AcceptanceLab } from "./acceptance_lab.ts";
 import type { Result, Shot } from "./measured.ts";
-import type { Further, Row } from "./row.ts";
 
 /**
  * The longest wait for an answer, which comes at once, or for a refusal by the node's own TCP after a second; the rest
@@ -32,13 +31,4 @@ export async function shoot(
     seenSource,
     why,
   }));
-}
-
-/** Returns the demands of one type in rows. */
-export function furtherOf<Type extends Further["type"]>(
-  rows: readonly Row[],
-  type: Type,
-): readonly (readonly [Row, Extract<Further, { readonly type: Type }>])[] {
-  const isWanted = (further: Further): further is Extract<Further, { readonly type: Type }> => further.type === type;
-  return rows.flatMap((row) => (row.further ?? []).filter(isWanted).map((further) => [row, further] as const));
 }

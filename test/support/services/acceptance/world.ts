@@ -30,13 +30,9 @@ export class AcceptanceWorld {
     this.#renamed = renamed;
   }
 
-  /**
-   * Returns the objects as the API has them.
-   *
-   * @param change replaces an object of the document, before it is translated to IPv6
-   */
-  manifests(change: (text: WorldText) => WorldText = (text) => text): readonly object[] {
-    const { nodes, services, slices } = change(TEXT);
+  /** Returns the objects as the API has them. */
+  manifests(): readonly object[] {
+    const { nodes, services, slices } = TEXT;
     const twins = ipv6Twin({ nodes, services, slices }) as WorldText;
     const dual = { nodes: merged(nodes, twins.nodes), services: merged(services, twins.services) } as WorldText;
     const twinSlices = Object.fromEntries(Object.entries(twins.slices).map(([name, slice]) => [`${name}-6`, slice]));
@@ -51,11 +47,6 @@ export class AcceptanceWorld {
   /** Returns the address of a place. */
   addressOf(place: Place, family: Family): Address {
     return this.#address(PLACES[place], family);
-  }
-
-  /** Returns the IPv4 address that a place has in the document. */
-  documentAddress(place: Place): string {
-    return PLACES[place];
   }
 
   /** Returns the address and port of "n1:30001", "redis:6379", "vote-lb LB:80" and "our-external-local XIP:6379". */
