@@ -1,18 +1,13 @@
 import assert from "node:assert/strict";
 import { RESOURCES } from "../../../../../policyd/sources/api/resources.ts";
-import { CLUSTER_POLICY_PATHS, type Definition } from "../../../../apiserver/definitions.ts";
+import type { Definition } from "../../../../apiserver/definitions.ts";
 import { sample } from "../../../../apiserver/objects.ts";
 import { Storm } from "../../../../apiserver/storm.ts";
-import type { Grants } from "../../../../support/daemon/manifest_grants.ts";
 import { randomFrom } from "../../../../support/random.ts";
 import { FOLLOWED, isProbe, oneOfEach, World } from "./world.ts";
 import { roundsFor } from "../../../../support/long_form.ts";
 
-const [CLUSTER_POLICIES = ""] = CLUSTER_POLICY_PATHS;
 const [BOTH, NONE] = [{ versions: ["v1beta1", "v1alpha2"] }, { versions: [] }];
-
-/** The grants of older ClusterRoles, which have no right to the definition. */
-const ofOlderRole = (): Grants => Object.fromEntries(RESOURCES.map(({ name }) => [name, ["list", "watch"]]));
 
 /** The states that a definition may have; the first three serve a version that the daemon knows. */
 const DEFINITIONS: readonly Definition[] = [
@@ -88,25 +83,6 @@ describe("policyd/sources/api", () => {
       assert.equal(lists, hasWatchList ? 0 : FOLLOWED + 2);
       assert.deepEqual(world.source.problems(), []);
     });
-
-    it(`API-02: after 410 the list is read again ${way}, and only differences are reported`, () => {
-      const world = new World();
-      Object.assign(world.api.features, { hasWatchList });
-      world.api.apply([...oneOfEach(), sample("Pod", 2), sample("Pod", 3)]);
-      world.start();
-      world.clock.pass(60_000);
-      const reported = world.sink.reported.length;
-      world.api.strike({ type: "silence" });
-      world.api.apply([{ ...sample("Pod", 2), isGone: true }, sample("Pod", 3, 1)]);
-      world.api.compact();
-      // Every watch is ended by then, and what follows from it is done.
-      world.clock.pass(700_000);
-      assert.deepEqual(world.sink.reported.slice(reported).sort(), [
-        "delete Pod default/pod-2",
-        "set Pod default/pod-3",
-      ]);
-      world.assertEqual();
-    });
   }
 
   it("API-01: a server whose storage is too old for watch-list refuses it by an event and is read in pages", () => {
@@ -153,36 +129,6 @@ describe("policyd/sources/api", () => {
     world.clock.pass(3000);
     assert.equal(world.api.asked.filter((one) => !isProbe(one)).length, 2 * FOLLOWED);
     assert.ok(world.sink.isSynced);
-  });
-
-  it("CNP-17: without a right to the definition a kind that comes and goes is followed, and a brief 404 removes no policies", () => {
-    const world = new World();
-    world.api.features.grants = ofOlderRole();
-    world.api.define(NONE);
-    world.start();
-    world.clock.pass(1000);
-    assert.ok(world.sink.isSynced, "a missing kind counts as an empty list");
-    assert.deepEqual(world.source.problems(), []);
-    world.api.define(BOTH);
-    world.api.apply([sample("ClusterNetworkPolicy", 1)]);
-    world.clock.pass(61_000);
-    world.assertEqual();
-    for (const path of CLUSTER_POLICY_PATHS) {
-      world.api.plan({ on: "any", path, count: 2, fault: { type: "status", status: 404 } });
-    }
-    world.api.strike({ type: "close" }, CLUSTER_POLICIES);
-    world.clock.pass(4000);
-    assert.equal(world.sink.objects.size, 1);
-    world.clock.pass(40_000);
-    world.assertEqual();
-    assert.deepEqual(world.source.problems(), []);
-    world.api.define(NONE);
-    world.clock.pass(10);
-    assert.equal(world.sink.objects.size, 0, "the server has said that they are gone");
-    world.clock.pass(120_000);
-    assert.deepEqual(world.source.problems(), []);
-    const asked = world.asked(() => world.clock.pass(600_000)).filter((line) => line.endsWith(CLUSTER_POLICIES));
-    assert.ok(asked.length >= 9 && asked.length <= 21, `${asked.length}`);
   });
 
   it("DAEMON-02: an object that becomes invalid stays in its last good version and is reported once, also over a new list", () => {
