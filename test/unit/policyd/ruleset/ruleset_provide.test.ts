@@ -14,7 +14,7 @@ import {
   withdrawProfile,
 } from "../../../support/ruleset/provided.ts";
 import { sampleAddress } from "../../../support/ruleset/sample.ts";
-import { touchedChains, touchedSets } from "../../../support/ruleset/touched.ts";
+import { touched } from "../../../support/ruleset/touched.ts";
 
 const SYNC_PERIOD = 30_000;
 
@@ -55,8 +55,8 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.deepEqual(names(kernel), [...STATIC_NAMES, "first1", "members0", "parts1", "ports1", "second1"].sort());
     const [coming, naming, ...none] = kernel.commits.slice(before);
-    assert.deepEqual([touchedChains(coming, "add rule"), none], [["second1", "first1"], []]);
-    assert.deepEqual(touchedSets(naming, "add elements").sort(), ["known", "parts1", "verdicts"]);
+    assert.deepEqual([touched(coming, "add rule"), none], [["second1", "first1"], []]);
+    assert.deepEqual(touched(naming, "add elements").sort(), ["known", "parts1", "verdicts"]);
     // The order does not matter before the commit.
     ruleset.provide("profile 1", { table: profileTable(), sets: [], chains: [] });
     ruleset.claim("pod", []);
@@ -64,7 +64,7 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(ruleset.flush(), true, ruleset.status().lastError);
     assert.deepEqual(names(kernel), STATIC_NAMES);
     const [unnaming, going, ...more] = kernel.commits.slice(before + 2);
-    assert.deepEqual([touchedSets(going, "delete set").sort(), more], [["members0", "parts1", "ports1"], []]);
+    assert.deepEqual([touched(going, "delete set").sort(), more], [["members0", "parts1", "ports1"], []]);
     const deleted = unnaming?.filter(({ kind }) => kind === "delete elements") ?? [];
     assert.deepEqual(
       deleted.map((change) => ("set" in change ? change.set.name : "")).sort(),
@@ -83,11 +83,11 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(ruleset.status().lastError, undefined);
     const batches = kernel.commits.slice(before);
     assert.deepEqual(
-      batches.map((batch) => touchedSets(batch, "delete elements")),
+      batches.map((batch) => touched(batch, "delete elements")),
       [[], ["members0", "verdicts"], []],
     );
-    assert.deepEqual(touchedChains(batches[0], "add rule"), ["second7", "first7"]);
-    assert.ok(touchedSets(batches[1], "add elements").includes("verdicts"));
+    assert.deepEqual(touched(batches[0], "add rule"), ["second7", "first7"]);
+    assert.ok(touched(batches[1], "add elements").includes("verdicts"));
     assert.ok(names(kernel).includes("first7") && !names(kernel).includes("first1"));
   });
 
@@ -176,10 +176,10 @@ describe("policyd/ruleset: objects that come and go", () => {
     assert.equal(ruleset.status().lastError, undefined);
     const batches = kernel.commits.slice(before);
     assert.deepEqual(
-      batches.map((batch) => touchedChains(batch, "add rule").includes("hooked")),
+      batches.map((batch) => touched(batch, "add rule").includes("hooked")),
       [false, true],
     );
-    assert.ok(touchedChains(batches[0], "add rule").includes("first1"));
+    assert.ok(touched(batches[0], "add rule").includes("first1"));
     assert.equal(kernel.table(profileTable())?.chains.get("hooked")?.attributes.hook?.priority, 0);
     const known = kernel.commits.length;
     ruleset.verify();

@@ -7,7 +7,7 @@ import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired
 import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { podClaims, profileTable } from "../../../support/ruleset/provided.ts";
 import { rulesetBench } from "../../../support/ruleset/bench.ts";
-import { touchedSets } from "../../../support/ruleset/touched.ts";
+import { touched } from "../../../support/ruleset/touched.ts";
 
 const table = profileTable();
 const ranges = { name: "ranges", key: ["ipv4_addr"], isInterval: true } as const;
@@ -35,7 +35,7 @@ function provideJudge(ruleset: Ruleset, sets: readonly SetDefinition[], each: nu
 
 /** The sets that get elements, for each batch. */
 function filled(batches: readonly (readonly Change[])[]): string[][] {
-  return batches.map((batch) => touchedSets(batch, "add elements"));
+  return batches.map((batch) => touched(batch, "add elements"));
 }
 
 describe("policyd/ruleset: sets of ranges", () => {

@@ -13,6 +13,7 @@ import {
   provideJudged,
   withdrawJudged,
 } from "../../../support/ruleset/provided.ts";
+import { touched } from "../../../support/ruleset/touched.ts";
 
 /** Several times what one batch takes. */
 const MANY = 60;
@@ -32,16 +33,6 @@ function wholeOf(from: number, to: number): string {
 
 function setsOf(from: number, to: number): ReturnType<typeof profileSets> {
   return Array.from({ length: to - from }, (_, index) => profileSets(from + index)).flat();
-}
-
-/** The names of the objects that a batch's changes of these kinds touch. */
-function touched(changes: readonly Change[], ...kinds: readonly Change["kind"][]): readonly string[] {
-  return changes.flatMap((change) => {
-    if (!kinds.includes(change.kind)) return [];
-    if ("set" in change) return [change.set.name];
-    if ("chain" in change) return [typeof change.chain === "string" ? change.chain : change.chain.name];
-    return [change.table.name];
-  });
 }
 
 /** The kernel's approximate work for a batch: a new set, chain or rule counts as 1. */
@@ -72,7 +63,7 @@ describe("policyd/ruleset: slices", () => {
       assert.ok(work(batch) < 100, `${work(batch)} units`);
     }
     assert.deepEqual(
-      new Set(touched(batches.at(-1) ?? [], "add elements").filter((name) => !/\d/.test(name))),
+      new Set(touched(batches.at(-1), "add elements").filter((name) => !/\d/.test(name))),
       new Set(["verdicts", "known"]),
     );
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
@@ -198,7 +189,7 @@ describe("policyd/ruleset: slices", () => {
     clock.pass(0);
     const batches = kernel.commits.slice(before);
     assert.ok(batches.length > 2, `${batches.length} batches`);
-    assert.deepEqual(touched(batches[0] ?? [], "flush chain", "delete chain", "delete set"), []);
+    assert.deepEqual(touched(batches[0], "flush chain", "delete chain", "delete set"), []);
     assert.equal(contentOf(kernel, table), wholeOf(0, 0));
   });
 });
