@@ -102,7 +102,7 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
   });
 
   it("SA-10: one of 128 timeouts of affinity is shortened, which is in the log and the status until another one ends", () => {
-    const { component, apply, remove, provided, logged } = setUp();
+    const { component, apply, remove, provided, claims, logged } = setUp();
     const affinity = (seconds: number): string =>
       `, sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ${seconds}}}`;
     const add = (from: number, to: number): void => {
@@ -121,6 +121,7 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     remove("s5");
     assert.deepEqual(component.problems(), []);
     assert.ok(written().includes("remember_1128"));
+    assert.equal(claims.get("affinity timeout 1128")?.length, 2, "the elements that lead to its chains");
   });
 
   it("SYNC-09: only a new Service without a slice waits for its companion", () => {
