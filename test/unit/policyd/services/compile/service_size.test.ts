@@ -4,14 +4,11 @@ import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desi
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import { Signal } from "../../../../../policyd/lib/signal.ts";
 import type { Commit } from "../../../../../policyd/ruleset/difference.ts";
-import { recordingNotices } from "../../../../support/recording_notices.ts";
-import { recordingLogger } from "../../../../support/recording_logger.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../../../../objects/model.ts";
 import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/elements/service_size.ts";
-import { problemReport } from "../../../../../policyd/services/problem_report.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
@@ -171,35 +168,6 @@ describe("services/compile: Services of many ports and addresses", () => {
       /^Service default\/web: .*127\.0\.0\.0; expected an address that a machine can have$/,
     );
     assert.equal(problems.at(-1), `Service default/web: ${500 - MOST_PROBLEMS} more problems`);
-  });
-
-  it("BAD-01: a Service that is too large is reported once in the log, as an Event and in the status", () => {
-    const [logger, events] = [recordingLogger(), recordingNotices()];
-    const component = new ServiceProxy({
-      nodeName: "n1",
-      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal(), isReconciled: false },
-      clock: new FakeClock(),
-      nodePortAddresses: [],
-      refuseExternalIps: false,
-      observers: [problemReport(logger, events)],
-    });
-    const apply = (size: Size): void => {
-      const object = service(size);
-      component.apply([{ type: "set", kind: object.kind, key: object.key, object }]);
-    };
-    apply({ ports: 1000, externalIps: 1000 });
-    apply({ ports: 1000, externalIps: 1000 });
-    assert.deepEqual(component.problems(), reported(1000 * 1001));
-    assert.deepEqual(
-      logger.lines.map(({ fields }) => fields["reason"]),
-      reported(1000 * 1001),
-    );
-    assert.deepEqual(
-      events.notices.map(({ note }) => note),
-      reported(1000 * 1001),
-    );
-    apply({ ports: 10, externalIps: 10 });
-    assert.deepEqual(component.problems(), []);
   });
 
   it("SHARE-09: Services of one tenant stop at its room, another tenant has its share, and one that grows in a full pool uses some endpoints of each port until there is room", () => {
