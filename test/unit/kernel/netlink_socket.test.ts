@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
-import { requestsOf } from "../../../kernel/nftables/encode/change.ts";
-import { elementPieces } from "../../../kernel/nftables/decode/element_list.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { deleteLink, dumpLinks, getLink } from "../../../kernel/route/link.ts";
 import { dumpEnd, kernelAnswer, kernelMessage, type ReceiveStep, ScriptedSyscalls } from "./scripted_syscalls.ts";
@@ -59,14 +57,6 @@ describe("kernel/netlink/socket", () => {
     one.openingResults.socket = [0, -Errno.EMFILE];
     assert.throws(() => new NftablesSocket(one), /EMFILE/);
     assert.deepEqual(one.closedDescriptors, [7]);
-  });
-
-  it("the error says so when the kernel does not answer in time", () => {
-    const { socket } = open(Errno.EAGAIN);
-    assert.throws(() => socket.request(remove), {
-      code: "ERR_NETLINK",
-      message: "netlink: no answer from the kernel in 10 s",
-    });
   });
 
   it("late answers to an earlier request, and acknowledgements of it, are dropped", () => {
@@ -130,29 +120,6 @@ describe("kernel/netlink/socket", () => {
     );
   });
 
-  it("an interrupted dump is repeated from the start, and its first messages are dropped", () => {
-    const { socket } = open(
-      link(1, 1, MULTI),
-      link(1, 2, MULTI | DUMP_INTR),
-      dumpEnd(1),
-      link(2, 3, MULTI),
-      dumpEnd(2),
-    );
-    assert.deepEqual(lastBytes(socket.dump(dumpLinks())), [3]);
-  });
-
-  it("collect adds each message as it comes, and begins again where the kernel marks the list as interrupted", () => {
-    const collected = (...steps: readonly Uint8Array[]): readonly unknown[] =>
-      open(...steps).socket.collect(
-        dumpLinks(),
-        (): unknown[] => [],
-        (seen, { body }) => seen.push(body.at(-1)),
-      );
-    const [one, two] = [link(1, 1, MULTI), link(1, 2, MULTI)];
-    assert.deepEqual(collected(one, two, dumpEnd(1)), [1, 2]);
-    assert.deepEqual(collected(one, link(1, 2, MULTI | DUMP_INTR), dumpEnd(1), link(2, 3, MULTI), dumpEnd(2)), [3]);
-  });
-
   it("a list is read to its end before the exception of a visit is thrown", () => {
     const { socket, syscalls } = open(link(1, 1, MULTI), link(1, 2, MULTI), dumpEnd(1));
     const visited: unknown[] = [];
@@ -188,18 +155,5 @@ describe("kernel/netlink/socket", () => {
     const dumping = open(...rest, link(2, 5, MULTI), dumpEnd(2));
     assert.throws(() => dumping.socket.dump(dumpLinks()), { code: "ERR_NETLINK_MALFORMED" });
     assert.deepEqual(lastBytes(dumping.socket.dump(dumpLinks())), [5]);
-  });
-
-  it("a list of elements can be abandoned, even when the kernel fails to send the rest", () => {
-    const [table, set] = [{ family: "inet", name: "t" } as const, { name: "s", key: ["ipv4_addr"] } as const];
-    const [reported] = requestsOf([{ kind: "add elements", table, set, elements: [{ key: [1] }] }]);
-    assert.ok(reported !== undefined);
-    for (const errno of [Errno.ENOMEM, Errno.EAGAIN]) {
-      const { socket, syscalls } = open(kernelMessage(reported.type, 1, reported.body, MULTI), errno);
-      const pieces = elementPieces(socket, table, set);
-      assert.deepEqual(pieces.next().value, [{ key: [1] }]);
-      assert.equal(pieces.return().done, true);
-      assert.equal(syscalls.unread, 0);
-    }
   });
 });
