@@ -6,15 +6,13 @@ import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { TUNNEL } from "../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { currentOwner, ownedName } from "../lab/owner.ts";
-import { redirectCounters, routeExceptions } from "../lab/probe/counters.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { findLabFiles } from "../lab/sweep.ts";
-import { hasBridgeNetfilter, setBridgeNetfilter, UPLINK } from "../lab/topology.ts";
+import { UPLINK } from "../lab/topology.ts";
 import { carries, newToken } from "../support/guard/token.ts";
-import { EVERYTHING, flowCheck, measureFlows } from "./flows.ts";
 import type { Check } from "./result.ts";
-import { BRIDGE, type DemoPod, nodeOf, NODES, podOf, PORT, type World } from "./world.ts";
+import { BRIDGE, type DemoPod, nodeOf, podOf, PORT, type World } from "./world.ts";
 import { DropReason } from "../../policyd/node/tables/drop_reasons.ts";
 
 /** Returns statements about the daemons: that each has exactly the pods of its node, and all objects. */
@@ -36,44 +34,6 @@ export function daemonChecks({ cluster }: World): readonly Check[] {
 /** Returns a statement about a list that should be empty. */
 export function noneOf(text: string, names: readonly string[]): Check {
   return { isGood: names.length === 0, text: `${names.length} ${text}`, details: names };
-}
-
-/**
- * A number of exchanges in which a redirect reaches an established connection, which follows it (tcp_v4_err,
- * tcp_v6_err).
- */
-const EXCHANGES = 20;
-/** The kernel sends one redirect per second and destination once a burst is spent (inet_peer_xrlim_allow). */
-const REDIRECT_INTERVAL_MILLISECONDS = 1100;
-
-/**
- * Repeats the same-node part of the matrix with bridged frames passing the IP hooks and without (POD-22), TCP with many
- * packets on each connection, and reads the pods' route exceptions afterwards: a pod that follows a redirect has one.
- *
- * @returns one statement per state that this kernel supports: without br_netfilter only the second
- */
-export async function sameNodeChecks(world: World): Promise<readonly Check[]> {
-  const nodes = NODES.map((name) => nodeOf(world, name));
-  const isAsked = (source: string, target: string): boolean =>
-    world.pods.some(({ name, node }) => name === source && node === podOf(world, target).node);
-  const sent = (): number => nodes.reduce((sum, node) => sum + redirectCounters(node).sent, 0);
-  const checks: Check[] = [];
-  for (const isOn of nodes.every(hasBridgeNetfilter) ? [true, false] : [false]) {
-    for (const node of nodes) setBridgeNetfilter(node, isOn);
-    await pause(REDIRECT_INTERVAL_MILLISECONDS);
-    const before = sent();
-    const charts = await measureFlows(world, "", () => EVERYTHING, { isAsked, exchanges: EXCHANGES });
-    const followed = world.pods.flatMap(({ name, namespace }) =>
-      routeExceptions(namespace).map((line) => `${name}: ${line}`),
-    );
-    const { isGood, text, details = [] } = flowCheck(`same node, bridge-nf-call-iptables=${isOn ? 1 : 0}: `, charts);
-    checks.push({
-      isGood: isGood && followed.length === 0,
-      text: `${text}; redirects: ${sent() - before} sent, ${followed.length} followed`,
-      details: [...details, ...followed],
-    });
-  }
-  return checks;
 }
 
 const SPOOF_MILLISECONDS = 5000;

@@ -16,15 +16,6 @@ export type Expectation = (source: string, target: string) => string;
 
 export const EVERYTHING = "TUIS";
 
-export interface FlowOptions {
-  /** Which pairs of a source and a pod are measured; all when absent. */
-  readonly isAsked?: (source: string, target: string) => boolean;
-  /** The number of exchanges of each TCP flow. */
-  readonly exchanges?: number;
-  /** Is called with the number of flows that have ended. */
-  readonly onProgress?: (done: number) => void;
-}
-
 interface Question {
   readonly source: string;
   readonly target: string;
@@ -38,18 +29,19 @@ interface Question {
  * towards the pod (POD-03, POD-04, POD-05).
  *
  * @param title of the charts, one for each family
+ * @param onProgress is called with the number of flows that have ended
  */
 export async function measureFlows(
   world: World,
   title: string,
   expectation: Expectation,
-  { isAsked = () => true, exchanges = 1, onProgress = () => {} }: FlowOptions = {},
+  onProgress: (done: number) => void,
 ): Promise<readonly Chart[]> {
   const names = world.pods.map(({ name }) => name);
   const sources = [...names, ...NODES];
   const questions = sources.flatMap((source) =>
     names
-      .filter((target) => target !== source && isAsked(source, target))
+      .filter((target) => target !== source)
       .flatMap((target) =>
         FAMILIES.flatMap((family) => PROTOCOLS.map((protocol): Question => ({ source, target, family, protocol }))),
       ),
@@ -68,7 +60,7 @@ export async function measureFlows(
         const address = world.pods.find(({ name }) => name === question.target)?.addresses[question.family];
         if (address === undefined) throw new Error(`the demo has no ${question.target}`);
         const from = namespaceOf(world, question.source);
-        return { question, protocol: question.protocol, exchanges, from, to: { address, port: PORT } };
+        return { question, protocol: question.protocol, from, to: { address, port: PORT } };
       });
     await prober.run(flows, { timeoutMilliseconds, parallel: PARALLEL }, ({ flow, reached, seenSource }) => {
       const { question } = flow;
@@ -81,7 +73,7 @@ export async function measureFlows(
   await run(true, TIMEOUT_MILLISECONDS);
   await run(false, DENIED_MILLISECONDS);
   const cell = (source: string, target: string, family: Family): Cell => {
-    if (source === target || !isAsked(source, target)) return exactly("·", "·");
+    if (source === target) return exactly("·", "·");
     const letters = PROTOCOLS.map((protocol) => seen.get(keyOf({ source, target, family, protocol })) ?? "?");
     return exactly(expectation(source, target), letters.join(""));
   };

@@ -4,7 +4,7 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { redirectCounters } from "../../lab/probe/counters.ts";
+import { receivedRedirects } from "../../lab/probe/counters.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
@@ -82,7 +82,7 @@ for (const way of DIFFERENT_WAYS) {
           { timeoutMilliseconds: 10_000 },
         );
       const arrivedAt = (...pods: readonly (typeof attacker)[]): number =>
-        pods.reduce((sum, { namespace }) => sum + redirectCounters(namespace).received, 0);
+        pods.reduce((sum, { namespace }) => sum + receivedRedirects(namespace), 0);
       for (const family of FAMILIES) {
         on.unload();
         const before = arrivedAt(attacker, victim);

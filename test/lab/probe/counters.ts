@@ -1,40 +1,16 @@
 import { readFileSync } from "node:fs";
 import type { LabNamespace } from "../namespace.ts";
 
-/** A namespace's counters of ICMP redirects since it was made, for both families together. */
-export interface RedirectCounters {
-  /** Redirects received, followed or not. */
-  readonly received: number;
-  readonly sent: number;
-}
-
-/** Reads the redirect counters (RFC 2011 icmpInRedirects, RFC 2466 ipv6IfIcmpInRedirects). */
-export function redirectCounters(namespace: LabNamespace): RedirectCounters {
-  const [v4, v6] = namespace.inside(() =>
+/**
+ * Returns how many ICMP redirects a namespace has received since it was made, followed or not, in both families together
+ * (RFC 2011 icmpInRedirects, RFC 2466 ipv6IfIcmpInRedirects).
+ */
+export function receivedRedirects(namespace: LabNamespace): number {
+  const [v4 = "", v6 = ""] = namespace.inside(() =>
     // "thread-self": /proc/net belongs to the process's main thread, which is this one only by chance.
     ["snmp", "snmp6"].map((file) => readFileSync(`/proc/thread-self/net/${file}`, "latin1")),
   );
-  const icmp = parseSnmp(v4 ?? "", "Icmp");
-  const icmp6 = parseSnmp6(v6 ?? "");
-  return {
-    received: (icmp.get("InRedirects") ?? 0) + (icmp6.get("Icmp6InRedirects") ?? 0),
-    sent: (icmp.get("OutRedirects") ?? 0) + (icmp6.get("Icmp6OutRedirects") ?? 0),
-  };
-}
-
-/**
- * Returns the exceptions in a namespace's routing caches, as `ip route show cache` prints them: a followed redirect is
- * one.
- *
- * @returns one line each, without indented continuation lines; empty when there are none
- */
-export function routeExceptions(namespace: LabNamespace): readonly string[] {
-  return ["-4", "-6"].flatMap((family) =>
-    namespace
-      .exec("ip", [family, "route", "show", "cache"])
-      .split("\n")
-      .filter((line) => line !== "" && !/^\s/.test(line)),
-  );
+  return (parseSnmp(v4, "Icmp").get("InRedirects") ?? 0) + (parseSnmp6(v6).get("Icmp6InRedirects") ?? 0);
 }
 
 /**
