@@ -63,6 +63,26 @@ describe("ways in: answers", () => {
     }
   });
 
+  it("INGRESS-07: a way through one of two controllers counts as open for some connections, whichever hop closes the other", async () => {
+    const second = pod("edge/other", "10.244.0.7", {
+      app: "other",
+      labels: NGINX_LABELS,
+      ports: "{ name: http, containerPort: 80 }",
+    });
+    const ofOther = "podSelector: { matchLabels: { app: other } }";
+    const open = async (policies: string): Promise<readonly string[]> =>
+      (await waysInOf(BASE + second + policies)).open;
+    assert.deepEqual(await open(""), ["IngressClass nginx > shop/web: 8080/TCP"]);
+    for (const spec of [ofOther, `${ofOther}, policyTypes: [Egress]`]) {
+      const some = await open(networkPolicy("edge/other", spec));
+      assert.deepEqual(some, ["IngressClass nginx > shop/web: 8080/TCP (some)"], spec);
+    }
+    const inside = `${ofOther}, ingress: [{ from: [{ ipBlock: { cidr: 203.0.113.0/24 } }] }]`;
+    const fromSome = pod("edge/nginx", "10.244.0.2", { labels: NGINX_LABELS }).replace("app: nginx", "app: other");
+    const { open: partly } = await waysInOf(WEB + INGRESS + fromSome + networkPolicy("edge/other", inside));
+    assert.deepEqual(partly, ["IngressClass nginx > shop/web: 8080/TCP (some)"], "some of the outside");
+  });
+
   it("INGRESS-07: a controller of the host's network counts as its node, and one without a Service is reached at its own ports", async () => {
     const onHost = pod("edge/nginx", "10.0.0.1", {
       labels: NGINX_LABELS,
