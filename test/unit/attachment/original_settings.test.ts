@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import {
   changedSetting,
@@ -12,21 +11,21 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import type { Sysctl } from "../../../kernel/sysctl.ts";
 import { fakeSysctl } from "../../support/fake_sysctl.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 
 const KEY = "net/ipv4/conf/eth0.7/send_redirects";
 
 describe("ipam: original values of kernel settings", () => {
+  const base = useTemporaryDirectory();
   let place: OriginalSettingsPlace;
   let kernel: Map<string, string>;
   let sysctl: Sysctl;
 
   beforeEach(() => {
-    const runDirectory = mkdtempSync(`${tmpdir()}/drawbridge-settings-`);
-    place = { runDirectory, files: systemFileSystem(nodeSyscalls()), bootId: () => "boot-1" };
+    place = { runDirectory: base(), files: systemFileSystem(nodeSyscalls()), bootId: () => "boot-1" };
     kernel = new Map([[KEY, "60"]]);
     sysctl = rememberingSysctl(fakeSysctl(kernel), place);
   });
-  afterEach(() => rmSync(place.runDirectory, { recursive: true }));
 
   const remembered = (): readonly unknown[] => listOriginals(place).map(({ setting }) => setting);
   const directory = (): string => `${place.runDirectory}/settings`;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import os from "node:os";
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { terminalText } from "../../../cli/output/markup.ts";
 import { processIo } from "../../../cli/process_io.ts";
 import { runCli } from "../../support/cli/cli.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 
 const POD = "apiVersion: v1\nkind: Pod\nmetadata: { name: shop }\n";
 
@@ -25,33 +25,26 @@ function lintApart(directory: string, stdout = ""): { code: number | null; err: 
 }
 
 describe("cli/process_io", () => {
-  let directory = "";
+  const directory = useTemporaryDirectory();
 
-  beforeEach(() => {
-    directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-cli-"));
-    writeFileSync(path.join(directory, "a.yaml"), POD);
-  });
-
-  afterEach(() => {
-    rmSync(directory, { recursive: true });
-  });
+  beforeEach(() => writeFileSync(path.join(directory(), "a.yaml"), POD));
 
   it("CLI-03: a link to a directory is not followed, since a cycle would be read endlessly", async () => {
-    mkdirSync(path.join(directory, "r"));
-    for (const name of ["self", "again"]) symlinkSync("..", path.join(directory, "r", name));
-    assert.deepEqual(await lint(directory, "-R"), { code: 0, err: "" });
+    mkdirSync(path.join(directory(), "r"));
+    for (const name of ["self", "again"]) symlinkSync("..", path.join(directory(), "r", name));
+    assert.deepEqual(await lint(directory(), "-R"), { code: 0, err: "" });
   });
 
   it("CLI-03: a manifest that is a broken or circular link is an error, and links with other names are ignored", async () => {
-    symlinkSync("loop", path.join(directory, "loop"));
-    assert.deepEqual(await lint(directory), { code: 0, err: "" });
+    symlinkSync("loop", path.join(directory(), "loop"));
+    assert.deepEqual(await lint(directory()), { code: 0, err: "" });
     for (const [name, to] of [
       ["b.yaml", "nowhere"],
       ["c.json", "c.json"],
     ] as const) {
-      const link = path.join(directory, name);
+      const link = path.join(directory(), name);
       symlinkSync(to, link);
-      const { code, err } = await lint(directory);
+      const { code, err } = await lint(directory());
       assert.equal(code, 3);
       assert.ok(err.includes(`${link}: expected a file; remove it if it is a link that leads nowhere`), err);
       rmSync(link);
@@ -60,7 +53,7 @@ describe("cli/process_io", () => {
 
   it("CLI-42: characters that a terminal obeys are written out, whatever prints them, and readers of JSON get them back", () => {
     const name = "a\u001b]0;x\u0007\r\u009b2J\u202e\u2028\u{e0041}.yaml";
-    const file = path.join(directory, name);
+    const file = path.join(directory(), name);
     const policy =
       "kind: NetworkPolicy\nmetadata: { name: p }\nspec: { podSelector: {}, ingress: [{ from: [{ podSelector: { matchLabels: { a: b } } }] }] }";
     writeFileSync(file, `${POD}---\napiVersion: networking.k8s.io/v1\n${policy}\n`);
@@ -90,7 +83,7 @@ describe("cli/process_io", () => {
     const long = lintApart("a".repeat(300));
     assert.deepEqual([long.code, long.err.split("\n").length], [3, 2], long.err);
     assert.match(long.err, /ENAMETOOLONG/);
-    const full = lintApart(directory, "/dev/full");
+    const full = lintApart(directory(), "/dev/full");
     assert.deepEqual([full.code, full.err.split("\n").length], [3, 2], full.err);
     assert.match(full.err, /standard output: ENOSPC/);
   });

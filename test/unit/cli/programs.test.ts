@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import os from "node:os";
+import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,6 +7,7 @@ import type { ProgramResult, Programs } from "../../../cli/input/programs/progra
 import { systemPrograms } from "../../../cli/input/programs/system_programs.ts";
 import { memoryFiles, runCli } from "../../support/cli/cli.ts";
 import { printed, ScriptedPrograms } from "../../support/cli/scripted_programs.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 
 const POD = (name: string, namespace = ""): string => `apiVersion: v1
 kind: Pod
@@ -77,21 +77,17 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
   });
 
   describe("real programs", () => {
-    let directory = "";
+    const directory = useTemporaryDirectory();
     const before = process.env["PATH"];
 
     beforeEach(() => {
-      directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-programs-"));
-      process.env["PATH"] = `${directory}${path.delimiter}${before}`;
+      process.env["PATH"] = `${directory()}${path.delimiter}${before}`;
     });
-    afterEach(() => {
-      process.env["PATH"] = before;
-      rmSync(directory, { recursive: true });
-    });
+    afterEach(() => void (process.env["PATH"] = before));
 
     const script = (name: string, text: string): void => {
-      writeFileSync(path.join(directory, name), `#!/bin/sh\n${text}\n`);
-      chmodSync(path.join(directory, name), 0o755);
+      writeFileSync(path.join(directory(), name), `#!/bin/sh\n${text}\n`);
+      chmodSync(path.join(directory(), name), 0o755);
     };
     const bounds = { milliseconds: 20_000, bytes: 1000 };
 
@@ -116,7 +112,7 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
     });
 
     it("CLI-31: a program that does not end, or prints without end, is stopped with all its children", async () => {
-      const survivor = path.join(directory, "survivor");
+      const survivor = path.join(directory(), "survivor");
       script("own", `(sleep 1; touch ${survivor}) & wait`);
       assert.deepEqual(await systemPrograms.run("own", [], { ...bounds, milliseconds: 200 }), { type: "too long" });
       script("flood", "while :; do echo 0123456789; done");

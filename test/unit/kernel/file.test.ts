@@ -1,21 +1,17 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { isDirectory, listDirectory, readTextFile, writeAll } from "../../../kernel/file.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { type FileCalls, OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 
 const files: FileCalls = nodeSyscalls();
 
 describe("kernel/file", () => {
-  let directory = "";
-  const inDirectory = (name: string): string => path.join(directory, name);
-  before(() => {
-    directory = mkdtempSync(path.join(tmpdir(), "drawbridge-file-"));
-  });
-  after(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = useTemporaryDirectory();
+  const inDirectory = (name: string): string => path.join(directory(), name);
 
   it("readTextFile reads a text of any length up to the limit, and refuses a longer one with EFBIG", () => {
     for (const length of [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 100_000]) {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { symlinkSync } from "node:fs";
 import path from "node:path";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
@@ -9,6 +8,7 @@ import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import { polledLock } from "../../../kernel/syscall/polled_lock.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 
 /** The real system calls, except that `lock` gives an answer; collects what was asked and which descriptors were closed. */
 class LockCalls {
@@ -32,13 +32,9 @@ class LockCalls {
 }
 
 describe("kernel/file_lock", () => {
-  let directory = "";
+  const directory = useTemporaryDirectory();
   let lock = "";
-  before(() => {
-    directory = mkdtempSync(path.join(tmpdir(), "drawbridge-lock-"));
-    lock = path.join(directory, "lock");
-  });
-  after(() => rmSync(directory, { recursive: true, force: true }));
+  beforeEach(() => void (lock = path.join(directory(), "lock")));
 
   it("after ten seconds the error says how to find the holder, and the file is closed", () => {
     const syscalls = new LockCalls(-Errno.EAGAIN);
@@ -51,9 +47,9 @@ describe("kernel/file_lock", () => {
   });
 
   it("a path that is not a regular file is refused at once, without a wait, and closed", () => {
-    const pipe = path.join(directory, "pipe");
+    const pipe = path.join(directory(), "pipe");
     execFileSync("mkfifo", [pipe]);
-    const link = path.join(directory, "link");
+    const link = path.join(directory(), "link");
     symlinkSync(lock, link);
     for (const [place, closed] of [
       [pipe, 1],
@@ -67,7 +63,7 @@ describe("kernel/file_lock", () => {
       assert.equal(syscalls.closed.length, closed);
     }
     const syscalls = new LockCalls();
-    assert.throws(() => acquireFileLock(syscalls.calls, directory), { code: "ERR_STORE", message: /EISDIR/ });
+    assert.throws(() => acquireFileLock(syscalls.calls, directory()), { code: "ERR_STORE", message: /EISDIR/ });
   });
 
   it("any other errno of flock is thrown at once, and the file is closed", () => {

@@ -207,18 +207,23 @@ describe("the overlays of manifests/", () => {
     assert.equal(pod.initContainers?.[0]?.image, image);
   });
 
-  it("the seccomp profile is a component that any overlay can use", () => {
+  /** Returns the base with a component, which follows the schema. */
+  const withComponent = (component: string): string => {
     const directory = mkdtempSync("manifests/test-");
     try {
-      const kustomization = "resources: [../base]\ncomponents: [../components/seccomp]\n";
+      const kustomization = `resources: [../base]\ncomponents: [../components/${component}]\n`;
       writeFileSync(`${directory}/kustomization.yaml`, kustomization);
       const text = rendered(directory);
       assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
-      const { securityContext } = daemonSet(text).pod;
-      assert.deepEqual(securityContext, { seccompProfile: { type: "Localhost", localhostProfile: "drawbridge.json" } });
+      return text;
     } finally {
       rmSync(directory, { recursive: true });
     }
+  };
+
+  it("the seccomp profile is a component that any overlay can use", () => {
+    const { securityContext } = daemonSet(withComponent("seccomp")).pod;
+    assert.deepEqual(securityContext, { seccompProfile: { type: "Localhost", localhostProfile: "drawbridge.json" } });
   });
 
   /** Returns the mount of the kubelet's kubeconfig: the node's path, its type and the mount path. */
@@ -256,17 +261,8 @@ describe("the overlays of manifests/", () => {
     ["var-lib-kubelet-kubeconfig", "/var/lib/kubelet/kubeconfig"],
   ] as const) {
     it(`DEPLOY-14: the component ${component} mounts one file, at a path where the daemon looks for it`, () => {
-      const directory = mkdtempSync("manifests/test-");
-      try {
-        const kustomization = `resources: [../base]\ncomponents: [../components/${component}]\n`;
-        writeFileSync(`${directory}/kustomization.yaml`, kustomization);
-        const text = rendered(directory);
-        assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
-        assert.deepEqual(ofKubelet(text), [[file, "File", file, true]]);
-        assert.ok(KUBELET_KUBECONFIGS.includes(file));
-      } finally {
-        rmSync(directory, { recursive: true });
-      }
+      assert.deepEqual(ofKubelet(withComponent(component)), [[file, "File", file, true]]);
+      assert.ok(KUBELET_KUBECONFIGS.includes(file));
     });
   }
 });

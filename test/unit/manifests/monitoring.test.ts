@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import os from "node:os";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { parse, stringify } from "yaml";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { requireProgram } from "../../support/privilege.ts";
 
 const DIRECTORY = "manifests/monitoring";
@@ -62,6 +62,8 @@ function eagerOnes(expr: string): readonly string[] {
 }
 
 describe("manifests/monitoring", () => {
+  const directory = useTemporaryDirectory();
+
   it("MON-01: alerts and dashboard only use metrics and labels in docs/metrics.md", () => {
     const known = reference();
     assert.ok(known.size > 40, String(known.size));
@@ -115,7 +117,6 @@ describe("manifests/monitoring", () => {
   it("MON-01: each alert has a case in which it fires and one, near its threshold, in which it is silent", function () {
     requireProgram(this, "promtool");
     this.timeout(300_000);
-    const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
     const cases = CASES.map((file) => ({
       file,
       all: parse(read(file)) as {
@@ -124,7 +125,7 @@ describe("manifests/monitoring", () => {
     }));
     /** Returns the files of cases for a variant of an alert, in a directory of their own. */
     const casesOf = (name: string, change: Partial<Alert>): readonly string[] => {
-      const own = mkdtempSync(path.join(directory, "variant-"));
+      const own = mkdtempSync(path.join(directory(), "variant-"));
       const groups = rules().groups.map((group) => ({
         ...group,
         rules: group.rules.filter(({ alert }) => alert === name).map((one) => ({ ...one, ...change })),
@@ -142,37 +143,33 @@ describe("manifests/monitoring", () => {
         return [path.join(own, file)];
       });
     };
-    try {
-      const variants = alerts().flatMap(({ alert, expr, for: duration }) => [
-        { what: `${alert} as it stands`, fails: false, files: casesOf(alert, {}) },
-        {
-          what: `${alert} never fires`,
-          fails: true,
-          files: casesOf(alert, { expr: `(${expr}) and on () (vector(0) > 1)` }),
-        },
-        ...eagerOnes(expr).map((eager) => ({ what: eager, fails: true, files: casesOf(alert, { expr: eager }) })),
-        ...(duration === "0m"
-          ? []
-          : [{ what: `${alert} fires at once`, fails: true, files: casesOf(alert, { for: "0m" }) }]),
-      ]);
-      // One promtool for all: its start takes longer than the cases of a variant.
-      const files = variants.flatMap((one) => one.files);
-      const { stdout } = spawnSync("promtool", ["test", "rules", ...files], { encoding: "utf8" });
-      const results = [...stdout.matchAll(/^Unit Testing: +(\S+)\n( {2}SUCCESS$)?/gm)];
-      assert.deepEqual(
-        results.map(([, file]) => file),
-        files,
+    const variants = alerts().flatMap(({ alert, expr, for: duration }) => [
+      { what: `${alert} as it stands`, fails: false, files: casesOf(alert, {}) },
+      {
+        what: `${alert} never fires`,
+        fails: true,
+        files: casesOf(alert, { expr: `(${expr}) and on () (vector(0) > 1)` }),
+      },
+      ...eagerOnes(expr).map((eager) => ({ what: eager, fails: true, files: casesOf(alert, { expr: eager }) })),
+      ...(duration === "0m"
+        ? []
+        : [{ what: `${alert} fires at once`, fails: true, files: casesOf(alert, { for: "0m" }) }]),
+    ]);
+    // One promtool for all: its start takes longer than the cases of a variant.
+    const files = variants.flatMap((one) => one.files);
+    const { stdout } = spawnSync("promtool", ["test", "rules", ...files], { encoding: "utf8" });
+    const results = [...stdout.matchAll(/^Unit Testing: +(\S+)\n( {2}SUCCESS$)?/gm)];
+    assert.deepEqual(
+      results.map(([, file]) => file),
+      files,
+    );
+    const failed = new Set(results.flatMap(([, file, success]) => (success === undefined ? [file] : [])));
+    for (const one of variants)
+      assert.equal(
+        one.files.some((file) => failed.has(file)),
+        one.fails,
+        one.what,
       );
-      const failed = new Set(results.flatMap(([, file, success]) => (success === undefined ? [file] : [])));
-      for (const one of variants)
-        assert.equal(
-          one.files.some((file) => failed.has(file)),
-          one.fails,
-          one.what,
-        );
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
   });
 
   it("MON-01: each query of the dashboard is valid PromQL, and panels do not overlap", function () {
@@ -193,32 +190,27 @@ describe("manifests/monitoring", () => {
       ["datasource", "node"],
     );
     requireProgram(this, "promtool");
-    const directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-monitoring-"));
     const recorded = queries().map((expr, i) => ({
       record: `panel:query:${i}`,
       expr: expr.replaceAll("$__rate_interval", "5m").replaceAll("$node", ".*"),
     }));
-    try {
-      writeFileSync(
-        path.join(directory, "queries.yaml"),
-        stringify({ groups: [{ name: "dashboard", rules: recorded }] }),
-      );
-      const { status, stdout, stderr } = spawnSync("promtool", ["check", "rules", "queries.yaml"], {
-        cwd: directory,
-        encoding: "utf8",
-      });
-      assert.equal(status, 0, stdout + stderr);
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+    writeFileSync(
+      path.join(directory(), "queries.yaml"),
+      stringify({ groups: [{ name: "dashboard", rules: recorded }] }),
+    );
+    const { status, stdout, stderr } = spawnSync("promtool", ["check", "rules", "queries.yaml"], {
+      cwd: directory(),
+      encoding: "utf8",
+    });
+    assert.equal(status, 0, stdout + stderr);
   });
 
   it("DEPLOY-01: the PodMonitor selects the daemon's pods and reads the port that its component opens", () => {
-    const directory = "manifests/components/pod-monitor";
-    const { spec } = parse(readFileSync(`${directory}/pod_monitor.yaml`, "utf8")) as {
+    const component = "manifests/components/pod-monitor";
+    const { spec } = parse(readFileSync(`${component}/pod_monitor.yaml`, "utf8")) as {
       spec: { selector: object; podMetricsEndpoints: readonly { port: string }[] };
     };
-    const { patches } = parse(readFileSync(`${directory}/kustomization.yaml`, "utf8")) as {
+    const { patches } = parse(readFileSync(`${component}/kustomization.yaml`, "utf8")) as {
       patches: readonly { patch: string }[];
     };
     const added = patches.flatMap(({ patch }) => (parse(patch) as { value: unknown }[]).map(({ value }) => value));

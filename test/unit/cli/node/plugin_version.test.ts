@@ -1,22 +1,14 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import os from "node:os";
+import { chmodSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { askVersion } from "../../../../cli/node/machine/plugin_version.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 
 describe("cli/node: a plugin's answer to VERSION", () => {
-  let directory = "";
-
-  beforeEach(() => {
-    directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-version-"));
-  });
-
-  afterEach(() => {
-    rmSync(directory, { recursive: true });
-  });
+  const directory = useTemporaryDirectory();
 
   function ask(script: string): ReturnType<typeof askVersion> {
-    const plugin = path.join(directory, "plugin");
+    const plugin = path.join(directory(), "plugin");
     writeFileSync(plugin, `#!/bin/sh\n${script}\n`);
     chmodSync(plugin, 0o755);
     return askVersion(plugin);
@@ -33,6 +25,6 @@ describe("cli/node: a plugin's answer to VERSION", () => {
     assert.deepEqual(ask("exit 3"), { failure: "it ended with code 3" });
     assert.deepEqual(ask("kill -9 $$"), { failure: "it ended with SIGKILL" });
     assert.deepEqual(ask("echo hello"), { failure: 'its answer is "hello\\n"' });
-    assert.match(JSON.stringify(askVersion(path.join(directory, "none"))), /ENOENT/);
+    assert.match(JSON.stringify(askVersion(path.join(directory(), "none"))), /ENOENT/);
   });
 });

@@ -1,22 +1,16 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { isOurExecutable, isSameContent } from "../../../../cli/node/machine/program_words.ts";
+import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
 describe("cli/node: recognizing our programs", () => {
-  let directory = "";
-  beforeEach(() => {
-    directory = mkdtempSync(`${tmpdir()}/drawbridge-words-`);
-  });
-  afterEach(() => {
-    rmSync(directory, { recursive: true });
-  });
+  const directory = useTemporaryDirectory();
 
   function file(name: string, content: string): string {
-    writeFileSync(`${directory}/${name}`, content);
-    return `${directory}/${name}`;
+    writeFileSync(`${directory()}/${name}`, content);
+    return `${directory()}/${name}`;
   }
 
   it("UNINSTALL-01: our plugin is recognized by its words anywhere in the file, and other files are not", () => {
@@ -31,12 +25,12 @@ describe("cli/node: recognizing our programs", () => {
   it("DOCTOR-01: files are compared by their content", () => {
     const content = "x".repeat(MEBIBYTE + 7);
     const one = file("one", content);
-    symlinkSync(one, `${directory}/link`);
-    assert.equal(isSameContent(one, `${directory}/link`), true);
+    symlinkSync(one, `${directory()}/link`);
+    assert.equal(isSameContent(one, `${directory()}/link`), true);
     assert.equal(isSameContent(one, file("copy", content)), true);
     assert.equal(isSameContent(one, file("other", `${content.slice(1)}y`)), false);
     assert.equal(isSameContent(one, file("longer", `${content}x`)), false);
-    assert.equal(isSameContent(one, `${directory}/missing`), undefined);
-    assert.equal(isSameContent(one, directory), undefined);
+    assert.equal(isSameContent(one, `${directory()}/missing`), undefined);
+    assert.equal(isSameContent(one, directory()), undefined);
   });
 });
