@@ -1,11 +1,12 @@
 import { nameOf } from "../../../objects/gate/gate.ts";
 import { type Direction, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
-import type { Pod } from "../../../objects/model.ts";
 import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import type { ClusterStore } from "../../../objects/store.ts";
 import type { Manifests } from "../../input/manifests.ts";
+import { type DnsServer, dnsServersIn } from "../cluster_dns.ts";
 import { includes } from "../connections/connection_set.ts";
 import type { Comparison } from "../diff/compared.ts";
 import type { PolicyDiff } from "../diff/diff.ts";
@@ -66,7 +67,7 @@ export function warningsOf(
     file: undefined,
     line: undefined,
   }));
-  return [...notFound, ...ofPolicies, ...sizeWarnings(sides), ...dnsWarnings(sides, diff)];
+  return [...notFound, ...ofPolicies, ...sizeWarnings(sides), ...dnsWarnings(sides, diff, context.store)];
 }
 
 /** Returns warnings about policies that nodes no longer enforce completely after the change. */
@@ -80,43 +81,43 @@ function sizeWarnings({ before, after }: Sides): readonly Warning[] {
 }
 
 const DNS = { protocol: "UDP", port: DNS_PORT } as const;
-const DNS_APPS = new Set(["kube-dns", "coredns", "node-local-dns"]);
 
 /**
  * Returns a warning for pods that lose their access to DNS: they reach no DNS server of the cluster any more or, where
  * the objects contain none, no egress rule allows its port any more.
  */
-function dnsWarnings(sides: Sides, { changes, groups }: PolicyDiff): readonly Warning[] {
+function dnsWarnings(
+  sides: Sides,
+  { changes, groups }: PolicyDiff,
+  { pods, services }: ClusterStore,
+): readonly Warning[] {
   // Pods always reach the node's own DNS (POL-72).
   if (sides.after.options.nodeLocalDNS.length > 0) return [];
-  const servers = [...sides.after.pods.values()].filter(({ pod }) => isDnsServer(pod)).map(({ pod }) => pod.key);
+  const servers = dnsServersIn(pods.values(), services);
   const lost = new Set<EndGroup>();
   const ofFiles = changes.filter(({ from, to }) => from.kind !== "new pods" && to.kind !== "new pods");
   for (const { from, change, example } of ofFiles) {
     const { before, after } = example.source;
     if (change.type !== "removed" || change.cause !== "difference" || lost.has(from)) continue;
     if (before?.type !== "pod" || after?.type !== "pod") continue;
-    if (!includes(change.connections, DNS.protocol, DNS.port)) continue;
-    const reaches = (index: PolicyIndex, source: FlowEnd): boolean =>
-      servers.some(
-        (key) => index.pods.has(key) && isAllowed(index, { source, destination: { type: "pod", key }, ...DNS }),
-      );
     const isLost =
       servers.length > 0
-        ? reaches(sides.before, before) && !reaches(sides.after, after)
-        : !mayAsk(sides.after, after.key);
+        ? reachesOne(sides.before, before, servers) && !reachesOne(sides.after, after, servers)
+        : includes(change.connections, DNS.protocol, DNS.port) && !mayAsk(sides.after, after.key);
     if (isLost) lost.add(from);
   }
   if (lost.size === 0) return [];
   const names = new GroupNames(groups).of(lost).join(", ");
-  const text = `${names} can no longer look up names: ${DNS.port}/${DNS.protocol} is cut`;
+  const [{ port }] = [...servers, DNS];
+  const text = `${names} can no longer look up names: ${port}/${DNS.protocol} is cut`;
   return [{ id: "dns-blocked", text, file: undefined, line: undefined }];
 }
 
-function isDnsServer({ ports, labels }: Pod): boolean {
-  const app = labels["k8s-app"];
-  if (app !== undefined && DNS_APPS.has(app)) return true;
-  return ports.some(({ protocol, port }) => protocol === DNS.protocol && port === DNS.port);
+function reachesOne(index: PolicyIndex, source: FlowEnd, servers: readonly DnsServer[]): boolean {
+  return servers.some(({ pod: { key }, port }) => {
+    const flow = { source, destination: { type: "pod", key }, protocol: DNS.protocol, port } as const;
+    return index.pods.has(key) && isAllowed(index, flow);
+  });
 }
 
 /** Returns whether NetworkPolicies let a pod send to port 53 of any destination. */

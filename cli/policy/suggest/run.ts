@@ -41,7 +41,8 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const cluster = clusterOf(manifests, policyOptions);
   const services = serviceObjects(cluster);
   const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
-  const suggestion = suggest(index, namespace, connections, askedConnections(cluster, services, ways, namespace));
+  const asked = askedConnections(cluster, services, ways, namespace);
+  const suggestion = suggest(index, namespace, connections, asked, cluster.store.services);
   const { remarks, isNothingKnown } = suggestion;
   const texts = lost.filter((flow) => flow.namespace === namespace && !isNothingKnown).map(({ text }) => text);
   const omitted = [...suggestion.omitted, ...new Set(texts)];

@@ -1,10 +1,10 @@
 import { NAMES_ANNOTATION } from "../../../objects/gate/network_policy.ts";
 import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
-import type { Labels, Pod } from "../../../objects/model.ts";
-import { NAMESPACE_NAME } from "../../../objects/name.ts";
-import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import type { Labels, Pod, Service } from "../../../objects/model.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { selects } from "../../../objects/semantics/policies/selector.ts";
+import { groupName } from "../../cluster/group.ts";
+import { type DnsServer, dnsServersIn, STAND_INS } from "../cluster_dns.ts";
 import type { Connection } from "../live/connection.ts";
 import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
 import type { AskedConnection } from "./asked.ts";
@@ -50,26 +50,27 @@ export interface SuggestedRule {
 
 /** The most addresses in a rule; nobody can check more. */
 const MOST_ADDRESSES = 50;
-const DNS = { namespace: "kube-system", label: "k8s-app", value: "kube-dns" } as const;
-const DNS_PORTS = [
-  { protocol: "UDP", port: DNS_PORT },
-  { protocol: "TCP", port: DNS_PORT },
-];
 
 /**
  * Returns the smallest NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and
  * protocol in some connections. They add to the existing policies: what these allow gets no rule, and a direction in
- * which they isolate all pods of a workload is omitted. The cluster's DNS is always allowed, since tables seldom show
- * it.
+ * which they isolate all pods of a workload is omitted. The cluster's DNS is always allowed and gets no policy, since
+ * tables seldom show who asks it.
  *
  * @param asked connections that objects ask for: these are allowed like those that were seen
+ * @param services those of the cluster, which say where its DNS listens
  */
 export function suggest(
   index: PolicyIndex,
   namespace: string,
   connections: readonly Connection[],
   asked: readonly AskedConnection[] = [],
+  services: ReadonlyMap<string, Service> = new Map(),
 ): Suggestion {
+  const dns = dnsServersIn(
+    [...index.pods.values()].map(({ pod }) => pod),
+    services,
+  ).filter(({ pod }) => !pod.hostNetwork);
   const observation = observe(index, namespace, connections, asked);
   const own = [...observation.workloads].filter(([, [first]]) => first?.namespace === namespace);
   const notes = {
@@ -77,7 +78,7 @@ export function suggest(
     remarks: new Set<string>(),
     omitted: new Set<string>(),
   };
-  const context = { index, namespace, observation, ...notes };
+  const context = { index, namespace, observation, dns, ...notes };
   const isNothingKnown = observation.concerned === 0 && observation.pairs.length + observation.closed.length === 0;
   const policies = own.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, pods]) => policyFor(context, name, pods));
   if (observation.icmp > 0) context.omitted.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
@@ -96,13 +97,19 @@ interface Context {
   readonly index: PolicyIndex;
   readonly namespace: string;
   readonly observation: Observation;
+  /** None where the cluster's DNS is not in the input. */
+  readonly dns: readonly DnsServer[];
   readonly comments: Map<object, readonly string[]>;
   readonly remarks: Set<string>;
   readonly omitted: Set<string>;
 }
 
 function policyFor(context: Context, workload: string, pods: readonly Pod[]): readonly SuggestedPolicy[] {
-  const { index, namespace, observation, remarks, omitted } = context;
+  const { index, namespace, observation, dns, remarks, omitted } = context;
+  if (dns.some(({ pod }) => groupName(pod, "workload") === workload)) {
+    remarks.add(`${workload}: the cluster's DNS, which everyone may ask, gets no policy`);
+    return [];
+  }
   const pairs = observation.pairs.filter((pair) => pair.workload === workload);
   const directions = DIRECTIONS.filter((direction) => isOpen(index, pods, direction));
   if (directions.length === 0) return [];
@@ -120,7 +127,7 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
   }
   const rules = {
     ingress: rulesOf(context, pairs, "ingress"),
-    egress: [...rulesOf(context, pairs, "egress"), ...dnsRule(context, workload, pairs)],
+    egress: [...rulesOf(context, pairs, "egress"), ...dnsRules(context)],
   };
   const policyTypes = directions.map((direction) => (direction === "ingress" ? "Ingress" : "Egress"));
   const spec = {
@@ -153,7 +160,9 @@ function nameEntries(pairs: readonly Pair[]): readonly string[] {
 /** Returns rules with the ports of each peer; peers with the same ports share a rule. */
 function rulesOf(context: Context, pairs: readonly Pair[], direction: Direction): readonly SuggestedRule[] {
   const byPeer = Map.groupBy(
-    pairs.filter((pair) => pair.direction === direction && pair.peer.type !== "domain name"),
+    pairs.filter(
+      (pair) => pair.direction === direction && pair.peer.type !== "domain name" && !isForDns(context, pair),
+    ),
     ({ peer }) => peerKey(peer),
   );
   const rules = new Map<string, { readonly peers: object[]; readonly ports: readonly object[] }>();
@@ -214,33 +223,23 @@ function portObject({ observation }: Context, { protocol, port, server }: Pair):
   return { protocol, port: name ?? port };
 }
 
-/** Returns a rule for the cluster's DNS pods, unless the workload is one of them or a rule exists already. */
-function dnsRule(
-  { index, namespace, remarks }: Context,
-  workload: string,
-  pairs: readonly Pair[],
-): readonly SuggestedRule[] {
-  const servers = [...index.pods.values()].filter(
-    ({ pod }) => pod.namespace === DNS.namespace && pod.labels[DNS.label] === DNS.value && !pod.hostNetwork,
-  );
-  const isServer = workload.startsWith(`${DNS.namespace}/`);
-  if (isServer) return [];
-  const questions = pairs.filter(
-    ({ direction, port, peer }) =>
-      direction === "egress" &&
-      port === DNS_PORT &&
-      peer.type === "workload" &&
-      peer.name.startsWith(`${DNS.namespace}/`),
-  );
-  if (questions.length >= DNS_PORTS.length) return [];
-  const where =
-    servers.length > 0
-      ? ""
-      : `; it is not in the input: expected are pods with ${DNS.label}=${DNS.value} in ${DNS.namespace}`;
-  remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not${where}`);
-  const podSelector = { matchLabels: { [DNS.label]: DNS.value } };
-  const namespaceSelector = { matchLabels: { [NAMESPACE_NAME]: DNS.namespace } };
-  return [{ to: [{ namespaceSelector, podSelector }], ports: DNS_PORTS }];
+/** Returns a rule for each kind of pod of the cluster's DNS, or one for the usual pods where the input has none. */
+function dnsRules({ namespace, dns, remarks }: Context): readonly SuggestedRule[] {
+  const [usual] = STAND_INS;
+  const [labels] = Object.entries(usual.pod.labels).map(([key, value]) => `${key}=${value}`);
+  const where = `; it is not in the input: expected are pods with ${labels} in ${usual.pod.namespace}`;
+  remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not${dns.length > 0 ? "" : where}`);
+  const rules = (dns.length > 0 ? dns : [usual]).flatMap(({ pod, port }): readonly SuggestedRule[] => {
+    const peer = podPeer([pod], namespace);
+    return peer === undefined ? [] : [{ to: [peer], ports: ["UDP", "TCP"].map((protocol) => ({ protocol, port })) }];
+  });
+  return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
+}
+
+/** Returns whether a connection asks the cluster's DNS, for which each workload has a rule. */
+function isForDns({ dns }: Context, { direction, peer, port }: Pair): boolean {
+  if (direction !== "egress" || peer.type !== "workload") return false;
+  return dns.some((server) => server.port === port && groupName(server.pod, "workload") === peer.name);
 }
 
 /** Returns the other workloads of the namespace that a selector of labels also selects. */

@@ -4,14 +4,11 @@ import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.
 import { buildPolicyIndex, type PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
 import type { DirectionProfile } from "../../../../objects/semantics/policies/profile.ts";
 import { storeOf } from "../../../cluster/policy_objects.ts";
+import { type DnsServer, dnsServersIn, STAND_INS } from "../../cluster_dns.ts";
 import { namesIn } from "../../domain_names.ts";
-import { type DnsServer, STAND_INS } from "../cluster_dns.ts";
 import { isolates, type LintContext, remark } from "../context.ts";
 import type { LintRule } from "../finding.ts";
 import { namesText } from "../selector_text.ts";
-
-const DNS_LABEL = "k8s-app";
-const DNS_NAMES = ["kube-dns", "coredns"];
 
 export const dnsForgotten: LintRule = {
   id: "dns-forgotten",
@@ -92,21 +89,13 @@ function isDns({ protocol, port, endPort }: PolicyPort): boolean {
 
 interface Dns {
   readonly index: PolicyIndex;
-  /** Several where it is not known which of them the cluster has; the first is the usual one. */
+  /** Those of the objects or, where they have none, stand-ins, of which the first is the usual one. */
   readonly servers: readonly [DnsServer, ...DnsServer[]];
 }
 
-function dnsOf({ services, pods, index, store }: LintContext): Dns {
-  for (const { service, pods: servers } of services) {
-    const [pod] = servers.filter(({ hostNetwork }) => !hostNetwork);
-    const entry = service.ports.find(({ port, protocol }) => port === DNS_PORT && protocol === "UDP");
-    if (!DNS_NAMES.includes(service.name) || pod === undefined || entry === undefined) continue;
-    const named = pod.ports.find(({ name, protocol }) => name === entry.targetPort && protocol === "UDP");
-    const port = typeof entry.targetPort === "number" ? entry.targetPort : (named?.port ?? DNS_PORT);
-    return { index, servers: [{ pod, port }] };
-  }
-  const known = pods.find(({ labels }) => DNS_NAMES.includes(labels[DNS_LABEL] ?? ""));
-  if (known !== undefined) return { index, servers: [{ pod: known, port: DNS_PORT }] };
+function dnsOf({ index, store }: LintContext): Dns {
+  const [first, ...more] = dnsServersIn(store.pods.values(), store.services);
+  if (first !== undefined) return { index, servers: [first, ...more] };
   const standIns = new Set(STAND_INS.map(({ pod }) => pod.key));
   const others = [...store.pods.values()].filter(({ key }) => !standIns.has(key));
   const rest = [store.namespaces, store.nodes, store.networkPolicies, store.clusterNetworkPolicies];

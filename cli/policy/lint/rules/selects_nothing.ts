@@ -1,7 +1,7 @@
 import type { LabelSelector } from "../../../../objects/model.ts";
 import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { NAMESPACE_NAME } from "../../../../objects/name.ts";
-import { isForClusterDns } from "../cluster_dns.ts";
+import { isForClusterDns } from "../../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
 import { requirementsOf } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";

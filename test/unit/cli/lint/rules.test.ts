@@ -153,6 +153,10 @@ describe("policy lint of rules' peers and ports", () => {
         "name: kube-dns, namespace: kube-system",
         "spec: { selector: { k8s-app: kube-dns }, ports: [{ port: 53, protocol: UDP, targetPort: dns }] }",
       );
+    const openshift = pod("dns", {
+      namespace: "openshift-dns",
+      labels: "dns.operator.openshift.io/daemonset-dns: default",
+    });
     assertFindings("dns-forgotten", [
       [egress(db), says(53)],
       [egress(`${db}, ${dns.replace("UDP", "TCP")}`), says(53)],
@@ -168,6 +172,8 @@ describe("policy lint of rules' peers and ports", () => {
         server + egress(`${db}, { to: [{ namespaceSelector: {} }], ports: [{ port: 5353, protocol: UDP }] }`),
         says(8053),
       ],
+      [openshift + egress(`${db}, ${dns}`), says(5353).replace("kube-system", "openshift-dns")],
+      [openshift + egress(`${db}, ${dns.replace("kube-system", "openshift-dns").replace("port: 53", "port: 5353")}`)],
       [egress("")],
       [PODS + policy("p", `${web}, ingress: [{}]`)],
     ]);

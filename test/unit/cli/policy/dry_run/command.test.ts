@@ -257,7 +257,13 @@ describe("cli/policy/dry_run", () => {
       ["shop/deployment/web can no longer look up names: 53/UDP is cut"],
     );
     const [tcp, udp] = ["{ port: 53 }", "{ port: 53, protocol: UDP }"];
-    const dns = pod("dns-0", "dns").replace("{ app: dns,", "{ k8s-app: kube-dns,");
+    const dnsAt = (port: number): string =>
+      pod("dns-0", "dns")
+        .replace("namespace: shop", "namespace: kube-system")
+        .replace("{ app: dns,", "{ k8s-app: kube-dns,")
+        .replace("name: http, containerPort: 80", `name: dns, protocol: UDP, containerPort: ${port}`);
+    const dns = dnsAt(53);
+    const [toDns, udp1053] = ["namespaceSelector: {}", "{ port: 1053, protocol: UDP }"];
     const alsoTo = (peer: string, port: string): string =>
       closed.replace("egress: [", `egress: [{ to: [{ ${peer} }], ports: [${port}] }, `);
     for (const [against, change, isLost] of [
@@ -272,7 +278,10 @@ describe("cli/policy/dry_run", () => {
       [pod("web", "web"), alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", tcp), true],
       [pod("web", "web"), alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", "{ port: 54, protocol: UDP }"), true],
       [pod("web", "web") + dns, alsoTo("ipBlock: { cidr: 192.0.2.53/32 }", udp), true],
-      [pod("web", "web") + dns, alsoTo("podSelector: { matchLabels: { k8s-app: kube-dns } }", udp), false],
+      [pod("web", "web") + dns, alsoTo(toDns, udp), false],
+      // The pods of the DNS listen on another port than its Service.
+      [pod("web", "web") + dnsAt(1053), alsoTo(toDns, udp), true],
+      [pod("web", "web") + dnsAt(1053), alsoTo(toDns, udp1053), false],
     ] as const) {
       const { warnings: found } = await tryOut(against, change);
       assert.equal(

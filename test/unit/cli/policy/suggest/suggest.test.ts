@@ -5,7 +5,14 @@ import { suggest, type SuggestedPolicy, type Suggestion } from "../../../../../c
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { evaluatePolicy, isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
-import { namespace as namespaceOf, node as nodeOf, objectsIn, ownedBy, pod } from "../../../../support/cli/objects.ts";
+import {
+  namespace as namespaceOf,
+  node as nodeOf,
+  objectsIn,
+  ownedBy,
+  pod,
+  service,
+} from "../../../../support/cli/objects.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { networkPolicy } from "../../../../support/policy/manifest.ts";
 import { countedSeed, roundsFor } from "../../../../support/long_form.ts";
@@ -197,15 +204,39 @@ describe("cli/policy/suggest", () => {
     });
   });
 
-  it("SUGGEST-03: the cluster's DNS is always allowed, seen or not, and the output says so", () => {
-    const dns = objectsIn(
-      pod("kube-system/coredns", "10.244.1.53", { labels: "k8s-app: kube-dns", spec: "nodeName: n1" }),
-    );
-    const index = indexWith(...dns);
-    const { policies, remarks } = suggest(index, "shop", [connection(web, db, 80)]);
-    const after = indexWith(...dns, ...policies);
-    for (const protocol of PROTOCOLS) assert.ok(isAllowed(after, flowOf(connection(web, "10.244.1.53", 53, protocol))));
-    assert.ok(remarks.includes("every workload of shop may ask the cluster's DNS, seen or not"));
+  it("SUGGEST-03: the cluster's DNS is always allowed at the port of its pods, seen or not, and gets no policy", () => {
+    for (const [namespace, labels, port, ofService] of [
+      ["kube-system", "k8s-app: kube-dns", 53, ""],
+      [
+        "kube-system",
+        "k8s-app: kube-dns",
+        1053,
+        service("kube-system/kube-dns", "dns", "{ port: 53, targetPort: 1053, protocol: UDP }"),
+      ],
+      ["openshift-dns", "dns.operator.openshift.io/daemonset-dns: default", 5353, ""],
+    ] as const) {
+      const spec = "nodeName: n1";
+      const dns = objectsIn(
+        pod(`${namespace}/coredns`, "10.244.1.53", { labels, spec }) +
+          pod(`${namespace}/metrics`, "10.244.1.54", { spec }) +
+          ofService,
+      );
+      const services = storeOf(dns).services;
+      const asked = connection("10.244.1.54", "10.244.1.53", port, "UDP");
+      for (const [place, seen] of [
+        ["shop", [connection(web, db, 80)]],
+        [namespace, [connection("10.244.1.54", web, 80), asked]],
+      ] as const) {
+        const { policies, remarks } = suggest(indexWith(...dns), place, seen, [], services);
+        const after = indexWith(...dns, ...policies);
+        for (const from of [web, "10.244.1.54"])
+          for (const protocol of PROTOCOLS)
+            assert.ok(isAllowed(after, flowOf(connection(from, "10.244.1.53", port, protocol))), `${from} ${place}`);
+        const isShut = !isAllowed(after, flowOf(connection(place === "shop" ? web : "10.244.1.54", db, 9000)));
+        assert.ok(isShut && !policies.some(({ metadata }) => metadata.name === "observed-coredns"));
+        assert.ok(remarks.includes(`every workload of ${place} may ask the cluster's DNS, seen or not`));
+      }
+    }
   });
 
   it("SUGGEST-04: an allowed connection gets no rule, and a workload isolated in both directions gets no policy", () => {
