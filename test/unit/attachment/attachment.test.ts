@@ -80,18 +80,6 @@ describe("ipam/attachment", () => {
     for (const made of [directory(), `${base()}/attachments`]) assert.equal(statSync(made).mode & 0o777, 0o700);
   });
 
-  it("addresses are stored as text", () => {
-    writeAttachment(base(), RECORD, realFileSystem);
-    const stored: unknown = JSON.parse(readFileSync(path(), "utf8"));
-    assert.deepEqual(stored, {
-      ...RECORD,
-      addresses: ["10.1.2.2/32", "2001:db8:1::2/128"],
-      portMappings: [RECORD.portMappings[0], { ...RECORD.portMappings[1], hostIp: "fd00::1" }],
-      policyd: { serviceCidrs: ["10.96.0.0/12"], nonMasqueradeCidrs: ["fd00:244::/32"] },
-      host: { ...RECORDED_HOST, bridgeAddresses: ["10.244.1.1/24", "fd00:244:1::1/64"] },
-    });
-  });
-
   it("a record torn at any byte is undefined with a reason", () => {
     writeAttachment(base(), RECORD, realFileSystem);
     const text = readFileSync(path(), "utf8");
@@ -266,15 +254,6 @@ describe("ipam/attachment", () => {
           assert.deepEqual(readdirSync(directory()), ["c0ffee:eth0.json"]);
         }
       }
-    });
-
-    it("a record that cannot be read for an I/O error is undefined with a reason", () => {
-      writeAttachment(base(), RECORD, realFileSystem);
-      const reported: UnreadableAttachment[] = [];
-      const failing = failingFileSystem(0, "once", "EIO");
-      const record = readAttachment(base(), NETWORK, RECORD, failing, (unreadable) => reported.push(unreadable));
-      assert.equal(record, undefined);
-      assert.match(reported[0]?.reason ?? "", /EIO/);
     });
   });
 });

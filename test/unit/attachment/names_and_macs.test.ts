@@ -23,18 +23,6 @@ describe("cni/names_and_macs", () => {
     );
   });
 
-  it("each attachment has its own host interface name, also where container and interface join to the same text (B23)", () => {
-    assert.equal(hostInterfaceName(sha256, "c1", "eth0"), hostInterfaceName(sha256, "c1", "eth0"));
-    const pairs = [
-      ["a", "beth0"],
-      ["ab", "eth0"],
-      ["abe", "th0"],
-      ["ab", "eth1"],
-      ["b", "eth0"],
-    ] as const;
-    assert.equal(new Set(pairs.map(([id, ifname]) => hostInterfaceName(sha256, id, ifname))).size, pairs.length);
-  });
-
   it("a pod's MAC is derived from its address", () => {
     assert.equal(podMac(sha256, parseAddress("10.244.1.7")), "0a:58:0a:f4:01:07");
     assert.match(podMac(sha256, parseAddress("fd00:244::c0a8:1")), /^0e(:[0-9a-f]{2}){5}$/);

@@ -1,13 +1,7 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import {
-  changedSetting,
-  listOriginals,
-  type OriginalSettingsPlace,
-  rememberingSysctl,
-} from "../../../attachment/original_settings.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { listOriginals, type OriginalSettingsPlace, rememberingSysctl } from "../../../attachment/original_settings.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 import type { Sysctl } from "../../../kernel/sysctl.ts";
 import { fakeSysctl } from "../../support/fake_sysctl.ts";
@@ -66,17 +60,6 @@ describe("ipam: original values of kernel settings", () => {
     assert.deepEqual(remembered(), [{ key: KEY, original: "60", ours: ["9000"] }]);
   });
 
-  it("SYSCTL-02: a record of another release is kept, and the setting is changed nevertheless", () => {
-    sysctl.write(KEY, "3600");
-    const [name] = readdirSync(directory());
-    const newer = JSON.stringify({ version: 2, bootId: "boot-1", before: "60" });
-    writeFileSync(`${directory()}/${name}`, newer);
-    sysctl.write(KEY, "7200");
-    assert.equal(kernel.get(KEY), "7200");
-    assert.equal(readFileSync(`${directory()}/${name}`, "utf8"), newer);
-    assert.deepEqual(remembered(), [undefined]);
-  });
-
   it("SYSCTL-02: a record of another boot is ignored", () => {
     sysctl.write(KEY, "3600");
     const later = { ...place, bootId: () => "boot-2" };
@@ -105,17 +88,5 @@ describe("ipam: original values of kernel settings", () => {
       writeFileSync(`${directory()}/${name}`, text);
       assert.deepEqual(remembered(), [undefined], text.slice(0, 20));
     }
-  });
-
-  it("SYSCTL-02: a setting whose original value cannot be recorded is not changed", () => {
-    writeFileSync(`${place.runDirectory}/settings`, "");
-    assert.throws(() => sysctl.write(KEY, "3600"), DrawbridgeError);
-    assert.equal(kernel.get(KEY), "60");
-  });
-
-  it("SYSCTL-02: two components that change a setting at the same time record the same original value", () => {
-    // The second has read the old value before the first wrote its own.
-    const first = changedSetting(undefined, { key: KEY, present: "60", value: "0" });
-    assert.deepEqual(changedSetting(first, { key: KEY, present: "60", value: "0" }), first);
   });
 });
