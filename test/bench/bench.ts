@@ -74,14 +74,13 @@ program
   .description("the command line on a cluster of 10,000 pods and 1,000 policies")
   .option("--runs <number>", "how often each command is run", positiveInteger, CLI_RUNS)
   .addOption(new Option("--only <subject...>", "only these").choices(CLI_SUBJECTS))
-  .addOption(outputOption())
-  .action(({ runs, only, output }: CliOptions) => {
-    benchCli(runs, only, output, progress);
+  .action(({ runs, only }: CliOptions) => {
+    benchCli(runs, only, progress);
     clearProgress();
   });
 await program.parseAsync();
 
-interface CliOptions extends Pick<Wanted, "output"> {
+interface CliOptions {
   readonly runs: number;
   readonly only: readonly (typeof CLI_SUBJECTS)[number][] | undefined;
 }
@@ -89,12 +88,7 @@ interface CliOptions extends Pick<Wanted, "output"> {
 function withOptions(command: Command, subjects: readonly string[]): Command {
   return command
     .option("--quick", "a quick run: few rounds, which prove nothing", false)
-    .addOption(new Option("--only <subject...>", "only these").choices(subjects))
-    .addOption(outputOption());
-}
-
-function outputOption(): Option {
-  return new Option("-o, --output <format>", "what to print").choices(["table", "json"]).default("table");
+    .addOption(new Option("--only <subject...>", "only these").choices(subjects));
 }
 
 /** Runs the benchmark of the plugin. @returns the exit code: 0 when everything was measured, whatever the result */

@@ -7,7 +7,7 @@ import { thisMachine } from "./machine.ts";
 import { publishReport } from "./report.ts";
 
 /**
- * Measures the command line, prints a table or JSON and leaves the JSON.
+ * Measures the command line, prints a table and leaves JSON.
  *
  * @param runs how often each command is run, each time in a process of its own
  * @param only the subjects; all when absent
@@ -15,7 +15,6 @@ import { publishReport } from "./report.ts";
 export function benchCli(
   runs: number,
   only: readonly (typeof CLI_SUBJECTS)[number][] | undefined,
-  output: "table" | "json",
   progress: (step: string) => void,
 ): void {
   const machine = thisMachine();
@@ -24,7 +23,7 @@ export function benchCli(
   try {
     const rows = measureCli(directory, runs, progress, only);
     const seconds = Math.round((performance.now() - started) / 1000);
-    publishReport("cli", { machine, programs: `Node ${process.version}`, seconds, rows }, output);
+    publishReport("cli", { machine, programs: `Node ${process.version}`, seconds, rows });
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -18,15 +18,12 @@ export interface Report {
   readonly rows: readonly Row[];
 }
 
-/** Prints a report as a table or JSON, and leaves the JSON in test-results/bench-NAME.json. */
-export function publishReport(name: string, report: Report, output: "table" | "json"): void {
-  const json = `${JSON.stringify(report, undefined, 2)}\n`;
+/** Prints a report as a table, and leaves it as JSON in test-results/bench-NAME.json. */
+export function publishReport(name: string, report: Report): void {
   const file = path.join(RESULTS, `bench-${name}.json`);
   mkdirSync(RESULTS, { recursive: true });
-  writeFileSync(file, json);
-  process.stdout.write(
-    output === "json" ? json : `${formatReport(report)}\nall values: ${path.relative(process.cwd(), file)}\n`,
-  );
+  writeFileSync(file, `${JSON.stringify(report, undefined, 2)}\n`);
+  process.stdout.write(`${formatReport(report)}\nall values: ${path.relative(process.cwd(), file)}\n`);
 }
 
 /** Formats the report for people. */

@@ -15,21 +15,20 @@ export type Subject = (lab: Lab, progress: Progress, home: Lab) => Promise<reado
 /** The subjects of a benchmark by their names for `--only`, in the order of their measurement. */
 export type Subjects = Readonly<Record<string, Subject>>;
 
-/** The subjects that are meant, all when absent, and what to print. */
+/** The subjects that are meant, all when absent. */
 export interface Wanted {
   readonly only?: readonly string[] | undefined;
-  readonly output: "table" | "json";
 }
 
 /**
- * Measures the subjects of a benchmark, prints a table or JSON and leaves the JSON.
+ * Measures the subjects of a benchmark, prints a table and leaves JSON.
  *
  * @param programs the versions of the programs that are compared, in addition to that of nft
  */
 export async function measureSubjects(
   name: string,
   subjects: Subjects,
-  { only, output }: Wanted,
+  { only }: Wanted,
   progress: Progress,
   programs: readonly string[] = [],
 ): Promise<void> {
@@ -45,5 +44,5 @@ export async function measureSubjects(
     rows.push(...(await measure(lab, (step) => progress(`${subject}: ${step}`), home)));
   }
   const seconds = Math.round((performance.now() - started) / 1000);
-  publishReport(name, { machine, programs: [...programs, nft].join("; "), seconds, rows }, output);
+  publishReport(name, { machine, programs: [...programs, nft].join("; "), seconds, rows });
 }

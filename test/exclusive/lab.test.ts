@@ -88,13 +88,6 @@ describe("a lab", () => {
     assert.deepEqual(networkState(), before);
   });
 
-  it("gives each namespace a file that people can enter by name", () => {
-    using lab = createLab("names");
-    const node = lab.node("node1");
-    assert.equal(path.dirname(node.path), NAMESPACE_DIRECTORY);
-    assert.match(node.exec("ip", ["netns", "identify"]), new RegExp(`^${path.basename(node.path)}$`, "m"));
-  });
-
   it("has the lock of iptables-legacy among the lab's files, not among the machine's", () => {
     using lab = createLab("lock");
     const lock = lab.node("node1").exec("sh", ["-c", 'echo "$XTABLES_LOCKFILE"']);
@@ -109,12 +102,6 @@ describe("a lab", () => {
     assert.throws(() => node.inside(() => assert.fail("on purpose")), /on purpose/);
     assert.equal(readNetworkNamespace(), inode);
     assert.deepEqual(readdirSync("/sys/class/net"), links);
-  });
-
-  it("refuses a second namespace of a name", () => {
-    using lab = createLab("twice");
-    lab.node("node1");
-    assert.throws(() => lab.node("node1"), /has a namespace node1 already/);
   });
 
   describe("of a process that ends", () => {
