@@ -60,7 +60,7 @@ export class NewAddresses {
 }
 
 /** Returns a function for each block of a peer, which returns whether the block has an address. */
-function blocksOf(peer: Peer): readonly IsWithin[] {
+export function blocksOf(peer: Peer): readonly IsWithin[] {
   if (peer.type === "networks") return peer.cidrs.map((cidr) => (address: Address) => cidrContains(cidr, address));
   if (peer.type !== "ipBlock") return [];
   const { cidr, except } = peer;

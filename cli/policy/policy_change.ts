@@ -1,40 +1,26 @@
 import { storeOf } from "../cluster/policy_objects.ts";
 import { contentText } from "../output/text.ts";
-import type {
-  ClusterNetworkPolicy,
-  ClusterObject,
-  ClusterPolicyPort,
-  ContainerPort,
-  Labels,
-  LabelSelector,
-  NetworkPolicy,
-  Pod,
-  PodPeer,
-  PolicyPort,
-  PolicyType,
-} from "../../objects/model.ts";
-import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
+import type { ClusterObject, ContainerPort, Labels, LabelSelector, Pod, PolicyType } from "../../objects/model.ts";
+import { nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
 import { namespaceOf } from "../../objects/namespace_of.ts";
-import { addressOwners, type AddressOwners, isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import { addressOwners, type AddressOwners } from "../../objects/semantics/policies/address_owner.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { labelClasses } from "./label_classes.ts";
 import { NewAddresses } from "./new_addresses.ts";
-
-type Policy = NetworkPolicy | ClusterNetworkPolicy;
-
-/** Pods that a policy speaks of: those that it selects, or those of a peer. */
-interface Selection {
-  readonly policy: Policy;
-  readonly isSubject: boolean;
-  readonly pods: LabelSelector;
-  /** The namespaces, or the name of the only one. */
-  readonly within: LabelSelector | string;
-}
+import {
+  isRunning,
+  namedPortsOf,
+  peersOf,
+  type Policy,
+  portKey,
+  type Selection,
+  selectionsOf,
+} from "./policy_parts.ts";
+import { seenChanges } from "./seen_changes.ts";
 
 const MOST_NAMESPACES = 200;
 const FIRST_PORT = 60_001;
-const EVERYTHING: LabelSelector = Object.freeze({ matchLabels: frozenLabels([]), matchExpressions: [] });
 
 /** A pod of the files. */
 export interface KnownPod {
@@ -51,6 +37,8 @@ export class PolicyChange {
   readonly namespaces: readonly string[];
   readonly #objects: readonly ClusterObject[];
   readonly #changed: readonly Policy[];
+  /** The unchanged policies that decide about changed pods and nodes. */
+  readonly #ofChangedPods: ReadonlySet<Policy>;
   readonly #selections: readonly Selection[];
   readonly #labels: readonly ReadonlyMap<string, Labels>[];
   /** The namespaces with changed labels or policies, and those with pods that share an address with a pod of one. */
@@ -83,10 +71,16 @@ export class PolicyChange {
     const together = shared.map(namespacesOfOwners);
     this.#touched = new Set([...changed, ...together.filter((some) => some.some((one) => changed.has(one))).flat()]);
     this.#isClusterWide = this.#changed.some(({ kind }) => kind === "ClusterNetworkPolicy");
-    const types = this.#changed.flatMap((one) => ("policyTypes" in one ? one.policyTypes : []));
+    const same = [...all].filter(([text]) => isIn(text, old) && isIn(text, young)).map(([, policy]) => policy);
+    const labels = new Map(this.#labels.flatMap((side) => [...side]));
+    const { seeing, beside } = seenChanges(same, [before, after], labels);
+    this.#ofChangedPods = new Set([...seeing, ...beside]);
+    const decisive = [...this.#changed, ...seeing];
+    const isForCluster = decisive.some(({ kind }) => kind === "ClusterNetworkPolicy");
+    const types = decisive.flatMap((one) => ("policyTypes" in one ? one.policyTypes : []));
     const others = types.map((type): PolicyType => (type === "Ingress" ? "Egress" : "Ingress"));
-    this.#otherTypes = new Set(moved.length > 0 || this.#isClusterWide ? ["Ingress", "Egress"] : others);
-    this.isAny = this.#changed.length + moved.length > 0;
+    this.#otherTypes = new Set(moved.length > 0 || isForCluster ? ["Ingress", "Egress"] : others);
+    this.isAny = decisive.length + moved.length > 0;
     const written = [before, after].map(
       (side) => new Set(side.flatMap((one) => (one.kind === "Namespace" ? [one.name] : []))),
     );
@@ -187,11 +181,12 @@ export class PolicyChange {
   }
 
   /**
-   * Returns whether a policy may decide together with a change: for the whole cluster, beside a changed policy, or at the
-   * other end of what a changed one decides.
+   * Returns whether a policy may decide together with a change: for the whole cluster, beside a changed policy, about
+   * changed pods, or at the other end of what one of these decides.
    */
   #isInPlay({ policy, isSubject }: Selection): boolean {
     if (policy.kind === "ClusterNetworkPolicy" || this.#isTouched(policy.namespace)) return true;
+    if (this.#ofChangedPods.has(policy)) return true;
     return isSubject && policy.policyTypes.some((type) => this.#otherTypes.has(type));
   }
 }
@@ -200,41 +195,6 @@ export class PolicyChange {
 function policiesByText(objects: readonly ClusterObject[]): ReadonlyMap<string, Policy> {
   const policies = objects.filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy");
   return new Map(policies.map((policy) => [contentText({ ...policy, uid: "", generation: 0 }), policy]));
-}
-
-function selectionsOf(policy: Policy): readonly Selection[] {
-  const own = policy.kind === "NetworkPolicy" ? policy.namespace : "";
-  const selectionOf = (
-    { podSelector, namespaceSelector }: Omit<PodPeer, "type" | "index">,
-    isSubject: boolean,
-  ): Selection => ({
-    policy,
-    isSubject,
-    pods: podSelector ?? EVERYTHING,
-    within: namespaceSelector ?? own,
-  });
-  const subject =
-    policy.kind === "NetworkPolicy"
-      ? { podSelector: policy.podSelector, namespaceSelector: undefined }
-      : policy.subject;
-  const peers = peersOf(policy);
-  return [
-    selectionOf(subject, true),
-    ...peers.flatMap((peer) => (peer.type === "pods" ? [selectionOf(peer, false)] : [])),
-  ];
-}
-
-type Rule = Policy["ingress"][number];
-type Peer = NonNullable<Rule["peers"]>[number];
-
-function rulesOf({ ingress, egress }: Policy): readonly Rule[] {
-  return [...ingress, ...egress];
-}
-
-/** Returns the ports that a policy names. */
-function namedPortsOf(policy: Policy): readonly Omit<ContainerPort, "port">[] {
-  const ports = rulesOf(policy).flatMap((rule): readonly (PolicyPort | ClusterPolicyPort)[] => rule.ports ?? []);
-  return ports.flatMap(({ port: name, protocol = "TCP" }) => (typeof name === "string" ? [{ name, protocol }] : []));
 }
 
 /** Returns the named ports by {@link portKey}, with the number that a pod has for one, or else a number of its own. */
@@ -254,14 +214,6 @@ function numberedPorts(
   return ports;
 }
 
-function portKey({ name, protocol }: Omit<ContainerPort, "port">): string {
-  return `${name} ${protocol}`;
-}
-
-function peersOf(policy: Policy): readonly Peer[] {
-  return rulesOf(policy).flatMap((rule): readonly Peer[] => rule.peers ?? []);
-}
-
 function isWithin({ within }: Selection, namespaceLabels: Labels): boolean {
   return typeof within !== "string" && selects(within, namespaceLabels);
 }
@@ -277,10 +229,6 @@ function isWrittenOnly(
 /** Returns the namespaces of the pods among the owners of an address, whose policies decide together (POL-95). */
 function namespacesOfOwners(owners: AddressOwners): readonly string[] {
   return owners.flatMap((one) => (one.type === "pod" ? namespaceOf(one.key) : []));
-}
-
-function isRunning(object: ClusterObject): object is Pod {
-  return object.kind === "Pod" && !isFinished(object) && !object.hostNetwork;
 }
 
 function hasLabelsOf({ labels }: Pod, other: Pod | undefined): boolean {

@@ -15,7 +15,7 @@ import { addressPlus } from "../../../../../kernel/ip/address.ts";
 import type { ClusterObject, Pod } from "../../../../../objects/model.ts";
 import { buildPolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
-import { clusterPolicy, manifest, named, pod, workload } from "../../../../support/cli/objects.ts";
+import { clusterPolicy, manifest, named, node, pod, workload } from "../../../../support/cli/objects.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { hasLongForm } from "../../../../support/long_form.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
@@ -69,7 +69,48 @@ describe("cli/policy/diff: what is in no file", () => {
     manifest("NetworkPolicy", named("other/p"), `spec: { podSelector: {}, ingress: [${rule}] }`);
   const denied = (networks: string): string =>
     clusterPolicy("c", `egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
+  const toDb = "{ podSelector: { matchLabels: { app: db } } }";
+  const fromWeb = ingress(web, "[]").replace("ports: []", "");
+  const closed = "{ podSelector: {}, policyTypes: [Ingress, Egress] }";
+  const egressOfWeb = `spec: { podSelector: { matchLabels: { app: web } }, policyTypes: [Egress], egress: [{ to: [${toDb}] }] }`;
+  const isolated =
+    manifest("NetworkPolicy", named("shop/closed"), `spec: ${closed}`) +
+    manifest("NetworkPolicy", named("shop/web"), egressOfWeb) +
+    fromWeb;
+  const WEB = workload("Deployment", "shop/web");
+  const listening = (port: number): string =>
+    WEB.replace("image: i", `image: i, ports: [{ name: sql, containerPort: ${port} }]`);
+  const client = `{ podSelector: { matchLabels: { app: client } }, policyTypes: [Egress], egress: [{ to: [${web}], ports: [{ port: sql }] }] }`;
+  const noPool = `{ tier: Admin, priority: 1, subject: { pods: { podSelector: { matchLabels: { app: db } } } }, egress: [{ action: Deny, to: [{ nodes: { matchLabels: { pool: a } } }] }] }`;
+  const pooled = (pool: string): string =>
+    node("n1", "192.168.0.1").replace("name: n1", `name: n1, labels: { pool: ${pool} }`) +
+    manifest("ClusterNetworkPolicy", "name: c", `spec: ${noPool}`);
   for (const [what, old, young, ...expected] of [
+    [
+      "a workload loses the label by which a policy of pods in no file admits it",
+      WEB + fromWeb,
+      workload("Deployment", "shop/web", "wep") + fromWeb,
+      "closes shop/deployment/web -> new pod in shop with app=db: all",
+    ],
+    [
+      "a workload's named port gets another number, and the clients are in no file",
+      listening(8080) + policy(client),
+      listening(9090) + policy(client),
+      "opens new pod in shop with app=client -> shop/deployment/web: 9090/TCP",
+      "closes new pod in shop with app=client -> shop/deployment/web: 8080/TCP",
+    ],
+    [
+      "a node gets another label, and the pods to which a policy denies its old one are in no file",
+      pooled("a"),
+      pooled("b"),
+      "opens new pod in any other namespace with app=db -> node/n1: all",
+    ],
+    [
+      "a new workload may only reach pods that are in no file",
+      isolated,
+      WEB + isolated,
+      "opens (new workload) shop/deployment/web -> new pod in shop with app=db: all",
+    ],
     [
       "the addresses of the pods of today are admitted in place of their labels",
       RUNNING + ingress(web),
@@ -160,6 +201,14 @@ describe("cli/policy/diff: what is in no file", () => {
     });
   }
 
+  it("DIFF-11: a label that no policy asks for, and a workload that no policy selects, say nothing of pods in no file", async () => {
+    const other = WEB.replace("app: web", "app: web, version: v2");
+    assert.deepEqual(await diff(WEB + fromWeb, other + fromWeb), [0, "no difference in what may be sent"]);
+    const [code, ...lines] = await diff(WEB + fromWeb, WEB + workload("Job", "shop/job") + fromWeb);
+    assert.equal(code, 1);
+    assert.ok(lines.length > 0 && !lines.join().includes("new pod"), lines.join("\n"));
+  });
+
   it("DIFF-11: equal policies in another order or under other names of files have no difference, and exit code 0", async () => {
     const two = own + egress(dns).replace("name: p", "name: q");
     assert.deepEqual(await diff(DB + two, egress(dns).replace("name: p", "name: q") + own + DB), [
@@ -175,7 +224,11 @@ describe("cli/policy/diff: what is in no file", () => {
       fc.property(policyCases, policyCases, fc.nat(), ({ cluster: first }, { cluster: second }, seed) => {
         const young: RawCluster = {
           ...first,
-          networkPolicies: second.networkPolicies.slice(0, 1 + (seed % 3)).concat(first.networkPolicies.slice(1)),
+          ...(seed % 4 === 3
+            ? { pods: first.pods.map((one, i) => relabelled(one, second.pods[i])) }
+            : {
+                networkPolicies: second.networkPolicies.slice(0, 1 + (seed % 3)).concat(first.networkPolicies.slice(1)),
+              }),
         };
         const [before, after] = [first, young].map(objectsOf);
         assert.ok(before !== undefined && after !== undefined);
@@ -239,6 +292,11 @@ function effectsOf({ from, to, change }: GroupChange): readonly Effect[] {
       connections: change.connections,
     })),
   );
+}
+
+/** Returns a pod with the labels of another one. */
+function relabelled(one: RawCluster["pods"][number], other = one): RawCluster["pods"][number] {
+  return { ...one, metadata: { ...one.metadata, labels: other.metadata.labels ?? {} } };
 }
 
 function isStranger(name: string): boolean {

@@ -1,0 +1,73 @@
+import type {
+  ClusterNetworkPolicy,
+  ClusterObject,
+  ClusterPolicyPort,
+  ContainerPort,
+  LabelSelector,
+  NetworkPolicy,
+  Pod,
+  PodPeer,
+  PolicyPort,
+} from "../../objects/model.ts";
+import { frozenLabels } from "../../objects/name.ts";
+import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+
+export type Policy = NetworkPolicy | ClusterNetworkPolicy;
+
+/** Pods that a policy speaks of: those that it selects, or those of a peer. */
+export interface Selection {
+  readonly policy: Policy;
+  readonly isSubject: boolean;
+  readonly pods: LabelSelector;
+  /** The namespaces, or the name of the only one. */
+  readonly within: LabelSelector | string;
+}
+
+const EVERYTHING: LabelSelector = Object.freeze({ matchLabels: frozenLabels([]), matchExpressions: [] });
+
+export function selectionsOf(policy: Policy): readonly Selection[] {
+  const own = policy.kind === "NetworkPolicy" ? policy.namespace : "";
+  const selectionOf = (
+    { podSelector, namespaceSelector }: Omit<PodPeer, "type" | "index">,
+    isSubject: boolean,
+  ): Selection => ({
+    policy,
+    isSubject,
+    pods: podSelector ?? EVERYTHING,
+    within: namespaceSelector ?? own,
+  });
+  const subject =
+    policy.kind === "NetworkPolicy"
+      ? { podSelector: policy.podSelector, namespaceSelector: undefined }
+      : policy.subject;
+  const peers = peersOf(policy);
+  return [
+    selectionOf(subject, true),
+    ...peers.flatMap((peer) => (peer.type === "pods" ? [selectionOf(peer, false)] : [])),
+  ];
+}
+
+export type Rule = Policy["ingress"][number];
+export type Peer = NonNullable<Rule["peers"]>[number];
+
+export function rulesOf({ ingress, egress }: Policy): readonly Rule[] {
+  return [...ingress, ...egress];
+}
+
+/** Returns the ports that a policy names. */
+export function namedPortsOf(policy: Policy): readonly Omit<ContainerPort, "port">[] {
+  const ports = rulesOf(policy).flatMap((rule): readonly (PolicyPort | ClusterPolicyPort)[] => rule.ports ?? []);
+  return ports.flatMap(({ port: name, protocol = "TCP" }) => (typeof name === "string" ? [{ name, protocol }] : []));
+}
+
+export function portKey({ name, protocol }: Omit<ContainerPort, "port">): string {
+  return `${name} ${protocol}`;
+}
+
+export function peersOf(policy: Policy): readonly Peer[] {
+  return rulesOf(policy).flatMap((rule): readonly Peer[] => rule.peers ?? []);
+}
+
+export function isRunning(object: ClusterObject): object is Pod {
+  return object.kind === "Pod" && !isFinished(object) && !object.hostNetwork;
+}
