@@ -1,5 +1,6 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import process from "node:process";
 import {
   endMachine,
   endNode,
@@ -13,7 +14,7 @@ import { giveCredentials, KUBEADM, makeNode, startKubelet, startRuntime, writeHo
 import { controlPlane } from "./parts/control_plane.ts";
 import { kubeadmConfiguration } from "./parts/kubeadm.ts";
 import { upstreamDnsConfiguration } from "./parts/upstream_dns.ts";
-import { STATE } from "./place.ts";
+import { PROJECT, STATE } from "./place.ts";
 import { ProgramError, until } from "./run.ts";
 import { INTERNET_ADDRESSES, MACHINE_ADDRESSES, planNodes, type Settings, withoutLength } from "./settings.ts";
 import { readCluster, removeState, type RunningCluster, type RunningNode, writeCluster } from "./state.ts";
@@ -147,6 +148,13 @@ export function kubectl(materials: Materials, args: readonly string[], input?: s
     [materials.program("kubectl"), `--kubeconfig=${ADMINISTRATOR}`, ...args],
     input === undefined ? {} : { input },
   );
+}
+
+/** Runs the built command line like the administrator, with kubectl in its PATH. */
+export function drawbridge({ machine }: RunningCluster, materials: Materials, args: readonly string[]): string {
+  const PATH = [path.dirname(materials.program("kubectl")), process.env["PATH"]].join(":");
+  const program = [process.execPath, path.join(PROJECT, "dist/cli/drawbridge.js")];
+  return enter("machine", machine, ["env", `PATH=${PATH}`, `KUBECONFIG=${ADMINISTRATOR}`, ...program, ...args]);
 }
 
 function startUpstreamDns({ program }: Materials, machine: FirstProcess): void {

@@ -1,11 +1,7 @@
 import { Buffer } from "node:buffer";
-import path from "node:path";
-import process from "node:process";
 import { readFlowFile } from "../../../cli/flows/read_file.ts";
 import { endText, type FlowRow } from "../../../policyd/flows/row.ts";
-import { ADMINISTRATOR, kubectl, type Materials } from "../cluster.ts";
-import { enter } from "../node/processes.ts";
-import { PROJECT } from "../place.ts";
+import { drawbridge, kubectl, type Materials } from "../cluster.ts";
 import { ProgramError, until } from "../run.ts";
 import type { RunningCluster } from "../state.ts";
 
@@ -40,11 +36,4 @@ function flows(cluster: RunningCluster, materials: Materials): readonly FlowRow[
     if (error instanceof ProgramError) return [];
     throw error;
   }
-}
-
-/** Runs the built command line like the administrator, with kubectl in its PATH. */
-export function drawbridge({ machine }: RunningCluster, materials: Materials, args: readonly string[]): string {
-  const PATH = [path.dirname(materials.program("kubectl")), process.env["PATH"]].join(":");
-  const program = [process.execPath, path.join(PROJECT, "dist/cli/drawbridge.js")];
-  return enter("machine", machine, ["env", `PATH=${PATH}`, `KUBECONFIG=${ADMINISTRATOR}`, ...program, ...args]);
 }

@@ -1,6 +1,5 @@
-import { kubectl, type Materials } from "../cluster.ts";
+import { drawbridge, kubectl, type Materials } from "../cluster.ts";
 import type { RunningCluster } from "../state.ts";
-import { drawbridge } from "./flows.ts";
 
 /**
  * Throws unless all that `drawbridge check` tries works in both families and leaves nothing, and `drawbridge bundle`

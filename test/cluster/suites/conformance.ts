@@ -13,17 +13,11 @@ const MINUTE = 60_000;
 const ROOT = "TestConformanceProfiles";
 const CRD = "clusternetworkpolicies.policy.networking.k8s.io";
 
-/**
- * Installs the CRD of the experimental channel and runs the conformance tests of ClusterNetworkPolicy with every
- * feature. Their output goes to NAME.log, and their own report, in upstream's form, to NAME.report.yaml.
- */
-export async function runConformance(
-  { machine }: RunningCluster,
-  name: string,
+/** Installs the CRD of ClusterNetworkPolicy from the experimental channel. Returns the programs of its repository. */
+export async function installPolicyDefinition(
   materials: Materials,
-  directory: string,
   say: (line: string) => void,
-): Promise<readonly TestResult[]> {
+): Promise<ReturnType<typeof buildNetworkPolicyApi>> {
   const built = buildNetworkPolicyApi(say);
   const definition = "config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml";
   kubectl(materials, ["apply", "--server-side", "-f", path.join(built.source, definition)]);
@@ -34,7 +28,21 @@ export async function runConformance(
     () => (kubectl(materials, ["get", `crd/${CRD}`, isEstablished]) === "True" ? true : undefined),
     60,
   );
+  return built;
+}
 
+/**
+ * Runs the conformance tests of ClusterNetworkPolicy with every feature. Their output goes to NAME.log, and their own
+ * report, in upstream's form, to NAME.report.yaml.
+ */
+export async function runConformance(
+  { machine }: RunningCluster,
+  name: string,
+  materials: Materials,
+  directory: string,
+  say: (line: string) => void,
+): Promise<readonly TestResult[]> {
+  const built = await installPolicyDefinition(materials, say);
   mkdirSync(directory, { recursive: true });
   const log = path.join(directory, `${name}.log`);
   const report = path.join(directory, `${name}.report.yaml`);

@@ -10,6 +10,7 @@ import { buildContainerd, buildCyclonus, buildNetworkPolicyApi } from "../progra
 import type { RunningCluster } from "../state.ts";
 import { runConformance } from "./conformance.ts";
 import { runCyclonus } from "./cyclonus.ts";
+import { runDomainNames } from "./domain_names.ts";
 import { compareResults, type Expectation, expectationOf, readExpectation } from "./expectation.ts";
 import { listTests, runTests } from "./ginkgo.ts";
 import { describeResults } from "./report.ts";
@@ -55,7 +56,7 @@ export async function runSuites(options: SuiteOptions, say: (line: string) => vo
 
 /** Builds the further programs of these suites first, so that no cluster has to wait for them. */
 function buildFor(suites: readonly Suite[], say: (line: string) => void): void {
-  if (suites.some(({ runner }) => runner === "conformance")) buildNetworkPolicyApi(say);
+  if (suites.some(({ runner }) => runner === "conformance" || runner === "domain-names")) buildNetworkPolicyApi(say);
   if (suites.some(({ runner }) => runner === "cyclonus")) buildCyclonus(say);
   if (suites.some(({ settings }) => settings.containerd === 2)) buildContainerd(say);
 }
@@ -121,6 +122,8 @@ async function runWith(
     }
     case "conformance":
       return await runConformance(cluster, suite.name, materials, RESULTS, say);
+    case "domain-names":
+      return await runDomainNames(cluster, materials, say);
     case "cyclonus":
       return await runCyclonus(cluster, suite, materials, RESULTS, say);
   }

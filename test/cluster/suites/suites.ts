@@ -47,8 +47,13 @@ export interface CyclonusSuite extends OfEverySuite {
   readonly protocols: readonly ("TCP" | "UDP" | "SCTP")[];
 }
 
-/** Upstream's tests, and the cluster that they run on. */
-export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite;
+/** Pods under policies with domain names, which ask the cluster's DNS. */
+export interface DomainNamesSuite extends OfEverySuite {
+  readonly runner: "domain-names";
+}
+
+/** Tests, most of them upstream's, and the cluster that they run on. */
+export type Suite = GinkgoSuite | ConformanceSuite | CyclonusSuite | DomainNamesSuite;
 
 /** The only tests of SCTP that send any. */
 const NO_SCTP = { [String.raw`\[Feature:SCTPConnectivity\]`]: "this kernel may have no SCTP sockets" } as const;
@@ -85,6 +90,7 @@ const CYCLONUS = { runner: "cyclonus", group: "cyclonus", settings: IPV4_FIRST, 
 
 /** The suites of the whole run, by their names. Those with the same settings share a cluster. */
 export const SUITES: readonly Suite[] = [
+  { name: "domain-names", settings: IPV4_FIRST, runner: "domain-names" },
   { name: "network-policy-api-4", settings: IPV4_FIRST, ...CONFORMANCE },
   {
     ...CYCLONUS,
