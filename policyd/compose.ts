@@ -131,7 +131,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   // These hold what is known and desired: this node's pods, the judged Nodes, and the tables.
   const attachments = new AttachmentRegistry();
   const { podCIDRs: ownCidrs, serviceCIDRs: serviceCidrs } = configuration;
-  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, now: () => clock.time() });
+  const judge = new NodeJudge({ nodeName, ownCidrs, serviceCidrs, keeps: true, clock });
   // Source and socket come first, so that a daemon without a source of objects, and a second daemon, are refused before
   // they have read or changed anything. Requests are answered once the daemon below is there: nothing waits in between.
   const onAddress = (address: string): void => logger.info("address of the API server", { address });

@@ -6,16 +6,16 @@ import { type KeptNode, keptNode } from "./kept_addresses.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
 import { internalAddresses, usableOf } from "./node_addresses.ts";
 import { unfitForPods } from "./reserved_addresses.ts";
-import { isLost, type JudgedNode, type JudgedNodes, type JudgeOptions } from "./node_verdict.ts";
+import { isLost, type JudgedNode, MOST_NOT_READY, type JudgedNodes, type JudgeOptions } from "./node_verdict.ts";
 
 /** Returns the names of the nodes whose verdict has changed since the last call; the first call returns all names. */
 export type VerdictReader = () => ReadonlySet<string>;
 
 export interface NodeJudgeOptions extends Omit<JudgeOptions, "earlier" | "now"> {
-  /** Whether addresses that a Node does not name for a while stay in use; needs `now`. */
+  /** Whether addresses that a Node does not name for a while stay in use; needs `clock`. */
   readonly keeps?: boolean;
-  /** Returns the time in milliseconds since 1970. */
-  readonly now?: () => number;
+  /** Monotonic milliseconds, and those since 1970. */
+  readonly clock?: { readonly now: () => number; readonly time: () => number };
 }
 
 /** If more nodes than this depend on each other, all nodes are judged: finding out which ones costs as much. */
@@ -38,6 +38,8 @@ export class NodeJudge {
   /** The nodes whose verdict may change, because their objects or the last verdict on them changed. */
   #concerned: ReadonlySet<string> = new Set();
   readonly #kept = new Map<string, KeptNode>();
+  /** Since when Nodes are not Ready, as they say, and by the monotonic clock: the other one may be set at any moment. */
+  readonly #notReadySince = new Map<string, { readonly said: number; readonly seen: number }>();
   /** Nodes that are not Ready, but not yet for so long that they lose claims. */
   readonly #notReady = new Set<string>();
   readonly #unread: Set<string>[] = [];
@@ -122,14 +124,31 @@ export class NodeJudge {
   #setNode(name: string, named: Node | undefined): boolean {
     const before = this.#objects.get(name);
     const problem = this.#kept.get(name)?.problem;
-    const node = named && this.#keep(name, named);
+    const node = named && this.#keep(name, this.#withOwnTime(named));
     if (node === undefined) {
+      this.#notReadySince.delete(name);
       this.#objects.delete(name);
       this.#kept.delete(name);
     } else this.#objects.set(name, node);
     if (node?.notReadySince === undefined) this.#notReady.delete(name);
     else this.#notReady.add(name);
     return problem !== this.#kept.get(name)?.problem || (before !== node && textOf(before) !== textOf(node));
+  }
+
+  /** Returns a Node that is not Ready with the time since then by the monotonic clock. */
+  #withOwnTime(node: Node): Node {
+    const { name, notReadySince: said } = node;
+    const { clock } = this.#options;
+    if (said === undefined || clock === undefined) {
+      this.#notReadySince.delete(name);
+      return node;
+    }
+    const known = this.#notReadySince.get(name);
+    // Only the first look compares with the wall clock: a daemon may start long after the node has failed.
+    const passed = Math.min(Math.max(clock.time() - said, 0), MOST_NOT_READY);
+    const since = known?.said === said ? known : { said, seen: clock.now() - passed };
+    this.#notReadySince.set(name, since);
+    return { ...node, notReadySince: since.seen };
   }
 
   /** Returns a Node with what stays in use although it does not name it. */
@@ -148,7 +167,7 @@ export class NodeJudge {
 
   /** Whether a Node names an address and has not lost its claims. */
   #names(node: Node | undefined, address: Address): boolean {
-    return node !== undefined && !isLost(node, this.#options.now?.()) && usableOf(node).includes(address);
+    return node !== undefined && !isLost(node, this.#options.clock?.now()) && usableOf(node).includes(address);
   }
 
   /** Ends what changed Nodes or the time end: kept addresses that another Node names, and claims of lost Nodes. */
@@ -161,7 +180,7 @@ export class NodeJudge {
     }
     for (const name of this.#notReady) {
       const node = this.#objects.get(name);
-      if (node === undefined || !isLost(node, this.#options.now?.())) continue;
+      if (node === undefined || !isLost(node, this.#options.clock?.now())) continue;
       this.#notReady.delete(name);
       ended.push(name);
     }
@@ -209,7 +228,7 @@ export class NodeJudge {
         nodeName,
         ownCidrs: names.has(nodeName) ? ownCidrs : [],
         serviceCidrs,
-        ...(this.#options.now === undefined ? {} : { now: this.#options.now() }),
+        ...(this.#options.clock === undefined ? {} : { now: this.#options.clock.now() }),
         earlier: this.#isSettled ? { nodes: this.#nodes } : undefined,
       },
     );

@@ -25,7 +25,7 @@ export interface JudgeOptions {
   readonly ownCidrs?: readonly Cidr[];
   /** The ranges of Services; no node and no pod can have an address in them. */
   readonly serviceCidrs?: readonly Cidr[];
-  /** Milliseconds since 1970; absent where it does not matter for how long a Node has not been Ready. */
+  /** Milliseconds by the clock of `notReadySince`; absent where it does not matter for how long a Node has not been Ready. */
   readonly now?: number;
   /** The earlier verdict: what a node had in it stays its own, whichever node claims it since. */
   readonly earlier?: Pick<JudgedNodes, "nodes"> | undefined;
@@ -49,7 +49,7 @@ export function tell(problems: Problems, node: string, problem: string): void {
 }
 
 /** Milliseconds after which a Node that is not Ready loses its claims to a Ready one. */
-const MOST_NOT_READY = 300_000;
+export const MOST_NOT_READY = 300_000;
 
 /** Whether a Node has not been Ready for so long that it may have been renamed or installed again. */
 export function isLost({ notReadySince }: Pick<Node, "notReadySince">, now = 0): boolean {

@@ -15,8 +15,9 @@ const since = (one: Node, notReadySince: number): Node => ({ ...one, notReadySin
 
 /** A judge on node a, and the time, which the test sets. */
 function world(...nodes: readonly Node[]) {
-  const time = { now: 1_000_000 };
-  const judge = new NodeJudge({ nodeName: "a", keeps: true, now: () => time.now });
+  const time = { now: 1_000_000, set: 0 };
+  const clock = { now: () => time.now, time: () => time.now + time.set };
+  const judge = new NodeJudge({ nodeName: "a", keeps: true, clock });
   const set = (...all: readonly Node[]) =>
     judge.apply(all.map((object) => ({ type: "set", kind: "Node", key: object.key, object })));
   set(A, ...nodes);
@@ -105,6 +106,21 @@ describe("objects/nodes: passing reports", () => {
       judge.apply([]);
       assert.deepEqual([...changed()].toSorted(), ["b", "b2"]);
       assert.deepEqual([addressesOf("b2"), cidrsOf("b2"), judge.isWaiting], [[V4], [cidr], false]);
+    });
+  }
+
+  for (const set of [-3_600_000, 3_600_000]) {
+    it(`D14 DAEMON-09: a Node that is not Ready loses its address after five minutes although the wall clock is set by ${set} ms`, () => {
+      const running = world(since(node("b", [V4], []), 1_000_000), node("c", [V4], []));
+      running.time.set = set;
+      for (const [passed, expected] of [
+        [299_999, []],
+        [1, [V4]],
+      ] as const) {
+        running.time.now += passed;
+        running.judge.apply([]);
+        assert.deepEqual(running.addressesOf("c"), expected);
+      }
     });
   }
 
