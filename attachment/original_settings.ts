@@ -63,7 +63,7 @@ export function rememberingSysctl(sysctl: Sysctl, place: OriginalSettingsPlace):
 }
 
 /** Decides what to remember when a setting is changed. A present value of another program becomes the original. */
-export function changedSetting(
+function changedSetting(
   before: OriginalSetting | undefined,
   { key, present, value }: { readonly key: string; readonly present: string; readonly value: string },
 ): OriginalSetting {

@@ -64,7 +64,9 @@ export class HttpApiWriter implements ApiWriter {
 function outcomeOf(status: number, words: string, retryAfter: number | undefined): WriteOutcome {
   if (status >= 200 && status < 300) return { type: "written", status };
   const reason = words === "" ? `${status}` : `${status} (${words})`;
-  if (status === 403) return { type: "forbidden", status, reason };
+  // Admission (a quota, a webhook, a terminating namespace) also answers 403; only the authorizer names the user.
+  const isOfAdmission = / is forbidden: (?!User ")| denied the request/.test(words);
+  if (status === 403 && !isOfAdmission) return { type: "forbidden", status, reason };
   // Tokens get replaced, servers start, and others write the same object; any other fault of the request is permanent.
   const isTemporary = [401, 408, 409, 429].includes(status) || status >= 500;
   return isTemporary ? { type: "failed", status, reason, retryAfter } : { type: "rejected", status, reason };

@@ -209,8 +209,5 @@ function requestOf({ namespace, body }: ClusterEvent): Write {
 type Outcome = WriteOutcome | { readonly type: "known" };
 
 function outcomeOf(outcome: WriteOutcome): Outcome {
-  if (outcome.status === 409) return { type: "known" };
-  // Admission also answers 403 for a terminating namespace, which does not concern permissions (NamespaceLifecycle).
-  const isOfRights = outcome.type !== "forbidden" || !/being terminated/.test(outcome.reason);
-  return isOfRights ? outcome : { ...outcome, type: "rejected" };
+  return outcome.status === 409 ? { type: "known" } : outcome;
 }

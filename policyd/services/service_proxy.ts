@@ -69,8 +69,11 @@ export class ServiceProxy implements ObjectConsumer {
   readonly #budget: Budget;
   /** The number of elements of each Service. */
   readonly #sizes = new Map<string, number>();
-  /** The Services that are not served wholly for lack of room. */
-  readonly #short = new Set<string>();
+  /** The Services that are not served wholly for lack of room, each with the number of its turn. */
+  readonly #short = new Map<string, number>();
+  #lastTurn = 0;
+  /** The turn that left room last. */
+  #lastRelease = 0;
   /** The frontends that large Services have claimed one by one, with the number of their elements. */
   readonly #frontends = new Map<string, Map<FrontendId, number>>();
   readonly #turns: ServiceTurns;
@@ -187,11 +190,18 @@ export class ServiceProxy implements ObjectConsumer {
     if (service === undefined) return this.#remove(key);
     const slices = this.#index.slicesOf(key);
     const context = this.#context();
-    const before = this.#sizes.get(key);
+    const [before = 0, begun] = [this.#sizes.get(key), this.#lastTurn];
     const { compiled, size } = yield* this.#claimService(service, slices, context);
-    if (compiled.lacksRoom) this.#short.add(key);
+    const turn = ++this.#lastTurn;
+    if (compiled.lacksRoom) this.#short.set(key, turn);
     else this.#short.delete(key);
-    this.#resize(key, before, size);
+    // Others may have left room since it looked.
+    if (compiled.lacksRoom && this.#lastRelease > begun) this.#turns.add(key, service);
+    const reserved = this.#sizes.get(key) ?? 0;
+    this.#setSize(key, size);
+    // Those that were compiled meanwhile lacked what was only reserved; the others did without it before.
+    if (size < before) this.#retryShort(key);
+    else if (size < reserved) this.#retryShort(key, begun);
     for (const observer of this.#parts.observers ?? []) observer.compiled(service, compiled);
     this.#protection.compiled(service, compiled.refused);
     this.#setProblems(key, compiled);
@@ -240,7 +250,9 @@ export class ServiceProxy implements ObjectConsumer {
   #remove(key: string): void {
     this.#claim(ownerOf(key), []);
     this.#short.delete(key);
-    this.#resize(key, this.#sizes.get(key), 0);
+    const before = this.#sizes.get(key) ?? 0;
+    this.#setSize(key, 0);
+    if (before > 0) this.#retryShort(key);
     this.#problems.delete(key);
     for (const observer of this.#parts.observers ?? []) observer.removed(key);
     this.#protection.removed(key);
@@ -283,11 +295,12 @@ export class ServiceProxy implements ObjectConsumer {
     else this.#problems.delete(key);
   }
 
-  /** Sets the size of a compiled Service; where it shrinks, those that lack room are compiled again. */
-  #resize(key: string, before = 0, size: number): void {
-    this.#setSize(key, size);
-    if (size >= before) return;
-    for (const other of this.#short) if (other !== key) this.#turns.add(other, this.#index.service(other));
+  /** Enqueues the other Services that lack room, by a Service that has left some; only those since a turn. */
+  #retryShort(key: string, since = 0): void {
+    this.#lastRelease = this.#lastTurn;
+    for (const [other, turn] of this.#short) {
+      if (other !== key && turn > since) this.#turns.add(other, this.#index.service(other));
+    }
   }
 
   #setSize(key: string, size: number): void {

@@ -79,8 +79,9 @@ export class YieldedFrontends {
       for (const { frontend, protocol, family } of everyClaim(service, context)) {
         const id = frontendId(frontend, protocol, family);
         if (frontend.type !== "external" || isServed(key, id)) continue;
-        node ??= this.#parts.node();
-        const owner = before?.get(id) ?? holderOf(frontend.address, protocol, frontend.port, node);
+        // A decision holds; the node's sockets are read only for a new one.
+        const owner =
+          before?.get(id) ?? holderOf(frontend.address, protocol, frontend.port, (node ??= this.#parts.node()));
         if (owner !== undefined && !(this.#inForce ??= this.#parts.inForce()).has(id)) owners.set(id, owner);
       }
       if (owners.size > 0) this.#owners.set(key, owners);

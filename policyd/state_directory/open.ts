@@ -1,3 +1,4 @@
+import { STATE_NAMES } from "../../attachment/state_names.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { AddressStore } from "../../ipam/store.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
@@ -14,13 +15,6 @@ import type { ServedSocket } from "../socket/server.ts";
 import { KeptTree } from "./directory_repair.ts";
 import { PodFiles } from "./pod_files.ts";
 import { keepState } from "./state_keeper.ts";
-
-/**
- * Directories below the state directory whose files are restored: original settings of the kernel, policies of ended
- * namespaces, delegations to other IPAM plugins, and marks of ended sandboxes. Failures of ADDs are not among them: the
- * next failure records them again.
- */
-const KEPT = ["settings", "retained", "delegations", "delegated", "ended"];
 
 export interface StateKeeperMachine extends Pick<AttachmentPresence, "hasLink"> {
   readonly syscalls: ReturnType<typeof nodeSyscalls>;
@@ -54,7 +48,8 @@ export function openStateKeeper(
     if (restored > 0) onReservations(restored);
     return restored;
   };
-  const trees = KEPT.map((name) => new KeptTree(`${stateDirectory}/${name}`, { files, sightOf: seen, clock }));
+  const names = [...STATE_NAMES].flatMap(([name, { isKept }]) => (isKept === true ? [name] : []));
+  const trees = names.map((name) => new KeptTree(`${stateDirectory}/${name}`, { files, sightOf: seen, clock }));
   const restoreSocket = async (): Promise<number> => {
     try {
       return Number(await socket.restore());

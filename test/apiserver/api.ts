@@ -157,7 +157,11 @@ export class Api {
     // The permission is checked before the existence of the list.
     const name = /^metadata\.name=([^,]+)$/.exec(searchParams.get("fieldSelector") ?? "")?.[1];
     if (list !== undefined && !this.#isGranted(list.name, verb, name)) {
-      return refuse(answer, 403, `${list.name} is forbidden: cannot ${verb} resource at the cluster scope`);
+      return refuse(
+        answer,
+        403,
+        `${list.name} is forbidden: User "policyd" cannot ${verb} resource at the cluster scope`,
+      );
     }
     if (list === undefined || !this.#served.has(pathname)) return refuse(answer, 404, "404 page not found");
     const hasLabels = selectorOf(searchParams.get("labelSelector") ?? "");
@@ -176,7 +180,11 @@ export class Api {
     const namespace = eventNamespaceOf(pathname);
     if (namespace === undefined) return void refuse(answer, 404, "404 page not found");
     if (!this.#isGranted(EVENTS, "create")) {
-      return void refuse(answer, 403, `${EVENTS} is forbidden: cannot create resource in the namespace "${namespace}"`);
+      return void refuse(
+        answer,
+        403,
+        `${EVENTS} is forbidden: User "policyd" cannot create resource in the namespace "${namespace}"`,
+      );
     }
     const event = recordOf(JSON.parse(body));
     const problems = eventProblems(event, namespace);
@@ -201,7 +209,11 @@ export class Api {
     const name = nodeOfStatus(pathname);
     if (name === undefined) return void refuse(answer, 404, "404 page not found");
     if (!this.#isGranted(NODE_STATUS, "patch")) {
-      return void refuse(answer, 403, `nodes "${name}" is forbidden: cannot patch resource "${NODE_STATUS}"`);
+      return void refuse(
+        answer,
+        403,
+        `nodes "${name}" is forbidden: User "policyd" cannot patch resource "${NODE_STATUS}"`,
+      );
     }
     if (headers["content-type"] !== STRATEGIC_MERGE) return void refuse(answer, 415, `expected ${STRATEGIC_MERGE}`);
     const node = this.storage.list(NODES_PATH).find((one) => keyOf(one) === name);

@@ -1,23 +1,10 @@
-import { ORIGINAL_SETTINGS } from "../../../attachment/original_settings.ts";
+import { STATE_NAMES } from "../../../attachment/state_names.ts";
 import { isLedgerFile } from "../../../policyd/flows/ledger_files.ts";
 import { detachConfiguration } from "../../../policyd/installation/configuration_list.ts";
 import { configurationPath, detachPath } from "../own_lists.ts";
 import type { FileEntry, Inventory } from "./inventory.ts";
 import type { Kept, Plan, Removal } from "./removal.ts";
 
-/** Our names in the state directory, and whether a DEL needs each. */
-const STATE: ReadonlyMap<string, { readonly isForPods: boolean; readonly isFile: boolean }> = new Map([
-  ["attachments", { isForPods: true, isFile: false }],
-  ["delegated", { isForPods: true, isFile: false }],
-  ["delegations", { isForPods: true, isFile: false }],
-  ["failures", { isForPods: false, isFile: false }],
-  ["nftables.lock", { isForPods: true, isFile: true }],
-  ["policyd.sock", { isForPods: false, isFile: true }],
-  ["policyd.sock.lock", { isForPods: false, isFile: true }],
-  ["retained", { isForPods: false, isFile: false }],
-  ["policies-enforced", { isForPods: false, isFile: true }],
-  [ORIGINAL_SETTINGS, { isForPods: false, isFile: false }],
-]);
 const FOR_PODS = "without it the pods that are there could not be deleted";
 
 /**
@@ -88,7 +75,7 @@ export function state({ state: names, stores, place }: Inventory, hasPods: boole
   }
   if (names === undefined) return { removals, kept };
   const pathOf = (name: string): string => `${place.stateDirectory}/${name}`;
-  const others = names.filter((name) => !STATE.has(name));
+  const others = names.filter((name) => !STATE_NAMES.has(name));
   if (others.length > 0) {
     kept.push({ what: place.stateDirectory, why: `${others.join(", ")} in it is not Drawbridge's` });
   }
@@ -96,10 +83,10 @@ export function state({ state: names, stores, place }: Inventory, hasPods: boole
     return { removals: [...removals, { kind: "directory", path: place.stateDirectory }], kept };
   }
   for (const name of names) {
-    const known = STATE.get(name);
+    const known = STATE_NAMES.get(name);
     if (known === undefined) continue;
-    if (known.isForPods && hasPods) kept.push({ what: pathOf(name), why: FOR_PODS });
-    else removals.push({ kind: known.isFile ? "file" : "directory", path: pathOf(name) });
+    if (known.isForPods === true && hasPods) kept.push({ what: pathOf(name), why: FOR_PODS });
+    else removals.push({ kind: known.isFile === true ? "file" : "directory", path: pathOf(name) });
   }
   return { removals, kept };
 }

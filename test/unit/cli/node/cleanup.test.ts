@@ -172,6 +172,11 @@ describe("cli/node: cleanup", () => {
     });
   }
 
+  it("UNINSTALL-01: without pods the state directory goes with all that plugin and daemon put there, marks of ended sandboxes too", () => {
+    const changes = { records: [], links: [BRIDGE], state: ["attachments", "ended", "retained", "policies-enforced"] };
+    assert.ok(texts(cleanupPlan(inventory(changes), true).removals).includes("directory /run/drawbridge"));
+  });
+
   it("FLOW-14: the ledger of flows is removed with or without pods", () => {
     for (const changes of [{}, { records: [], links: [BRIDGE] }]) {
       const { removals } = cleanupPlan(inventory({ ...changes, flows: ["all-3.jsonl", ".changes-4.jsonl"] }), true);

@@ -53,6 +53,13 @@ describe("policyd/api_write/http_api_writer", () => {
     assert.deepEqual(await answered(200), { type: "written", status: 200 });
     const forbidden = { type: "forbidden", status: 403, reason: "403 (no right)" };
     assert.deepEqual(await answered(403, "no right"), forbidden);
+    const right = 'events.events.k8s.io is forbidden: User "policyd" cannot create resource "events"';
+    assert.equal((await answered(403, right)).type, "forbidden");
+    for (const words of [
+      'events.events.k8s.io "x" is forbidden: exceeded quota: q',
+      'webhook "w" denied the request: no',
+    ])
+      assert.equal((await answered(403, words)).type, "rejected", words);
     for (const status of [302, 400, 404, 413, 422])
       assert.equal((await answered(status)).type, "rejected", `${status}`);
     for (const status of [401, 408, 409, 500, 503]) assert.equal((await answered(status)).type, "failed", `${status}`);

@@ -1,4 +1,8 @@
 import assert from "node:assert/strict";
+import type { Commit } from "../../../../policyd/ruleset/difference.ts";
+import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
+import { Signal } from "../../../../policyd/lib/signal.ts";
+import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
@@ -80,5 +84,59 @@ describe("policyd/services: turns", () => {
     apply(2, 2);
     const turns = holders("10.96.2.1").map(({ length }) => length);
     assert.ok(turns.length > 5 && turns.indexOf(2) < 4, `in force after ${turns.join()}`);
+  });
+
+  it("SHARE-09: a Service that was compiled while another one had room reserved that it did not need gets that room", () => {
+    const claims = new Map<string, readonly DesiredElement[]>();
+    const committed = new Signal<Commit>();
+    const clock = new FakeClock();
+    const proxy = new ServiceProxy({
+      nodeName: "n1",
+      ruleset: {
+        claim: (owner, all) => void claims.set(owner, all),
+        provide: () => {},
+        committed,
+        isReconciled: false,
+      },
+      clock,
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      bounds: { share: 40, pool: 400 },
+      turn: { ...SHORT, large: 100 },
+    });
+    const apply = (name: string, ports: number, slicePorts: number, endpoints: number, isThere = false): void => {
+      const list = (count: number) => Array.from({ length: count }, (_, i) => ({ name: `p${i}`, port: 80 + i }));
+      const clusterIP = `10.96.0.${name.length}`;
+      const metadata = { name, namespace: name, labels: { "kubernetes.io/service-name": name } };
+      const addresses = Array.from({ length: endpoints }, (_, i) => ({
+        addresses: [`10.244.${name.length}.${i + 1}`],
+      }));
+      const spec = { clusterIP, clusterIPs: [clusterIP], ports: list(ports) };
+      const service = { apiVersion: "v1", kind: "Service", metadata, spec };
+      const slice = { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", metadata, addressType: "IPv4" };
+      const whole = {
+        ...slice,
+        ports: list(slicePorts).map((port, i) => (i < 2 ? port : { ...port, name: `x${i}` })),
+        endpoints: addresses,
+      };
+      const texts = (isThere ? [whole] : [service, whole]).map((object) => `---\n${JSON.stringify(object)}\n`);
+      proxy.apply(
+        readScenario(texts.join("")).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })),
+      );
+    };
+    const settle = (): void => {
+      for (let i = 0; i < 60; i++) {
+        committed.emit({ isWhole: false, differences: [] });
+        clock.pass(1);
+      }
+    };
+    proxy.synced();
+    // Of the 20 ports of its slice the Service has two, so it needs an eighth of what is reserved.
+    apply("a", 6, 20, 20);
+    settle();
+    for (const endpoints of [19, 20]) apply("a", 6, 20, endpoints, true);
+    apply("bb", 1, 1, 60);
+    settle();
+    assert.deepEqual(proxy.problems(), []);
   });
 });

@@ -51,7 +51,12 @@ describe("policyd/services/yielded_frontends", () => {
   it("CLAIM-06: a decision holds while the Service claims the frontend, whatever comes or goes on the node", () => {
     let node = nodeWith(socket("IPv4"));
     const inForce = new Set(["4 3221225985 udp 22"]);
-    const yielded = new YieldedFrontends({ node: () => node, inForce: () => inForce });
+    let reads = 0;
+    const read = (): typeof node => {
+      reads++;
+      return node;
+    };
+    const yielded = new YieldedFrontends({ node: read, inForce: () => inForce });
     const refusals = yielded.beside(undefined);
     const served = new Set<string>();
     const decide = (object: Service | undefined): string => {
@@ -68,6 +73,11 @@ describe("policyd/services/yielded_frontends", () => {
     assert.equal(decide(claiming), "TCP");
     node = nodeWith(socket("IPv4", "UDP"));
     assert.equal(decide(claiming), "TCP");
+    const own = service(["192.0.2.1"]);
+    assert.equal(decide(own), "TCP");
+    reads = 0;
+    assert.equal(decide(own), "TCP");
+    assert.equal(reads, 0, "the sockets of the node are read for a new decision only");
     assert.equal(decide(service(["192.0.2.2"])), "");
     served.clear();
     // An earlier daemon gave it the port of UDP, and now it is free to be decided again but for that.
