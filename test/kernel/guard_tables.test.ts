@@ -29,7 +29,7 @@ const ELEMENTS: ReadonlyMap<string, readonly Element[]> = new Map([
   ["pod6", [{ key: ["dbv0a1b2c3d4e5f", "0a:58:0a:f4:01:07", parseAddress("fd00:244:1::7")] }]],
   ["on_link_pair4", [{ key: [parseAddress("192.0.2.1"), parseAddress("192.0.2.1")] }]],
   ["on_link_pair6", [{ key: [parseAddress("2001:db8::1"), parseAddress("2001:db8::1")] }]],
-  ...[keptElement, (socket: ProtectedSocket) => podShareElement(socket.address, SHARE)].flatMap((elementOf) =>
+  ...[keptElement, (socket: ProtectedSocket) => podShareElement(socket.address, [SHARE])].flatMap((elementOf) =>
     ["192.0.2.1", "2001:db8::1"].map((text) => {
       const { set, element } = elementOf({
         address: parseAddress(text),

@@ -24,6 +24,12 @@ const LEAST_SHARES = 16;
 /** More shares than a node has pods. Pods beyond that share one with another pod. */
 export const MOST_SHARES = 512;
 
+/** The most ranges of a share, each of which is a rule. */
+const MOST_RANGES = 8;
+
+/** The ports with which a pod leaves: the longest range first. */
+export type Share = readonly [PortRange, ...PortRange[]];
+
 /** The ports that the node uses itself. */
 export interface NodePorts {
   /** The ports that the kernel gives to programs of the node (`net.ipv4.ip_local_port_range`). */
@@ -60,14 +66,11 @@ export function shareCount(pods: number): number {
   return count;
 }
 
-/**
- * Returns the share of each number. All ports are divided into equal parts, and a share is the longest contiguous range
- * of a part, since a rule takes only one range.
- */
-export function sharesOf(ranges: readonly PortRange[], count: number): readonly PortRange[] {
+/** Returns the share of each number. All ports are divided into equal parts, and a share has the ports of one part. */
+export function sharesOf(ranges: readonly PortRange[], count: number): readonly Share[] {
   const size = Math.floor(sizeOf(ranges) / count);
   if (size < 1) return [];
-  return Array.from({ length: count }, (_, number) => longest(part(ranges, number * size, size)));
+  return Array.from({ length: count }, (_, number) => shareOf(part(ranges, number * size, size)));
 }
 
 /** Returns the number of ports in the ranges. */
@@ -100,7 +103,20 @@ function part(ranges: readonly PortRange[], skipped: number, size: number): read
   return found;
 }
 
-function longest(ranges: readonly PortRange[]): PortRange {
-  const [start = { first: FIRST_PORT, last: FIRST_PORT }] = ranges;
-  return ranges.reduce((best, one) => (one.last - one.first > best.last - best.first ? one : best), start);
+/**
+ * Returns the share in a part. Connections are spread evenly over its ranges, since a rule takes only one, so it has as
+ * many of the longest ones as give most ports that way: a few ports that are taken do not make it small.
+ */
+function shareOf(ranges: readonly PortRange[]): Share {
+  const bySize = ranges.toSorted((a, b) => b.last - b.first - (a.last - a.first));
+  const [longest = { first: FIRST_PORT, last: FIRST_PORT }, ...others] = bySize.slice(0, MOST_RANGES);
+  let best: Share = [longest];
+  let most = sizeOf(best);
+  for (const [index, other] of others.entries()) {
+    const ports = (index + 2) * sizeOf([other]);
+    if (ports <= most) continue;
+    most = ports;
+    best = [longest, ...others.slice(0, index + 1)];
+  }
+  return best;
 }

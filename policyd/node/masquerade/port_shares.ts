@@ -13,6 +13,7 @@ import {
   type NodePorts,
   type PodPorts,
   podPorts,
+  type Share,
   shareCount,
   sharesOf,
   sizeOf,
@@ -40,8 +41,6 @@ export interface PortShareParts {
 
 /** How often the node's ports are read again. In between, a pod rarely meets a port that a program has just bound. */
 const READ_MILLISECONDS = 60_000;
-/** The most bound ports, or ranges of ports, that are excluded. */
-const MOST_TAKEN = 4096;
 /** Used where nothing can be read: the kernel's default. */
 const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
 
@@ -49,17 +48,17 @@ const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
  * Gives each pod of the node its share of the source ports for traffic that leaves with the node's address (POD-25).
  *
  * A pod keeps its number for its lifetime. The share of a number changes only when the number of shares or the node's
- * ports change. Connections continue with the port they have. A port that was once bound stays excluded until the
- * daemon ends, so a program that binds ports again and again changes no rules.
+ * ports change. Connections continue with the port they have. A port that was once taken stays excluded while shares are
+ * large enough, so a program that binds ports again and again changes no rules.
  */
 export class PortShares implements PodGate {
   readonly #parts: PortShareParts;
   /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();
-  readonly #taken = new Map<number, PortRange>();
+  #taken: ReadonlyMap<number, PortRange> = new Map();
   #local = UNREAD.local;
   #podPorts: PodPorts | undefined;
-  #shares: readonly PortRange[] = [];
+  #shares: readonly Share[] = [];
   readonly #loop: ControlLoop;
   #hasFailed = false;
 
@@ -76,8 +75,11 @@ export class PortShares implements PodGate {
   attached(attachment: SharingAttachment): void {
     this.#forgetGone(attachment.containerId);
     if (!this.#parts.isNeeded(attachment)) return;
-    const ports = attachment.portMappings.map(({ hostPort }) => ({ first: hostPort, last: hostPort }));
-    const isOther = this.#podPorts === undefined ? this.#read() : this.#take(this.#local, ports);
+    const ports = portsOf(attachment);
+    const isOther =
+      this.#podPorts === undefined
+        ? this.#read()
+        : ports.length > 0 && this.#take(this.#local, [...this.#taken.values(), ...ports]);
     this.#numbers.set(attachment.containerId, this.#numbers.get(attachment.containerId) ?? this.#freeNumber());
     if (this.#divide() || isOther) return this.#claimAll();
     this.#claim(attachment.containerId, this.#attachmentsOf(attachment.containerId));
@@ -90,11 +92,14 @@ export class PortShares implements PodGate {
   }
 
   problems(): readonly string[] {
-    if (this.#podPorts?.isApart !== false) return [];
+    if (this.#podPorts === undefined || !this.#isCramped()) return [];
     const { first, last } = this.#local;
     return [
-      `net.ipv4.ip_local_port_range is ${first} ${last}, which leaves fewer than ${LEAST_PORTS} ports for pods that leave with the node's ` +
-        "address: they share those of the node's programs; set a smaller range on the node",
+      this.#podPorts.isApart
+        ? `pods that leave with the node's address have only ${this.#smallest()} ports each to a destination: the others are, or lie ` +
+          "between, host ports of pods, ports of the node's programs or net.ipv4.ip_local_reserved_ports; use fewer of these"
+        : `net.ipv4.ip_local_port_range is ${first} ${last}, which leaves fewer than ${LEAST_PORTS} ports for pods that leave with the node's ` +
+          "address: they share those of the node's programs; set a smaller range on the node",
     ];
   }
 
@@ -117,26 +122,28 @@ export class PortShares implements PodGate {
     try {
       const { local, taken } = ports();
       this.#hasFailed = false;
-      return this.#take(local, taken);
+      const before = this.#isCramped() ? [] : this.#taken.values();
+      return this.#take(local, [...before, ...taken, ...[...this.#parts.attachments()].flatMap(portsOf)]);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       if (!this.#hasFailed) logger.warn("the node's ports cannot be read", { error: error.message });
       this.#hasFailed = true;
-      return this.#take(this.#local, []);
+      return this.#take(this.#local, [...this.#taken.values()]);
     }
   }
 
+  /** @param taken all ports to exclude */
   #take(local: PortRange, taken: readonly PortRange[]): boolean {
     const before = this.#podPorts;
-    const key = (range: PortRange): number => range.first * 0x1_0000 + range.last;
     // Ports that the kernel assigns to programs are excluded anyway.
-    const isInside = ({ first, last }: PortRange): boolean => first >= local.first && last <= local.last;
-    const fresh = taken.filter((range) => !this.#taken.has(key(range)) && !isInside(range));
+    const outside = taken.filter(({ first, last }) => first < local.first || last > local.last);
+    const own = new Map(outside.map((range) => [range.first * 0x1_0000 + range.last, range]));
     const isSame = local.first === this.#local.first && local.last === this.#local.last;
-    if (before !== undefined && isSame && fresh.length === 0) return false;
+    const isKnown = own.size === this.#taken.size && [...own.keys()].every((key) => this.#taken.has(key));
+    if (before !== undefined && isSame && isKnown) return false;
     this.#local = local;
-    for (const range of fresh) if (this.#taken.size < MOST_TAKEN) this.#taken.set(key(range), range);
-    this.#podPorts = podPorts({ local, taken: [...this.#taken.values()] });
+    this.#taken = own;
+    this.#podPorts = podPorts({ local, taken: [...own.values()] });
     const { isApart, ranges } = this.#podPorts;
     if (before?.isApart !== isApart) {
       const fields = { ports: sizeOf(ranges), localPorts: `${local.first}-${local.last}` };
@@ -145,6 +152,16 @@ export class PortShares implements PodGate {
     }
     this.#shares = [];
     return true;
+  }
+
+  #smallest(): number {
+    return this.#shares.length === 0 ? 0 : Math.min(...this.#shares.map(sizeOf));
+  }
+
+  /** Whether a share has less than half of the ports that it would have if nothing were taken, or ports of programs. */
+  #isCramped(): boolean {
+    const all = sizeOf(podPorts({ local: this.#local, taken: [] }).ranges);
+    return this.#podPorts?.isApart === false || 2 * this.#smallest() * this.#shares.length < all;
   }
 
   /** @returns whether shares have changed */
@@ -160,7 +177,7 @@ export class PortShares implements PodGate {
 
   #claimAll(): void {
     const { ruleset, attachments } = this.#parts;
-    const shares = [...new Map(this.#shares.map((share) => [share.first, share])).values()];
+    const shares = [...new Map(this.#shares.map((share) => [share[0].first, share])).values()];
     ruleset.provide("port shares", { table: INET_TABLE, sets: [], chains: shares.map(shareChain) }, "urgent");
     ruleset.claim("port shares", shares.map(shareElement), "urgent");
     for (const [containerId, own] of Map.groupBy(attachments(), (one) => one.containerId)) {
@@ -200,4 +217,8 @@ export class PortShares implements PodGate {
     while (taken.has(number)) number++;
     return number < MOST_SHARES ? number : number % MOST_SHARES;
   }
+}
+
+function portsOf({ portMappings }: SharingAttachment): readonly PortRange[] {
+  return portMappings.map(({ hostPort }) => ({ first: hostPort, last: hostPort }));
 }

@@ -1,10 +1,12 @@
+import { hash } from "node:crypto";
 import { type Address, FAMILIES, familyOf } from "../../../kernel/ip/address.ts";
-import { lookup } from "../../../kernel/nftables/model/expression.ts";
+import { lookup, randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { Chain } from "../../../kernel/nftables/model/object.ts";
 import {
   anyFlag,
   clearMarkBits,
+  equals,
   hasBit,
   jumpTo,
   oneOf,
@@ -16,7 +18,7 @@ import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { INET_TABLE, type TablePart } from "../../ruleset/table_part.ts";
 import { fromLocalPod } from "../../services/rules/nat_part.ts";
 import { toPod } from "../tables/tunnel_guard.ts";
-import type { PortRange } from "../../../kernel/ip/port_range.ts";
+import type { Share } from "./port_ranges.ts";
 import { hiding, masqueradeConditions, masqueradeSets } from "../../../cni/node_rules/masquerade.ts";
 
 /** The map from a pod's address to the first port of its share; the digit of the family follows. */
@@ -94,21 +96,25 @@ export function masqueradeInShare(family: 4 | 6): readonly Statement[] {
  * Returns the chain of a share. Its name states its content, like the name of every chain that comes and goes. Packets of
  * other protocols go on with the next rule, which drops them (cni/node_rules/masquerade.ts).
  */
-export function shareChain({ first, last }: PortRange): Chain {
-  return {
-    name: `ports_${first}_${last}`,
-    rules: [rule(oneOf("meta l4proto", PORTED), clearPriority, { ...masquerade, ports: { first, last } })],
-  };
+export function shareChain(share: Share): Chain {
+  const drawn = share.map((ports, index) => {
+    const left = share.length - index;
+    const chosen = left === 1 ? [] : [equals(randomNumber(left), 0)];
+    return rule(oneOf("meta l4proto", PORTED), ...chosen, clearPriority, { ...masquerade, ports });
+  });
+  const [{ first, last }, ...others] = share;
+  const further = others.length === 0 ? "" : `_${hash("sha256", JSON.stringify(others)).slice(0, 24)}`;
+  return { name: `ports_${first}_${last}${further}`, rules: drawn };
 }
 
 /** Returns the element that leads to a share's chain. */
-export function shareElement(share: PortRange): DesiredElement {
+export function shareElement(share: Share): DesiredElement {
   const data = { kind: "jump", chain: shareChain(share).name } as const;
-  return { table: INET_TABLE, set: SHARE_CHAINS, element: { key: [share.first], data } };
+  return { table: INET_TABLE, set: SHARE_CHAINS, element: { key: [share[0].first], data } };
 }
 
 /** Returns the element that assigns a share to a pod's address. */
-export function podShareElement(address: Address, { first }: PortRange): DesiredElement {
+export function podShareElement(address: Address, [{ first }]: Share): DesiredElement {
   return {
     table: INET_TABLE,
     set: `${POD_SHARES}${familyOf(address)}`,

@@ -218,6 +218,19 @@ describe("ports of the node with which pods leave", function () {
     );
   });
 
+  it("POD-25: beside a pod with 1,024 spread host ports a pod leaves with several ranges of ports, and none of those", async () => {
+    const hostPorts = Array.from({ length: 1024 }, (_, index) => 1100 + 28 * index);
+    const mappings = hostPorts.map((hostPort) => ({ hostPort, containerPort: 80, protocol: "tcp" }));
+    const { lab, wired, policyd } = node;
+    const overrides = { ...policyd.overrides, runtimeConfig: { portMappings: mappings } };
+    assert.equal(add(wired, lab.pod("published"), overrides).error, undefined);
+    forgetConnections(wired.node);
+    await node.attack(wired.routerAddresses[0], PORT, 1000);
+    const hostile = await node.portsOf("hostile", PORT);
+    assert.ok(hostile.length > 150, `${hostile.length} ports`);
+    assert.ok(!hostile.some((port) => hostPorts.includes(port)));
+  });
+
   // The last test: it kills the daemon.
   it("POD-25: without shares one pod keeps other pods from a resolver outside, in both families", async () => {
     await node.withoutShares();

@@ -37,7 +37,7 @@ function sorted(inside: string): string {
  */
 export function withoutPortShares(listing: string): string {
   return listing.replaceAll(
-    /^[ \t]*(?:map (?:pod_ports[46]|port_shares)|chain ports_\d+_\d+) \{\n(?:.*\n)*?[ \t]*\}\n/gm,
+    /^[ \t]*(?:map (?:pod_ports[46]|port_shares)|chain ports_\d+_\d+\w*) \{\n(?:.*\n)*?[ \t]*\}\n/gm,
     "",
   );
 }

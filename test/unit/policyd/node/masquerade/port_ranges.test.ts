@@ -31,7 +31,7 @@ describe("policyd/node: the source ports of masqueraded pods", () => {
     assert.ok(sizeOf(ranges) > 60_000);
   });
 
-  it("POD-25: shares are disjoint runs of allowed ports, and each pod of a usual node has more than sixty ports", () => {
+  it("POD-25: shares are disjoint ranges of allowed ports, and each pod of a usual node has more than sixty ports", () => {
     const anyRange = fc.tuple(fc.integer({ min: 1, max: 65_535 }), fc.integer({ min: 0, max: 300 }));
     fc.assert(
       fc.property(fc.array(anyRange, { maxLength: 60 }), fc.integer({ min: 1, max: 600 }), (pairs, pods) => {
@@ -39,17 +39,35 @@ describe("policyd/node: the source ports of masqueraded pods", () => {
         const { ranges } = podPorts({ local: LOCAL, taken });
         const shares = sharesOf(ranges, shareCount(pods));
         assert.ok(shares.length >= Math.min(pods, 512));
-        for (const { first, last } of shares) {
+        for (const { first, last } of shares.flat()) {
           assert.ok(first <= last);
           assert.ok(ranges.some((range) => range.first <= first && last <= range.last));
         }
-        const ascending = shares.toSorted((a, b) => a.first - b.first);
+        const ascending = shares.flat().toSorted((a, b) => a.first - b.first);
         for (const [i, { last }] of ascending.entries()) assert.ok(last < (ascending[i + 1]?.first ?? 65_536));
       }),
     );
     const { ranges } = podPorts({ local: LOCAL, taken: [] });
-    assert.ok(sharesOf(ranges, shareCount(250)).every(({ first, last }) => last - first >= 60));
-    assert.ok(sharesOf(ranges, shareCount(16)).every(({ first, last }) => last - first >= 1000));
+    assert.ok(sharesOf(ranges, shareCount(250)).every((share) => sizeOf(share) > 60));
+    assert.ok(sharesOf(ranges, shareCount(16)).every((share) => sizeOf(share) > 1000));
+  });
+
+  it("POD-25: a share has as many of a part's longest ranges as give most ports if connections spread over them evenly", () => {
+    const sizes = (...lengths: readonly number[]): readonly number[] => {
+      const ranges = lengths.map((length, index) => ({
+        first: 1000 * (index + 1),
+        last: 1000 * (index + 1) + length - 1,
+      }));
+      return sharesOf(ranges, 1).flatMap((share) => share.map((range) => sizeOf([range])));
+    };
+    assert.deepEqual(sizes(100), [100]);
+    assert.deepEqual(sizes(40, 100), [100]);
+    assert.deepEqual(sizes(60, 100), [100, 60]);
+    assert.deepEqual(sizes(40, 100, 35), [100, 40, 35]);
+    assert.deepEqual(
+      sizes(...Array.from({ length: 20 }, () => 32)),
+      Array.from({ length: 8 }, () => 32),
+    );
   });
 
   it("POD-25: a port is taken by a listening TCP socket or by any UDP socket", () => {

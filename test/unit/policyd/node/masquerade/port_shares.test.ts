@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
-import type { NodePorts } from "../../../../../policyd/node/masquerade/port_ranges.ts";
+import { type NodePorts, sizeOf } from "../../../../../policyd/node/masquerade/port_ranges.ts";
+import type { PortRange } from "../../../../../kernel/ip/port_range.ts";
 
 /** Ports that a test sets. */
 class FakeNodePorts {
@@ -22,14 +24,14 @@ function setUp() {
   const present = new Map<string, SharingAttachment>();
   const claimed = new Map<string, readonly DesiredElement[]>();
   const [ports, clock, logger] = [new FakeNodePorts(), new FakeClock(), recordingLogger()];
-  let chains: readonly string[] = [];
+  let chains: readonly Chain[] = [];
   let provisions = 0;
   const own = new PortShares({
     ruleset: {
       claim: (owner, claims) => void claimed.set(owner, claims),
       provide: (_owner, objects) => {
         provisions++;
-        chains = objects.chains.map(({ name }) => name);
+        chains = objects.chains;
       },
     },
     ports: () => ports.read(),
@@ -39,7 +41,7 @@ function setUp() {
     logger,
   });
   own.begin();
-  const attach = (number: number, hostPort?: number): void => {
+  const attach = (number: number, ...hostPorts: readonly number[]): void => {
     const attachment: SharingAttachment = {
       containerId: `c${number}`,
       ifname: "eth0",
@@ -47,7 +49,7 @@ function setUp() {
         address: parseAddress(text),
         prefixLength: text.includes(":") ? 128 : 32,
       })),
-      portMappings: hostPort === undefined ? [] : [{ hostPort, containerPort: 80, protocol: "tcp" }],
+      portMappings: hostPorts.map((hostPort) => ({ hostPort, containerPort: 80, protocol: "tcp" })),
     };
     present.set(attachment.containerId, attachment);
     own.attached(attachment);
@@ -57,7 +59,25 @@ function setUp() {
     const all = [...claimed.values()].flat().filter(({ set }) => set.startsWith("pod_ports"));
     return new Map(all.map(({ element: { key, data } }) => [textOf(key), textOf(data)]));
   };
-  return { own, ports, clock, logger, present, attach, shares, chains: () => chains, provisions: () => provisions };
+  /** The ranges of each share. */
+  const ranges = (): readonly (readonly PortRange[])[] =>
+    chains.map(({ rules }) =>
+      rules
+        .flatMap(({ statements }) => statements)
+        .flatMap((one) => (one.kind === "masquerade" && one.ports !== undefined ? [one.ports] : [])),
+    );
+  return {
+    own,
+    ports,
+    clock,
+    logger,
+    present,
+    attach,
+    shares,
+    ranges,
+    chains: () => chains,
+    provisions: () => provisions,
+  };
 }
 
 function textOf(values: unknown): string {
@@ -92,22 +112,69 @@ describe("policyd/node: shares of ports", () => {
     assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
   });
 
-  it("POD-25: a port that a program or a pod takes leaves all shares for good", () => {
-    const { own, attach, chains, ports, clock } = setUp();
+  it("POD-25: a port that a program or a pod takes leaves all shares, and stays excluded while shares are large", () => {
+    const { own, attach, ranges, ports, clock } = setUp();
     attach(1);
     const holds = (port: number): boolean =>
-      chains().some((name) => {
-        const [, first = "", last = ""] = name.split("_");
-        return Number(first) <= port && port <= Number(last);
-      });
+      ranges()
+        .flat()
+        .some(({ first, last }) => first <= port && port <= last);
     assert.ok(holds(7946) && holds(8080));
     ports.ports = { ...ports.ports, taken: [{ first: 7946, last: 7946 }] };
     clock.pass(60_000);
     assert.ok(!holds(7946));
     ports.ports = { ...ports.ports, taken: [] };
     attach(2, 8080);
+    clock.pass(60_000);
     assert.ok(!holds(7946) && !holds(8080));
     assert.deepEqual(own.problems(), []);
+  });
+
+  it("POD-25: with 1,024 spread host ports of a pod each share has 200 ports, which is reported until it has gone", () => {
+    const { own, attach, ranges, clock, present } = setUp();
+    attach(1);
+    const smallest = (): number => Math.min(...ranges().map(sizeOf));
+    const before = smallest();
+    const all = ranges().flat();
+    const step = Math.floor(sizeOf(all) / 1024);
+    const free = all.flatMap(({ first, last }) =>
+      Array.from({ length: last - first + 1 }, (_, index) => first + index),
+    );
+    for (const offset of [0, 1, 2, 3]) {
+      const hostPorts = free.filter((_, index) => index % step === Math.floor((offset * step) / 4)).slice(0, 1024);
+      assert.equal(hostPorts.length, 1024);
+      attach(2, ...hostPorts);
+      assert.ok(smallest() >= 200, `${smallest()} ports`);
+      assert.match(own.problems().join(), /have only \d+ ports each/);
+      assert.ok(
+        !ranges()
+          .flat()
+          .some(({ first, last }) => hostPorts.some((port) => first <= port && port <= last)),
+      );
+      clock.pass(60_000);
+      assert.ok(smallest() < before / 2, "while it runs its ports are no pod's");
+      present.delete("c2");
+      clock.pass(60_000);
+      assert.ok(smallest() >= before, `${smallest()} ports`);
+      assert.deepEqual(own.problems(), []);
+    }
+  });
+
+  it("POD-25: after 5,000 ports of programs a further one is excluded, and a known host port changes no rules", () => {
+    const { attach, ranges, ports, clock, provisions } = setUp();
+    const taken = Array.from({ length: 5000 }, (_, index) => ({ first: 2000 + index, last: 2000 + index }));
+    ports.ports = { ...ports.ports, taken: [...taken, { first: 20_000, last: 20_000 }] };
+    clock.pass(60_000);
+    assert.ok(
+      !ranges()
+        .flat()
+        .some(({ first, last }) => first <= 20_000 && 20_000 <= last),
+    );
+    attach(1, 20_001);
+    const before = provisions();
+    attach(2, 20_001);
+    clock.pass(60_000);
+    assert.equal(provisions(), before);
   });
 
   it("POD-25: an administrator's range that leaves no ports is in the log and the status until there is room", () => {
