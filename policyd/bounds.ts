@@ -19,3 +19,6 @@ export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
 
 /** Elements of Services in sets and maps. 10,000 Services of both families with three endpoints have some 120,000. */
 export const SERVICE_ELEMENTS: BudgetBounds = { share: 8192, pool: 524_288, most: 131_072 };
+
+/** Bytes of NetworkPolicies that were deleted within the last two minutes: their namespace may be about to end. */
+export const RECENT_BYTES: BudgetBounds = { share: 1 << 20, pool: 32 << 20, most: 8 << 20 };

@@ -178,7 +178,7 @@ export class LivePolicies {
     if (local === undefined || local.claimed !== undefined) return undefined;
     if (!this.#isStarted) return "policyd has not read all objects yet";
     if (local.life?.isUnknown === true) {
-      return `the namespace of ${local.podKey} was being deleted before policyd started, and its policies are not known`;
+      return `the namespace of ${local.podKey} was being deleted before policyd started, or soon after many of its policies, which are not known`;
     }
     const isWorkedOn =
       local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0 || this.#deciding?.local === local;

@@ -1,6 +1,8 @@
 import type { Clock } from "../../../lib/clock.ts";
 import type { Namespace, NetworkPolicy } from "../../../../objects/model.ts";
-import { packedNamespace, type PackedPolicy, packPolicy, unpackPolicy } from "../../retained/packed_policy.ts";
+import { RECENT_BYTES } from "../../../bounds.ts";
+import { Budget, type BudgetBounds } from "../../../lib/budget.ts";
+import { type PackedPolicy, packPolicy, unpackPolicy } from "../../retained/packed_policy.ts";
 import type { RetainedStore } from "../../retained/retained_files.ts";
 
 /**
@@ -9,15 +11,18 @@ import type { RetainedStore } from "../../retained/retained_files.ts";
  */
 const SEEN_LATE_MILLISECONDS = 120_000;
 
-/** From this number of deleted policies on, small ones are packed, too. */
-const MANY = 256;
+/** The bytes that a deleted policy takes beside its text. */
+const ENTRY_BYTES = 512;
 
 /** A namespace from its creation to the end of its last pod. */
 export interface NamespaceLife {
   readonly namespace: string;
   /** The policies that were deleted together with the namespace, by key: its pods keep them. */
   readonly retained: ReadonlyMap<string, NetworkPolicy>;
-  /** It was ending, or gone, before this daemon started, and nobody knows which policies its pods keep. */
+  /**
+   * Nobody knows which policies its pods keep: it was ending, or gone, before this daemon started, or there was no room
+   * for all of its policies that were deleted shortly before.
+   */
   readonly isUnknown: boolean;
 }
 
@@ -33,7 +38,9 @@ interface OwnLife extends NamespaceLife {
 }
 
 interface Deletion {
-  readonly packed: PackedPolicy;
+  readonly namespace: string;
+  /** Undefined where there was no room. */
+  readonly packed: PackedPolicy | undefined;
   readonly at: number;
 }
 
@@ -42,6 +49,8 @@ export interface RetainedParts {
   readonly store: RetainedStore;
   /** The existing policies of a namespace. */
   readonly policiesIn: (namespace: string) => Iterable<NetworkPolicy>;
+  /** Of recently deleted policies, in bytes. */
+  readonly roomBounds?: BudgetBounds;
 }
 
 /**
@@ -60,8 +69,12 @@ export class RetainedPolicies {
   readonly #own = new Map<NamespaceLife, OwnLife>();
   /** By attachments that an earlier daemon has saved. */
   readonly #saved = new Map<string, OwnLife>();
-  /** Recently deleted policies of namespaces that were not ending, the oldest first. */
+  /**
+   * Recently deleted policies of namespaces that were not ending, the oldest first. Those of a namespace for which there
+   * was no room have one entry, by its name.
+   */
   readonly #recent = new Map<string, Deletion>();
+  readonly #room: Budget;
   /** The existing namespaces; recorded until all objects have arrived, and only if some saved files are unreadable. */
   readonly #there: Set<string> | undefined;
   /** The uids of the existing namespaces. */
@@ -75,6 +88,7 @@ export class RetainedPolicies {
 
   constructor(parts: RetainedParts) {
     this.#parts = parts;
+    this.#room = new Budget(parts.roomBounds ?? RECENT_BYTES);
     const { records, isWhole, lastNumber } = parts.store.load();
     this.#there = isWhole ? undefined : new Set();
     this.#lastNumber = lastNumber;
@@ -169,11 +183,12 @@ export class RetainedPolicies {
     if (life === undefined) return false;
     this.#lives.delete(name);
     const before = life.retained.size;
-    const kept = [...this.#takeRecent(name), ...this.#parts.policiesIn(name)];
-    for (const policy of kept) life.retained.set(policy.key, policy);
+    const wasUnknown = life.isUnknown;
+    this.#keepRecent(life);
+    for (const policy of this.#parts.policiesIn(name)) life.retained.set(policy.key, policy);
     life.phase = "gone";
     this.#save(life);
-    return life.retained.size > before;
+    return life.retained.size > before || life.isUnknown !== wasUnknown;
   }
 
   /** Notes that a namespace is ending or gone. @returns as {@link namespaceChanged} */
@@ -185,7 +200,7 @@ export class RetainedPolicies {
     const before = life.retained.size;
     if (isNew) {
       life.isUnknown = !this.#hasBegun && namespace !== undefined;
-      for (const policy of this.#takeRecent(name)) life.retained.set(policy.key, policy);
+      this.#keepRecent(life);
       this.#save(life);
     }
     this.#forgetEmpty(life);
@@ -195,34 +210,43 @@ export class RetainedPolicies {
   policyDeleted(policy: NetworkPolicy): void {
     const life = this.#lives.get(policy.namespace);
     if (life !== undefined && life.phase !== "active") life.retained.set(policy.key, policy);
-    else {
-      const packed = packPolicy(policy, this.#recent.size >= MANY);
-      this.#recent.set(policy.key, { packed, at: this.#parts.clock.now() });
-    }
+    else this.#addRecent(policy);
     this.#forgetOld();
+  }
+
+  #addRecent(policy: NetworkPolicy): void {
+    const { namespace, key } = policy;
+    const packed = packPolicy(policy);
+    const hasRoom = this.#room.take(namespace, sizeOf(packed));
+    const entry = hasRoom ? key : namespace;
+    this.#recent.delete(entry);
+    this.#recent.set(entry, { namespace, packed: hasRoom ? packed : undefined, at: this.#parts.clock.now() });
   }
 
   /** Records an existing policy, which need not be retained. */
   policySet({ namespace, key }: Pick<NetworkPolicy, "namespace" | "key">): void {
-    this.#recent.delete(key);
+    this.#forgetRecent(key);
     const life = this.#lives.get(namespace);
     if (life === undefined) return;
     life.retained.delete(key);
     if (life.phase === "ending") this.#save(life);
   }
 
-  /** The number of deleted policies that may yet prove to have gone with their namespace. */
-  get recentCount(): number {
-    return this.#recent.size;
+  /** Retains the recently deleted policies of a namespace that ends; if some had no room, they are unknown. */
+  #keepRecent(life: OwnLife): void {
+    this.#forgetOld();
+    for (const [entry, { namespace, packed }] of this.#recent) {
+      if (namespace !== life.namespace) continue;
+      if (packed === undefined) life.isUnknown = true;
+      else life.retained.set(entry, unpackPolicy(packed));
+      this.#forgetRecent(entry);
+    }
   }
 
-  #takeRecent(namespace: string): readonly NetworkPolicy[] {
-    this.#forgetOld();
-    const policies = [...this.#recent.values()]
-      .filter(({ packed }) => packedNamespace(packed) === namespace)
-      .map(({ packed }) => unpackPolicy(packed));
-    for (const { key } of policies) this.#recent.delete(key);
-    return policies;
+  #forgetRecent(entry: string): void {
+    const recent = this.#recent.get(entry);
+    if (recent?.packed !== undefined) this.#room.change(recent.namespace, -sizeOf(recent.packed));
+    this.#recent.delete(entry);
   }
 
   #lifeOf(namespace: string, key: string): OwnLife {
@@ -286,7 +310,7 @@ export class RetainedPolicies {
     const oldest = this.#parts.clock.now() - SEEN_LATE_MILLISECONDS;
     for (const [key, { at }] of this.#recent) {
       if (at >= oldest) return this.#forgetLater(at - oldest);
-      this.#recent.delete(key);
+      this.#forgetRecent(key);
     }
   }
 
@@ -303,4 +327,9 @@ export class RetainedPolicies {
 
 function newLife(namespace: string): OwnLife {
   return { namespace, retained: new Map(), isUnknown: false, phase: "active", pods: new Set(), number: undefined };
+}
+
+/** Returns the bytes of the room that a deleted policy takes: packed it takes fewer, but its pods may get it again. */
+function sizeOf({ size }: PackedPolicy): number {
+  return size + ENTRY_BYTES;
 }

@@ -152,7 +152,7 @@ describe("policyd/node: shares of ports", () => {
           .some(({ first, last }) => hostPorts.some((port) => first <= port && port <= last)),
       );
       clock.pass(60_000);
-      assert.ok(smallest() < before / 2, "while it runs its ports are no pod's");
+      assert.ok(smallest() < before / 2, "while it runs, pods do not leave with its ports");
       present.delete("c2");
       clock.pass(60_000);
       assert.ok(smallest() >= before, `${smallest()} ports`);

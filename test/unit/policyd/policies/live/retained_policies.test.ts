@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
+import type { BudgetBounds } from "../../../../../policyd/lib/budget.ts";
 import type { NetworkPolicy } from "../../../../../objects/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
 import {
@@ -20,9 +21,10 @@ function policy(name: string, namespace = "n"): NetworkPolicy {
 }
 
 /** Retained policies with one pod in the namespace "n". */
-function withPod(there: readonly NetworkPolicy[] = []) {
+function withPod(there: readonly NetworkPolicy[] = [], roomBounds?: BudgetBounds) {
   const clock = new FakeClock();
-  const retained = new RetainedPolicies({ clock, store: NO_RETAINED_FILES, policiesIn: () => there });
+  const bounds = roomBounds === undefined ? {} : { roomBounds };
+  const retained = new RetainedPolicies({ clock, store: NO_RETAINED_FILES, policiesIn: () => there, ...bounds });
   retained.begin();
   retained.namespaceChanged("n", ACTIVE);
   const life = retained.enter("n", "a");
@@ -260,7 +262,7 @@ describe("policyd/policies/live/retained_policies", () => {
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], []);
   });
 
-  it("MEM-02: a deleted policy is forgotten after two minutes without further events, and a large one is packed until then", () => {
+  it("POL-58: a policy that was deleted shortly before its namespace is packed until then, and stays unchanged for its pods", () => {
     const large = objectOf("NetworkPolicy", {
       metadata: { name: "large", namespace: "n", uid: "u-1", annotations: { note: "kept" } },
       spec: {
@@ -278,27 +280,45 @@ describe("policyd/policies/live/retained_policies", () => {
         egress: [],
       },
     });
-    const packed = packPolicy(large, false);
-    assert.ok("text" in packed);
+    const packed = packPolicy(large);
     assert.ok(packed.text.length * 4 < JSON.stringify(policyManifest(large)).length, `${packed.text.length} bytes`);
     assert.deepEqual(unpackPolicy(packed), large);
-    assert.deepEqual(packPolicy(policy("small"), false), { policy: policy("small") });
-    assert.deepEqual(unpackPolicy(packPolicy(policy("small"), true)), policy("small"));
+    const small = packPolicy(policy("small"));
+    assert.equal(small.text.buffer.byteLength, small.text.length, "nothing else stays in memory");
+    assert.deepEqual(unpackPolicy(small), policy("small"));
 
     const taken = withPod();
     taken.retained.policyDeleted(large);
     taken.clock.pass(100_000);
     taken.retained.namespaceChanged("n", TERMINATING);
     assert.deepEqual([...taken.life.retained.values()], [large], "the pods keep the policy unchanged");
+  });
 
-    const left = withPod();
-    left.retained.policyDeleted(large);
-    left.clock.pass(60_000);
-    left.retained.policyDeleted(policy("small"));
-    assert.equal(left.retained.recentCount, 2);
-    left.clock.pass(61_000);
-    assert.equal(left.retained.recentCount, 1);
-    left.clock.pass(61_000);
-    assert.equal(left.retained.recentCount, 0);
+  it("API-25: deleted policies beyond a namespace's room make its end unknown for two minutes, and no other's", () => {
+    const names = ["p1", "p2", "p3", "p4"];
+    const room = { share: 1024, pool: 8192, most: 2560 };
+    const full = withPod([], room);
+    const other = full.retained.enter("other", "b");
+    for (const name of names) full.retained.policyDeleted(policy(name));
+    full.retained.policyDeleted(policy("p", "other"));
+    for (const name of ["n", "other"]) assert.equal(full.retained.namespaceChanged(name, TERMINATING), true);
+    assert.ok(full.life.isUnknown && !other.isUnknown);
+    assert.deepEqual(full.keys(), ["n/p1", "n/p2", "n/p3"]);
+    assert.deepEqual([...other.retained.keys()], ["other/p"]);
+
+    const replaced = withPod([], room);
+    for (const name of names) replaced.retained.policyDeleted(policy(name));
+    assert.equal(replaced.retained.namespaceChanged("n", { ...ACTIVE, uid: "2" }), true);
+    assert.ok(replaced.life.isUnknown && !replaced.retained.enter("n", "c").isUnknown);
+
+    const old = withPod([], room);
+    for (const name of [...names, "p5"]) old.retained.policyDeleted(policy(name));
+    old.clock.pass(120_001);
+    for (const name of names.slice(1)) old.retained.policyDeleted(policy(name));
+    old.retained.policySet(policy("p2"));
+    old.retained.policyDeleted(policy("p1"));
+    old.retained.namespaceChanged("n", TERMINATING);
+    assert.ok(!old.life.isUnknown, "old ones are forgotten without further events, and so is one that exists again");
+    assert.deepEqual(old.keys(), ["n/p1", "n/p3", "n/p4"]);
   });
 });
