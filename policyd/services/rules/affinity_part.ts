@@ -40,8 +40,8 @@ import { DURATION_BITS, rememberedHash } from "./priority_number.ts";
 const MOST_CLIENTS = 262_144;
 /**
  * The most new clients of one Service's port that are remembered at once; within one timeout {@link NEWCOMER_RATE}
- * times as many. So an outsider with forged source addresses fills at most a tenth of the map through one Service, and
- * other clients' entries stay (SA-11).
+ * times as many. So an outsider with forged source addresses fills at most a tenth of the map through one port (SA-11).
+ * The ports of a Service or of a namespace have no bound together: eleven fill the map.
  */
 const MOST_NEWCOMERS = 8192;
 const NEWCOMER_RATE = 2;

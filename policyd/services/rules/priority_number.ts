@@ -35,7 +35,7 @@ export function rememberedNumber(socket: SocketAddress): Scalar {
 /**
  * Returns the number that represents a Service's port, below {@link IDENTITIES}. If two ports have the same number (one
  * pair in eight million), clients that use both lose their affinity when they switch between them, and connections to
- * an endpoint of both are counted together.
+ * an endpoint of both are counted together. A user who creates Services can search for such a pair (docs/threat_model.md).
  */
 export function portIdentity(service: string, { name, protocol }: Pick<ServicePort, "name" | "protocol">): number {
   return parseInt(hash("sha256", `${service} ${name} ${protocol}`).slice(0, 8), 16) % IDENTITIES;
