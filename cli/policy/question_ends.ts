@@ -10,6 +10,7 @@ import { podsNamed } from "../cluster/named_pods.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
+import type { Io } from "../io.ts";
 import type { ExplainContext } from "./explain/context.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
 import { namespacesOf, PolicyChange } from "./policy_change.ts";
@@ -62,6 +63,11 @@ export function newPodsFor(objects: readonly ClusterObject[]): NewPods {
   });
   const labels = new Map([...found.keys()].map((key) => [key, names.get(key)?.labels ?? {}]));
   return { objects: kept, names: found, labels, isComplete };
+}
+
+/** Reports that new pods are left out; those without labels are there. */
+export function tellOmitted({ isComplete }: NewPods, { err }: Io): void {
+  if (!isComplete) err.write("omitted: new pods, of which the policies tell too many kinds apart\n");
 }
 
 /** Returns the policies over some objects and {@link newPodsFor} them, and these new pods. */

@@ -34,6 +34,7 @@ export const NEW_NAMESPACE = "drawbridge-new-namespace-";
 const MOST_IN_NAMESPACE = 1000;
 const MOST = 2000;
 const MOST_WHOLE = 20_000;
+const NO_LABELS: Labels = frozenLabels([]);
 /** Two of each class, since a pod always reaches itself. */
 const TWO = [0, 1] as const;
 
@@ -54,7 +55,7 @@ export function standInsFor(
 ): StandIns {
   const change = new PolicyChange(before, after);
   if (!change.isAny) return NO_STAND_INS;
-  const made = new Made(change, isWhole ? MOST_WHOLE : MOST);
+  const made = new Made(change, isWhole);
   for (const labels of made.some(change.otherNamespaces())) {
     const { [NAMESPACE_NAME]: name, ...others } = labels;
     const isNamed = change.namesNamespace(name ?? "");
@@ -104,20 +105,23 @@ class Made {
   #addresses: readonly Address[];
   readonly #objects: ClusterObject[] = [];
   readonly #names = new Map<string, StandInName>();
+  readonly #isWhole: boolean;
   readonly #most: number;
   #isComplete = true;
 
-  constructor(change: PolicyChange, most: number) {
+  constructor(change: PolicyChange, isWhole: boolean) {
     this.#new = change.addresses;
     this.#ports = change.namedPorts();
     this.#addresses = change.addresses.after();
-    this.#most = most;
+    this.#isWhole = isWhole;
+    this.#most = isWhole ? MOST_WHOLE : MOST;
   }
 
-  /** Returns classes; none, and notes it, where they were too many. */
-  some<T>(classes: readonly T[] | undefined): readonly T[] {
-    if (classes === undefined || this.#objects.length + classes.length > this.#most) this.#isComplete = false;
-    return this.#isComplete && classes !== undefined ? classes : [];
+  /** Returns classes; where they are too many, which it notes, only the one without labels, for whole answers. */
+  some(classes: readonly Labels[] | undefined): readonly Labels[] {
+    if (classes !== undefined && this.#objects.length + classes.length <= this.#most) return classes;
+    this.#isComplete = false;
+    return this.#isWhole ? [NO_LABELS] : [];
   }
 
   namespace(labels: Labels): string {

@@ -16,7 +16,7 @@ import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
 import { wayInRows } from "../matrix/way_in_end.ts";
-import { withNewPods } from "../question_ends.ts";
+import { tellOmitted, withNewPods } from "../question_ends.ts";
 import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
@@ -36,6 +36,7 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
   const name = endNameOf(text, await namespaceFor(io, input, input.cluster));
   const isChosen = chosenPods(running, name, { text, option: "policy describe" });
   const { index, young } = withNewPods(objects, policyOptions);
+  tellOmitted(young, io);
   const places = new Map(
     manifests.map(({ object, file, line }) => [`${object.kind} ${object.key}`, locationText(file, line)]),
   );

@@ -24,7 +24,7 @@ import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
 import { cellText } from "./cell.ts";
 import { chosenPods, podsNamed } from "../../cluster/named_pods.ts";
 import { formatList, type ListForm } from "./list.ts";
-import { type NewPods, newPodsFor } from "../question_ends.ts";
+import { type NewPods, newPodsFor, tellOmitted } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixJson, matrixMarkdown } from "./print.ts";
@@ -104,7 +104,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   tellUnjudged(io, found.doubts);
-  if (!young.isComplete) io.err.write("omitted: new pods, of which the policies tell too many kinds apart\n");
+  tellOmitted(young, io);
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
   return ExitCode.YES;

@@ -19,6 +19,18 @@ const report = async (text: string, ...args: readonly string[]): Promise<Report>
   JSON.parse((await cover(text, "-o", "json", ...args)).out) as Report;
 
 describe("policy coverage and policy describe", () => {
+  it("COVER-01: a closed namespace counts as closed, and describe says what it omits, where policies tell too many kinds of new pods apart", async () => {
+    const closed = policy("{ podSelector: {}, policyTypes: [Ingress, Egress] }");
+    const many = Array.from({ length: 11 }, (_, i) =>
+      manifest("NetworkPolicy", named(`shop/l${i}`), `spec: { podSelector: { matchLabels: { l${i}: x } } }`),
+    ).join("");
+    const { namespaces } = await report(pod("shop/web") + closed + many);
+    assert.deepEqual(namespaces, [{ name: "shop", ingress: true, egress: true }]);
+    const { out, err } = await run(pod("shop/web") + closed + many, "policy", "describe", "shop/web");
+    assert.match(out, /any new pod/);
+    assert.match(err, /^omitted: new pods, of which the policies tell too many kinds apart$/m);
+  });
+
   it("COVER-01: pods that no policy selects, namespaces that are open by default and what the outside reaches are listed", async () => {
     const { pods, selected, unselected, namespaces, outside } = await report(
       PODS +
