@@ -1,6 +1,6 @@
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
-import type { MatrixEnd } from "./end.ts";
+import { isMain, type MatrixEnd } from "./end.ts";
 import { answerFor, type Matrix, type PortQuestion } from "./matrix.ts";
 
 /** The connections from one end to another. */
@@ -24,17 +24,17 @@ export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";
 
-/** Returns whether one of two ends has existing pods, and they are not one pod: other pairs are of no interest. */
+/** Returns whether one of two ends has existing pods, or new ones that are asked about, and they are not one pod: other pairs are of no interest. */
 export function areAsked(from: MatrixEnd, to: MatrixEnd): boolean {
   const isSelf = from.pods.length === 1 && to.pods.length === 1 && from.pods[0] === to.pods[0];
-  return !isSelf && (from.kind === "pods" || to.kind === "pods");
+  return !isSelf && (isMain(from) || isMain(to));
 }
 
-/** Yields the cells of each source, except those without existing pods at either end. */
+/** Yields the cells of each source, except those without pods that are asked about at either end. */
 export function* cellRowsOf(matrix: Matrix): Generator<CellRow> {
-  const existing = matrix.destinations.filter(({ kind }) => kind === "pods");
+  const existing = matrix.destinations.filter(isMain);
   for (const from of matrix.sources) {
-    const to = from.kind === "pods" ? matrix.destinations : existing;
+    const to = isMain(from) ? matrix.destinations : existing;
     yield { from, to, connections: to.map((end) => matrix.between(from, end)) };
   }
 }

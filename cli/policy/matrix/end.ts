@@ -14,8 +14,15 @@ export interface MatrixEnd {
   readonly pods: readonly Pod[];
   /** Only for the outside: one, or for a domain name all in which it may be. */
   readonly regions: readonly OutsideRegion[];
+  /** For a new pod, whether the question is about new pods. */
+  readonly isAsked?: boolean;
   /** Only for a way in. */
   readonly wayIn?: WayInGroup;
+}
+
+/** Returns whether all pairs with an end are of interest; of other ends only those with such an end. */
+export function isMain({ kind, isAsked }: MatrixEnd): boolean {
+  return kind === "pods" || isAsked === true;
 }
 
 export const OUTSIDE = "outside";

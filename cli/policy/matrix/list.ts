@@ -1,7 +1,7 @@
 import { foldLine } from "../../output/fold.ts";
 import { formatTable, GAP, widthsOf } from "../../output/table.ts";
 import type { CellText } from "./cell.ts";
-import { EndNames, type MatrixEnd } from "./end.ts";
+import { EndNames, isMain, type MatrixEnd } from "./end.ts";
 import type { Block, Matrix } from "./matrix.ts";
 
 /** The form of a list. */
@@ -116,9 +116,9 @@ function reachedBy(
 }
 
 /** Returns whether the pairs of two blocks are in the list; all ends of a block are of one kind. */
-function isListed({ kind: one }: MatrixEnd, { kind: other }: MatrixEnd, { isOutsideOnly }: ListForm): boolean {
-  if (one !== "pods" && other !== "pods") return false;
-  return !isOutsideOnly || isOutside(one) || isOutside(other);
+function isListed(one: MatrixEnd, other: MatrixEnd, { isOutsideOnly }: ListForm): boolean {
+  if (!isMain(one) && !isMain(other)) return false;
+  return !isOutsideOnly || isOutside(one.kind) || isOutside(other.kind);
 }
 
 function isOutside(kind: MatrixEnd["kind"]): boolean {

@@ -84,9 +84,10 @@ export function matrixOf(
     const kind = group.pods.some(isShown) ? "pods" : "other pods";
     return { ...group, kind, regions: [] };
   });
+  const isAsked = isSource === "new pod" || isDestination === "new pod";
   const young = running.flatMap((pod): readonly MatrixEnd[] => {
     const name = newPods.get(pod.key);
-    return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], regions: [] }];
+    return name === undefined ? [] : [{ name, kind: "new pod", pods: [pod], regions: [], isAsked }];
   });
   const all = groups.length === 0 ? [] : [...groups, ...regionsFor(index, existing).map(outsideEnd), ...young];
   const named = typeof isDestination === "object" ? [isDestination.domainName] : domainNamesIn([index]);

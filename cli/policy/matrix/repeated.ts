@@ -11,11 +11,14 @@ import type { Matrix } from "./matrix.ts";
 export function withoutRepeated(matrix: Matrix, { labels }: NewPods): Matrix {
   const ends = [...new Set([...matrix.sources, ...matrix.destinations])];
   const { sources, destinations, between } = matrix;
+  // Between two new pods of one question each is beside the other.
+  const areCompared = (end: MatrixEnd, far: MatrixEnd): boolean =>
+    far.kind === "pods" || (end.isAsked === true && far.kind !== "new pod");
   const isAlike = (end: MatrixEnd, other: MatrixEnd): boolean =>
     (!sources.includes(end) ||
-      destinations.every((to) => to.kind !== "pods" || between(end, to) === between(other, to))) &&
+      destinations.every((to) => !areCompared(end, to) || between(end, to) === between(other, to))) &&
     (!destinations.includes(end) ||
-      sources.every((from) => from.kind !== "pods" || between(from, end) === between(from, other)));
+      sources.every((from) => !areCompared(end, from) || between(from, end) === between(from, other)));
   const isNewPlace = (end: MatrixEnd): boolean => end.pods.some(({ namespace }) => namespace.startsWith(NEW_NAMESPACE));
   const isFewer = (one: MatrixEnd, than: MatrixEnd): boolean => {
     const [[less], [more]] = [one.pods, than.pods];

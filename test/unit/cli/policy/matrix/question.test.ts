@@ -63,6 +63,16 @@ shop/deployment/frontend   443/TCP          new pod in a namespace with team=bil
     assert.equal(matrixLines(one.out), "shop/web,shop/db,all,all\n");
   });
 
+  it("MATRIX-08: asked about new pods, the matrix lists what the outside and other new pods may send them, also as JSON", async () => {
+    const { out } = await ask(pod("shop/web"), "--from", "outside", "--to", "any new pod");
+    assert.match(out, /^outside +all +any new pod$/m);
+    const rows = JSON.parse((await ask(pod("shop/web"), "--to", "any new pod", "-o", "json")).out) as {
+      from: string;
+    }[];
+    const from = new Set(rows.map((one) => one.from));
+    for (const name of ["outside 0.0.0.0/0", "shop/web", "new pod in shop"]) assert.ok(from.has(name), name);
+  });
+
   it("MATRIX-08: a peer that selects no pod is listed as a possible new pod", async () => {
     const { out } = await ask(DB + policy(ADMITS), "--to", "shop/db", "--allowed-only");
     assert.equal(
