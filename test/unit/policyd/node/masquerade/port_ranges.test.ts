@@ -62,7 +62,8 @@ describe("policyd/node: the source ports of masqueraded pods", () => {
     };
     assert.deepEqual(sizes(100), [100]);
     assert.deepEqual(sizes(40, 100), [100]);
-    assert.deepEqual(sizes(60, 100), [100, 60]);
+    assert.deepEqual(sizes(50, 100), [100]);
+    assert.deepEqual(sizes(60, 100, 36), [100, 60]);
     assert.deepEqual(sizes(40, 100, 35), [100, 40, 35]);
     assert.deepEqual(
       sizes(...Array.from({ length: 20 }, () => 32)),

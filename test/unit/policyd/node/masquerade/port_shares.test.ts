@@ -131,7 +131,7 @@ describe("policyd/node: shares of ports", () => {
   });
 
   it("POD-25: with 1,024 spread host ports of a pod each share has 200 ports, which is reported until it has gone", () => {
-    const { own, attach, ranges, clock, present } = setUp();
+    const { own, attach, ranges, clock, present, chains } = setUp();
     attach(1);
     const smallest = (): number => Math.min(...ranges().map(sizeOf));
     const before = smallest();
@@ -145,6 +145,12 @@ describe("policyd/node: shares of ports", () => {
       assert.equal(hostPorts.length, 1024);
       attach(2, ...hostPorts);
       assert.ok(smallest() >= 200, `${smallest()} ports`);
+      const draws = chains()[0]?.rules.map(({ statements }) =>
+        statements.flatMap((one) =>
+          one.kind === "match" && typeof one.left !== "string" && one.left.kind === "numgen" ? [one.left.modulus] : [],
+        ),
+      );
+      assert.deepEqual(draws, [[8], [7], [6], [5], [4], [3], [2], []], "each range is equally likely");
       assert.match(own.problems().join(), /have only \d+ ports each/);
       assert.ok(
         !ranges()

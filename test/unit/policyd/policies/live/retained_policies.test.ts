@@ -11,7 +11,10 @@ import {
 } from "../../../../../policyd/policies/retained/retained_files.ts";
 import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/retained/packed_policy.ts";
 import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
-import { objectOf } from "../../../../support/policy/live/objects.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
+import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
+import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const TERMINATING = { uid: "1", isTerminating: true };
 const ACTIVE = { uid: "1", isTerminating: false };
@@ -320,5 +323,26 @@ describe("policyd/policies/live/retained_policies", () => {
     old.retained.namespaceChanged("n", TERMINATING);
     assert.ok(!old.life.isUnknown, "old ones are forgotten without further events, and so is one that exists again");
     assert.deepEqual(old.keys(), ["n/p1", "n/p3", "n/p4"]);
+  });
+
+  it("API-25: a running pod is closed when its namespace ends after more of its policies than there is room for", () => {
+    const pod = objectOf("Pod", { metadata: { name: "a", namespace: "n", uid: "1" }, spec: { nodeName: "node1" } });
+    const namespace = objectOf("Namespace", { metadata: { name: "n", uid: "1" } });
+    const to = Array.from({ length: 9000 }, (_, i) => ({
+      podSelector: { matchLabels: { key: `${i}`.padEnd(60, "x") } },
+    }));
+    const spec = { podSelector: { matchLabels: { app: "other" } }, policyTypes: ["Egress"], egress: [{ to }] };
+    const large = objectOf("NetworkPolicy", { metadata: { name: "p", namespace: "n" }, spec });
+    const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
+    node.change(set(namespace), set(pod));
+    node.apply({ type: "attached", attachment: attachmentOf(pod, ["10.0.0.1"]) });
+    node.settle();
+    const many = Array.from({ length: 10 }, (_, i) => Object.freeze({ ...large, name: `p${i}`, key: `n/p${i}` }));
+    for (const one of many) node.change(set(one));
+    for (const one of many) node.change(gone(one));
+    assert.equal(node.elements("egress4").length, 1);
+    node.change(gone(namespace));
+    assert.deepEqual([...node.elements("egress4"), ...node.elements("ingress4")], []);
+    node.stop();
   });
 });
