@@ -3,6 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { EndpointSlice, Labels, Service } from "../../objects/model.ts";
 import { specialClass } from "../../objects/semantics/services/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
+import { CLUSTER } from "../input/place.ts";
 import { type WantedEndpoints, wantedEndpoints } from "../input/service_source.ts";
 import type { Cluster } from "./cluster.ts";
 import { type DerivedSlices, deriveSlices, familiesOfPods, podsByNamespace, selectedPods } from "./derived_slices.ts";
@@ -16,6 +17,8 @@ export interface ServiceObjects {
   readonly endpointPods: ReadonlyMap<Address, string>;
   /** The Services whose endpoints are derived from their selectors, by key. */
   readonly derived: ReadonlyMap<string, Derived>;
+  /** The Services of files of which nothing says the endpoints: others write their EndpointSlices. */
+  readonly unknown: ReadonlySet<string>;
 }
 
 export interface Derived extends DerivedSlices {
@@ -35,15 +38,21 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
   const pods = podsByNamespace(cluster);
   const services = new Map<string, Service>();
   const derived = new Map<string, Derived>();
+  const unknown = new Set<string>();
   for (const service of store.services.values()) {
-    const wanted = wantOf(service, manifests.get(`Service ${service.key}`));
+    const manifest = manifests.get(`Service ${service.key}`);
+    const wanted = wantOf(service, manifest);
     const ofNamespace = pods.get(service.namespace) ?? [];
     const selected = wanted.selector === undefined ? [] : selectedPods(ofNamespace, wanted.selector);
     const guessed = wanted.families.length > 0 ? wanted.families : familiesOfPods(selected).slice(0, 1);
     const families = service.clusterIps.length > 0 ? service.clusterIps.map(familyOf) : guessed;
     const whole = withClusterIps(cluster, service, families.length > 0 ? families : [4]);
     services.set(service.key, whole);
-    if (wanted.selector === undefined || served.has(service.key)) continue;
+    if (served.has(service.key)) continue;
+    if (wanted.selector === undefined) {
+      if (manifest?.file !== CLUSTER && service.type !== "ExternalName") unknown.add(service.key);
+      continue;
+    }
     const ofEndpoints = whole.isHeadless ? familiesOfPods(selected) : whole.clusterIps.map(familyOf);
     const slices = deriveSlices(cluster, service, selected, ofEndpoints.length > 0 ? ofEndpoints : [4]);
     derived.set(service.key, { ...slices, selector: selectorText(wanted.selector) });
@@ -52,7 +61,7 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
   const named = endpointSlices.flatMap(({ endpoints }) =>
     endpoints.flatMap(({ address, podKey }) => (podKey === undefined ? [] : [[address, podKey] as const])),
   );
-  return { services, endpointSlices, endpointPods: new Map(named), derived };
+  return { services, endpointSlices, endpointPods: new Map(named), derived, unknown };
 }
 
 function withClusterIps({ placeholderAddresses }: Cluster, service: Service, families: readonly Family[]): Service {

@@ -57,7 +57,11 @@ export async function runServiceExplain(io: Io, options: unknown): Promise<ExitC
     ? `${JSON.stringify(explanation, null, 2)}\n`
     : serviceExplanationText(explanation, styleOf(io.out), io.out.columns);
   io.out.write(text);
-  return explanation.delivered ? ExitCode.YES : ExitCode.NO;
+  if (explanation.delivered) return ExitCode.YES;
+  const isUnknown = explanation.packets.some(
+    ({ report: { verdict, frontend } }) => verdict === "reject" && worlds.objects.unknown.has(frontend?.service ?? ""),
+  );
+  return isUnknown ? ExitCode.ERROR : ExitCode.NO;
 }
 
 const ENTRIES = { node: "this node itself", pod: "a pod of this node", outside: "not from this node" } as const;

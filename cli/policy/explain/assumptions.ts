@@ -88,6 +88,9 @@ export function derivedAssumptions({ worlds, cluster }: ExplainContext, service:
           `Service ${service.key} has no EndpointSlices in the input: its endpoints are the pods that ` +
             `${derived.selector} selects, and those that run count as ready`,
         ]),
+    ...(worlds.objects.unknown.has(service.key)
+      ? [`Service ${service.key} has no selector, and the input no EndpointSlices of it: its endpoints are not known`]
+      : []),
     ...[...Map.groupBy(derived?.withoutPort ?? [], ({ targetPort }) => targetPort)].map(
       ([targetPort, pods]) =>
         `Service ${service.key} has targetPort ${targetPort}, and no port has this name in ${someNames(pods.map(({ pod }) => pod))}`,

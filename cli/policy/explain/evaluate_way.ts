@@ -12,6 +12,7 @@ import type { Arrival, ConnectionPath } from "./paths/connection_path.ts";
 export interface Reasons {
   readonly allowed: boolean;
   readonly stopped: string | null;
+  readonly unknown?: true;
   readonly egress: EndReport | null;
   readonly ingress: EndReport | null;
 }
@@ -36,8 +37,12 @@ export function evaluateWay(cluster: Cluster, way: ConnectionPath, target: strin
   if (way.arrival !== undefined) return { ...base, ...evaluateArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
   const sent = way.steps.at(-1)?.packet;
   const isKnown = sent !== undefined && cluster.placeholderAddresses.ownerOf(sent.destination) === undefined;
-  const stopped = way.stopped ?? stepText(way);
-  return { ...base, to: target, family: isKnown ? way.family : undefined, reasons: { ...NOTHING_ASKED, stopped } };
+  const reasons = {
+    ...NOTHING_ASKED,
+    stopped: way.stopped ?? stepText(way),
+    ...(way.isUnknown === true ? { unknown: true as const } : {}),
+  };
+  return { ...base, to: target, family: isKnown ? way.family : undefined, reasons };
 }
 
 type EvaluatedArrival = Pick<EvaluatedWay, "to" | "reasons"> & Partial<EvaluatedWay>;

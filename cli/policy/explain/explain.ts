@@ -21,7 +21,14 @@ import { mergeOutcomes, type Outcome } from "./merge.ts";
 import { assumptionsOf } from "./assumptions.ts";
 import { changingPorts, connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./paths/targets.ts";
-import { type ConnectionPath, directWay, missingPod, stoppedWay } from "./paths/connection_path.ts";
+import {
+  type ConnectionPath,
+  directWay,
+  missingPod,
+  type Stop,
+  stoppedWay,
+  unknownEndpoints,
+} from "./paths/connection_path.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,
@@ -36,15 +43,12 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
   const target = (isToService ? headlessHosts(context, to) : undefined) ?? to;
   const outcomes =
     target === "nobody"
-      ? sources.map((source) => stoppedOutcome(context, source, "headless, and no endpoint is ready", question))
+      ? sources.map((source) => stoppedOutcome(context, source, noEndpoint(context, to), question))
       : sources.flatMap((source) => outcomesFor(context, source, target, question));
   const merged = mergeOutcomes(outcomes);
   // Without a port, people look for what is allowed.
   const cases = traffic === undefined ? merged.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : merged;
   const allowed = cases.filter((one) => one.allowed).length;
-  const names = [
-    ...new Set(outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName?.names ?? [])),
-  ].sort();
   const isAllowed = traffic === undefined ? allowed > 0 : allowed === cases.length && allowed > 0;
   return {
     allowed: isAllowed,
@@ -57,7 +61,17 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     cases,
     waysIn: [],
     remarks: assumptionsOf(context, question, outcomes),
-    ...(names.length === 0 ? {} : { names }),
+    ...undecided(outcomes),
+  };
+}
+
+/** Returns what decides where the input does not: domain names, and what is missing. */
+function undecided(outcomes: readonly Outcome[]): Pick<Explanation, "names" | "unknown"> {
+  const names = new Set(outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName?.names ?? []));
+  const unknown = new Set(outcomes.flatMap(({ way }) => (way.isUnknown ? (way.stopped ?? []) : [])));
+  return {
+    ...(names.size === 0 ? {} : { names: [...names].sort() }),
+    ...(unknown.size === 0 ? {} : { unknown: [...unknown] }),
   };
 }
 
@@ -95,6 +109,12 @@ function outcomesFor(
       outcomeOf(context, way, to.name, portsOf(way, traffic)),
     );
   });
+}
+
+/** Returns why a headless Service leads nowhere. */
+function noEndpoint(context: ExplainContext, to: End): Stop {
+  const stop = to.type === "service" ? unknownEndpoints(context, to.service.key) : undefined;
+  return stop ?? { stopped: "headless, and no endpoint is ready" };
 }
 
 /** Returns a Service's ports; for an address, the ports of every Service with it, since several may share one. */
@@ -148,7 +168,7 @@ function outcomeOf(
 function stoppedOutcome(
   context: ExplainContext,
   source: Host,
-  because: string,
+  because: Stop,
   { to, traffic }: ExplainQuestion,
 ): Outcome {
   const way = stoppedWay(source, because);

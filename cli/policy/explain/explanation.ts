@@ -31,6 +31,23 @@ export interface Explanation {
   readonly remarks: readonly string[];
   /** The domain names of which it depends whether a denied case is allowed, since DNS may give the address for them. */
   readonly names?: readonly string[];
+  /** The missing parts of the input without which there is no answer. */
+  readonly unknown?: readonly string[];
+}
+
+export type Answer = "allowed" | "denied in part" | "denied" | "depends on DNS" | "not known";
+
+/** Returns the answer in words. It is for all cases, so one that is not known makes the answer unknown. */
+export function answerOf({ allowed, partly, names, unknown }: Explanation): Answer {
+  if (allowed) return "allowed";
+  if (unknown !== undefined) return "not known";
+  if (names !== undefined) return "depends on DNS";
+  return partly ? "denied in part" : "denied";
+}
+
+/** Returns whether an explanation says what the question asks. */
+export function isAnswer(answer: Answer): boolean {
+  return answer !== "depends on DNS" && answer !== "not known";
 }
 
 /** A way by which connections from outside reach a destination through the pods of a controller. */
@@ -71,6 +88,8 @@ export interface Case {
   readonly source: (SourceReport & { readonly nodes: readonly string[] }) | null;
   /** Why no policy is evaluated: a Service ends the connection, or it cannot be sent. */
   readonly stopped: string | null;
+  /** There where the input does not show whether it is allowed: `stopped` says what is missing. */
+  readonly unknown?: true;
   readonly egress: EndReport | null;
   readonly ingress: EndReport | null;
 }

@@ -50,6 +50,7 @@ function caseOf(outcomes: readonly Outcome[]): Case | undefined {
     connections: first.connections,
     source: source === undefined ? null : { ...source, nodes },
     stopped: reasons.stopped,
+    ...(reasons.unknown === undefined ? {} : { unknown: reasons.unknown }),
     egress: reasons.egress,
     ingress: reasons.ingress,
   };

@@ -4,7 +4,7 @@ import { foldLine } from "../../output/fold.ts";
 import { serviceTexts } from "./service_print.ts";
 import type { Style } from "../../style.ts";
 import { endLines } from "./end_text.ts";
-import type { Case, EndpointReport, Explanation, WayInReport } from "./explanation.ts";
+import { answerOf, type Case, type EndpointReport, type Explanation, type WayInReport } from "./explanation.ts";
 
 const LABEL_WIDTH = 10;
 const HOP_INDENT = 2;
@@ -35,7 +35,9 @@ export function wayInText(
   style: Style,
   columns: number,
 ): string {
-  const answer = open ? style.good(partly ? "open in part" : "open") : style.bad("closed");
+  const isUnknown = [entry, ...onward].some((one) => answerOf(one) === "not known");
+  const closed = isUnknown ? "not known" : "closed";
+  const answer = open ? style.good(partly ? "open in part" : "open") : style.bad(closed);
   const place = style.faint(`(${printable(locationText(file, line))})`);
   const head = foldLine(`${printable(name)} ${place} through ${printable(through)}: ${answer}`, columns, 0, 2);
   const hops = [entry, ...onward].map((hop) => explanationText(hop, style, columns - HOP_INDENT));
@@ -53,7 +55,7 @@ function familiesText({ families }: Case): string {
 }
 
 function headText(explanation: Explanation, families: string, style: Style): string {
-  const { allowed, partly, from, to, port, protocol, cases, waysIn } = explanation;
+  const { allowed, from, to, port, protocol, cases, waysIn } = explanation;
   const open = waysIn.filter((way) => way.open).map(({ name }) => printable(name));
   const ways = open.length === 0 ? "" : `; open through ${shortList(open, MOST_NAMES)}`;
   const ends = `${style.strong(printable(from.name))} to ${style.strong(printable(to.name))}`;
@@ -61,8 +63,7 @@ function headText(explanation: Explanation, families: string, style: Style): str
     const connections = new Set(cases.filter((one) => one.allowed).flatMap((one) => one.connections));
     return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad("nothing is allowed")}${ways}`;
   }
-  const denied = explanation.names !== undefined ? "depends on DNS" : partly ? "denied in part" : "denied";
-  const answer = allowed ? style.good("allowed") : style.bad(denied);
+  const answer = allowed ? style.good("allowed") : style.bad(answerOf(explanation));
   return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}${ways}`;
 }
 
@@ -72,7 +73,7 @@ interface Sheet {
 }
 
 function caseText(one: Case, { from, to, cases }: Explanation, { style, columns }: Sheet): string {
-  const answer = one.allowed ? style.good("allowed") : style.bad("denied");
+  const answer = one.allowed ? style.good("allowed") : style.bad(one.unknown ? "not known" : "denied");
   const destination = to.type === "service" ? "every endpoint" : to.name;
   const ends = `${endText(one.from, from, from.name)} to ${endText(one.to, to, destination)}`;
   const head = `${ends}, ${connectionsText(one, cases)}${familiesText(one)}: ${answer}`;

@@ -12,6 +12,7 @@ import { EXPLAIN_FORMATS } from "./command.ts";
 import { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
 import { trafficTo } from "./port_name.ts";
+import { answerOf, isAnswer } from "./explanation.ts";
 import { explainWaysIn } from "./ways_in.ts";
 import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
 import { endsOfQuestion, standInsForEnds } from "../question_ends.ts";
@@ -57,5 +58,5 @@ export async function runExplain(io: Io, options: unknown): Promise<ExitCode> {
   const isFromOutside = ends.from.hosts.every(({ type }) => type === "outside");
   if (isFromOutside) tellUnjudged(io, context.waysIn.doubts);
   if (explanation.allowed) return ExitCode.YES;
-  return explanation.names !== undefined ? ExitCode.ERROR : ExitCode.NO;
+  return isAnswer(answerOf(explanation)) ? ExitCode.NO : ExitCode.ERROR;
 }

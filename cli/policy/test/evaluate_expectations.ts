@@ -2,6 +2,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { styleOf } from "../../style.ts";
 import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
+import { answerOf, isAnswer } from "../explain/explanation.ts";
 import { trafficTo } from "../explain/port_name.ts";
 import { explanationText } from "../explain/print.ts";
 import { explainWaysIn } from "../explain/ways_in.ts";
@@ -44,20 +45,23 @@ function evaluate(context: ExplainContext, expectation: Expectation, namespace: 
   const ends = endsOfQuestion(context, { from, to }, namespace);
   const question = { ...ends, traffic: trafficTo(ends.to, port) };
   const explanation = { ...explain(context, question), waysIn: explainWaysIn(context, question) };
-  const { allowed, partly, names } = explanation;
-  if (names !== undefined) {
-    const actual = `it depends on the addresses that DNS gives for ${names.join(", ")}; name one of these as the end`;
+  const answer = answerOf(explanation);
+  if (!isAnswer(answer)) {
+    const { unknown = [], names = [] } = explanation;
+    const actual =
+      answer === "not known"
+        ? `not known: ${unknown.join("; ")}`
+        : `it depends on the addresses that DNS gives for ${names.join(", ")}; name one of these as the end`;
     return { expectation, outcome: "cannot be judged", actual, details: [], waysIn: [] };
   }
   // A connection that is allowed only in some cases is neither allowed nor denied: each word covers all cases.
-  const holds = expect === "allowed" ? allowed : !allowed && !partly;
-  const actual = partly ? "denied in part" : allowed ? "allowed" : "denied";
+  const holds = answer === expect;
   const open = explanation.waysIn.filter((way) => way.open).map(({ name }) => name);
   const waysIn = expect === "denied" ? open : [];
-  if (holds) return { expectation, outcome: "holds", actual, details: [], waysIn };
+  if (holds) return { expectation, outcome: "holds", actual: answer, details: [], waysIn };
   const lines = explanationText(explanation, styleOf({ hasColour: false }), COLUMNS)
     .trimEnd()
     .split("\n");
   const rest = lines.length > MOST_LINES ? [`and ${lines.length - MOST_LINES} more lines: policy explain has all`] : [];
-  return { expectation, outcome: "fails", actual, details: [...lines.slice(0, MOST_LINES), ...rest], waysIn };
+  return { expectation, outcome: "fails", actual: answer, details: [...lines.slice(0, MOST_LINES), ...rest], waysIn };
 }

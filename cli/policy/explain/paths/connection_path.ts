@@ -24,7 +24,12 @@ export interface ConnectionPath {
   /** Undefined where the last step or `stopped` ends the way, so that no policy is evaluated. */
   readonly arrival: Arrival | undefined;
   readonly stopped: string | undefined;
+  /** Whether it is the input that ends here: what `stopped` says is missing. */
+  readonly isUnknown?: true;
 }
+
+/** Why a way ends before any policy is evaluated. */
+export type Stop = Pick<ConnectionPath, "stopped" | "isUnknown">;
 
 /** The end of a way, and the questions to policies on it. */
 export interface Arrival {
@@ -60,8 +65,8 @@ export function directWay(
 }
 
 /** Returns a way that ends before any policy is evaluated. */
-export function stoppedWay(source: Host, stopped: string): ConnectionPath {
-  return { family: undefined, source, steps: [], arrival: undefined, stopped };
+export function stoppedWay(source: Host, stop: Stop): ConnectionPath {
+  return { family: undefined, source, steps: [], arrival: undefined, ...stop };
 }
 
 /** Returns the ways to an address and port, maybe a Service's; none if the source has no address of the family. */
@@ -98,7 +103,7 @@ function waysFrom(context: ExplainContext, source: Host, packet: Packet, node: s
     if (there.verdict.kind !== "pass") return waysAfter(context, source, [step, there], true);
   }
   const nowhere = whyNowhere(context, packet.destination);
-  if (nowhere !== undefined) return [{ ...stoppedWay(source, nowhere), steps: [step] }];
+  if (nowhere !== undefined) return [{ ...stoppedWay(source, { stopped: nowhere }), steps: [step] }];
   const { protocol, destinationPort: port } = packet;
   const destination = hostAt(context.cluster, packet.destination);
   return [{ ...directWay(source, destination, { protocol, port }, familyOf(packet.destination)), steps: [step] }];
@@ -127,12 +132,14 @@ function waysAfter(
   const last = steps.at(-1);
   const family = last && familyOf(last.packet.destination);
   const nowhere: ConnectionPath = { family, source, steps, arrival: undefined, stopped: undefined };
+  if (last?.verdict.kind === "reject" && last.verdict.reason.type === "no endpoints")
+    return [{ ...nowhere, ...unknownEndpoints(context, last.verdict.frontend?.service) }];
   if (last?.verdict.kind !== "translate") return [nowhere];
   const before = isElsewhere ? hostAt(context.cluster, last.packet.destination) : undefined;
   return candidatesOf(context, last.verdict, last.node).map(({ candidate, host }): ConnectionPath => {
     if (candidate.isRejected) return { ...nowhere, stopped: "refused: the endpoint is a cluster IP itself" };
     const missing = missingPod(context, host);
-    if (missing !== undefined) return { ...nowhere, stopped: missing };
+    if (missing !== undefined) return { ...nowhere, ...missing };
     const seen = candidate.masquerade.masqueraded ? maskedSource(source, host, last.node) : source;
     const { protocol, destinationPort } = last.packet;
     const flow = { family, isThroughService: true, protocol, port: candidate.destination.port };
@@ -150,9 +157,17 @@ function waysAfter(
 }
 
 /** Returns why an address cannot be evaluated, if slices call it a pod's and no pod of the input has it. */
-export function missingPod({ worlds }: ExplainContext, host: Host): string | undefined {
+export function missingPod({ worlds }: ExplainContext, host: Host): Stop | undefined {
   const pod = host.type === "outside" ? worlds.objects.endpointPods.get(host.address) : undefined;
-  return pod && `not known: ${hostName(host)} is pod ${pod}, which is not in the input or has another address there`;
+  if (pod === undefined) return undefined;
+  const stopped = `${hostName(host)} is pod ${pod}, which is not in the input or has another address there`;
+  return { stopped, isUnknown: true };
+}
+
+/** Returns why nobody knows where a Service without endpoints leads, if the input does not say it. */
+export function unknownEndpoints({ worlds }: ExplainContext, service: string | undefined): Stop | undefined {
+  if (service === undefined || !worlds.objects.unknown.has(service)) return undefined;
+  return { stopped: `Service ${service} has no selector, and the input no EndpointSlices of it`, isUnknown: true };
 }
 
 function candidatesOf(

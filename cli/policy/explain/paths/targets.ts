@@ -86,12 +86,13 @@ export function waysToService(
   traffic: Traffic,
 ): readonly ConnectionPath[] {
   if (traffic.port === undefined)
-    return [stoppedWay(source, "Services carry TCP, UDP and SCTP: nothing answers an echo request")];
+    return [stoppedWay(source, { stopped: "Services carry TCP, UDP and SCTP: nothing answers an echo request" })];
   const { protocol, port } = traffic;
   const frontends =
     address === undefined ? frontendsFor(context, source, service, { protocol, port }) : [{ address, port }];
   const ways = frontends.flatMap((one) => waysToAddress(context, source, one.address, { protocol, port: one.port }));
-  return ways.length > 0 ? ways : [stoppedWay(source, "the source has no address in a family of the Service")];
+  if (ways.length > 0) return ways;
+  return [stoppedWay(source, { stopped: "the source has no address in a family of the Service" })];
 }
 
 /** Returns the cluster IPs for a source inside; from outside, balancers' and external IPs, or else node ports. */

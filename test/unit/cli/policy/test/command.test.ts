@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
-import { networkPolicy, pod } from "../../../../support/cli/objects.ts";
+import { manifest, named, networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 import { readXml } from "../../../../support/xml.ts";
 
@@ -73,6 +73,40 @@ describe("policy test", () => {
     assert.equal(code, 3);
     assert.match(out, /^\?{4} shop\/wbe to shop\/db 80: .*did you mean shop\/web or/m);
     assert.match(out, /^2 expectations: 1 holds, 0 fail, 1 cannot be judged$/m);
+  });
+
+  it("PTEST-01 EXPLAIN-06: an endpoint that the input does not show is neither allowed nor denied, and ends with 3", async () => {
+    const objects =
+      OBJECTS +
+      service("shop/gone", "gone", "{ port: 80 }") +
+      manifest(
+        "EndpointSlice",
+        named("shop/gone-1", "labels: { kubernetes.io/service-name: gone }"),
+        'addressType: IPv4, ports: [{ name: "", port: 80 }], endpoints: [{ addresses: [10.1.0.9], targetRef: { kind: Pod, name: gone, namespace: shop } }]',
+      ) +
+      manifest("Service", named("shop/hand"), "spec: { ports: [{ port: 80 }] }") +
+      manifest("Service", named("shop/headless"), "spec: { clusterIP: None, ports: [{ port: 80 }] }") +
+      service("shop/none", "none", "{ port: 80 }");
+    for (const expect of ["allowed", "denied"]) {
+      for (const [name, isKnown] of [
+        ["gone", false],
+        ["hand", false],
+        ["headless", false],
+        ["none", true],
+      ] as const) {
+        const to = `service/shop/${name}`;
+        const files = memoryFiles({ "a.yaml": objects, "e.yaml": head + entry("shop/web", to, "80", expect) });
+        const tested = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
+        assert.equal(tested.code, isKnown ? Number(expect === "allowed") : 3, tested.out);
+        const args = ["policy", "explain", "-f", "a.yaml", "--from", "shop/web", "--to", to, "--port", "80"];
+        const explained = await runCli(args, files);
+        assert.equal(explained.code, isKnown ? 1 : 3, explained.out);
+        const ofService = ["service", "explain", "-f", "a.yaml", "--from", "shop/web", "--to", `${to}:80`];
+        if (name !== "headless" && name !== "gone")
+          assert.equal((await runCli(ofService, files)).code, isKnown ? 1 : 3, name);
+        assert.match(explained.out, isKnown ? /: denied$/m : /: not known$/m);
+      }
+    }
   });
 
   it("PTEST-04: an invalid file of expectations ends with 3, with file and line of each error", async () => {
