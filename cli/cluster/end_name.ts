@@ -1,4 +1,5 @@
 import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
+import { isLoopback } from "../../kernel/ip/special.ts";
 import { comparableName } from "../../objects/domain_name.ts";
 import type { LabelSelector } from "../../objects/model.ts";
 import { parseLabelSelector } from "../input/label_selector.ts";
@@ -64,6 +65,12 @@ export function parseEndName(text: string, namespace = "default"): EndName | und
   const address = tryParseAddress(first);
   if (address !== undefined) return isWholeAddress(address, rest) ? { type: "address", address } : undefined;
   return objectName([first, ...rest], namespace);
+}
+
+/** Returns why policies say nothing about an end; undefined where they do. */
+export function unjudgedEnd(name: EndName | undefined): string | undefined {
+  if (name?.type !== "address" || !isLoopback(name.address)) return undefined;
+  return "loopback never leaves the pod or the node, so no policy decides about it; expected another end";
 }
 
 function objectName(parts: readonly string[], namespace: string): EndName | undefined {

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from "commander";
-import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
+import { END_FORMS, parseEndName, unjudgedEnd } from "../../cluster/end_name.ts";
 import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
 import type { Run } from "../../io.ts";
 import { type AskedPort, askedPort } from "../../input/port_text.ts";
@@ -17,8 +17,10 @@ Examples:
 export function explainCommand(run: Run): Command {
   return withControllers(withConfiguration(withInput(new Command("explain"))))
     .description("why a connection is allowed or denied, from end to end; without --port, all that is allowed")
-    .addOption(new Option("--from <end>", END_FORMS).argParser(readSource).makeOptionMandatory())
-    .addOption(new Option("--to <end>", END_FORMS).argParser(readEnd).makeOptionMandatory())
+    .addOption(
+      new Option("--from <end>", END_FORMS).argParser((text) => judged(readSource(text))).makeOptionMandatory(),
+    )
+    .addOption(new Option("--to <end>", END_FORMS).argParser((text) => judged(readEnd(text))).makeOptionMandatory())
     .addOption(
       new Option("--port <port>", "such as 80/TCP, 53/UDP or icmp, or by name; of a Service its own").argParser(
         readTraffic,
@@ -39,6 +41,13 @@ export function readEnd(text: string): string {
     throw new InvalidArgumentError("a range: policies may tell its addresses apart; give one of them.");
   }
   throw new InvalidArgumentError(`expected ${END_FORMS}.`);
+}
+
+/** @throws InvalidArgumentError for an end about which policies say nothing */
+function judged(text: string): string {
+  const problem = unjudgedEnd(parseEndName(text));
+  if (problem !== undefined) throw new InvalidArgumentError(`${problem}.`);
+  return text;
 }
 
 /** Checks the name of a source. @throws InvalidArgumentError */

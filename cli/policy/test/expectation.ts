@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
 import { nearestHint } from "../../nearest_names.ts";
-import { END_FORMS, parseEndName } from "../../cluster/end_name.ts";
+import { END_FORMS, parseEndName, unjudgedEnd } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
 import { locationText } from "../../input/place.ts";
@@ -115,7 +115,10 @@ function expectationOf(entry: unknown): Omit<Expectation, "file" | "line"> | str
   const source = parseEndName(from);
   if (source === undefined || source.type === "service")
     return `from: ${JSON.stringify(from)}; expected ${END_FORMS}, and no Service`;
-  if (parseEndName(to) === undefined) return `to: ${JSON.stringify(to)}; expected ${END_FORMS}`;
+  const destination = parseEndName(to);
+  if (destination === undefined) return `to: ${JSON.stringify(to)}; expected ${END_FORMS}`;
+  const unjudged = unjudgedEnd(source) ?? unjudgedEnd(destination);
+  if (unjudged !== undefined) return unjudged;
   if (text === undefined && expect === "allowed")
     return "port: expected one, since everything is rarely meant to be allowed";
   const port = text === undefined ? undefined : askedPort(`${text}`);

@@ -222,3 +222,5 @@ describe("policy explain: answers", () => {
     }
   });
 });
+      "--from shop/redis-0 --to 127.0.0.1 --port 80",
+      "--from ::1 --to shop/redis-0 --port 80",

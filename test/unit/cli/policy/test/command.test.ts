@@ -130,6 +130,7 @@ describe("policy test", () => {
         head + "  - { from: a, to: b, port: [80], expect: denied, reason: x }\n",
         /: port: a list; expected such as 80, 53\/UDP, icmp or/,
       ],
+      [head + entry("shop/web", "127.0.0.1", "80", "denied"), /^e\.yaml:4: tests\[0\]: loopback never leaves the pod/],
       [head + entry("service/shop/db", "shop/db", "80", "denied"), /^e\.yaml:4: tests\[0\]: from: /],
       [head + entry("shop/web", "shop/db", "", "allowed"), /^e\.yaml:4: tests\[0\]: port: expected one/],
       [head + entry("shop/web", "shop/db", "99999", "denied"), /^e\.yaml:4: tests\[0\]: port: "99999"/],
