@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Address, FAMILIES, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { EndpointSlice, Labels, Service } from "../../objects/model.ts";
 import { specialClass } from "../../objects/semantics/services/address_class.ts";
@@ -44,7 +44,7 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
     const wanted = wantOf(service, manifest);
     const ofNamespace = pods.get(service.namespace) ?? [];
     const selected = wanted.selector === undefined ? [] : selectedPods(ofNamespace, wanted.selector);
-    const guessed = wanted.families.length > 0 ? wanted.families : familiesOfPods(selected).slice(0, 1);
+    const guessed = familiesWanted(wanted, familiesOfPods(selected));
     const families = service.clusterIps.length > 0 ? service.clusterIps.map(familyOf) : guessed;
     const whole = withClusterIps(cluster, service, families.length > 0 ? families : [4]);
     services.set(service.key, whole);
@@ -72,7 +72,8 @@ function withClusterIps({ placeholderAddresses }: Cluster, service: Service, fam
 }
 
 function wantOf(service: Service, manifest: Manifest | undefined): WantedEndpoints {
-  if (manifest === undefined || service.type === "ExternalName") return { selector: undefined, families: [] };
+  if (manifest === undefined || service.type === "ExternalName")
+    return { selector: undefined, families: [], familyPolicy: "SingleStack" };
   try {
     return wantedEndpoints(manifest.source);
   } catch (error) {
@@ -80,6 +81,13 @@ function wantOf(service: Service, manifest: Manifest | undefined): WantedEndpoin
     const { file, line } = manifest;
     throw new DrawbridgeError("ERR_INPUT", `${file}:${line}: Service ${service.key}: ${error.message}`);
   }
+}
+
+/** Returns the families that the API server would give a Service, in a cluster whose pods have some. */
+function familiesWanted({ families, familyPolicy }: WantedEndpoints, ofPods: readonly Family[]): readonly Family[] {
+  if (familyPolicy === "SingleStack") return families.length > 0 ? families : ofPods.slice(0, 1);
+  const required = familyPolicy === "RequireDualStack" ? FAMILIES : [];
+  return [...new Set([...families, ...ofPods, ...required])];
 }
 
 function selectorText(selector: Labels): string {

@@ -10,7 +10,11 @@ export interface WantedEndpoints {
   readonly selector: Labels | undefined;
   /** In the order of the Service's `ipFamilies`. */
   readonly families: readonly Family[];
+  /** Whether the API server gives it a second family. */
+  readonly familyPolicy: (typeof POLICIES)[number];
 }
+
+const POLICIES = ["SingleStack", "PreferDualStack", "RequireDualStack"] as const;
 
 /** Reads a Service's source. @throws DrawbridgeError ERR_OBJECT for what the API server would refuse */
 export function wantedEndpoints(source: unknown): WantedEndpoints {
@@ -18,6 +22,7 @@ export function wantedEndpoints(source: unknown): WantedEndpoints {
   const selector = readLabels(spec, "selector");
   const families = spec.optionalList("ipFamilies", 2) ?? [];
   return {
+    familyPolicy: spec.oneOfOrEmpty("ipFamilyPolicy", POLICIES, "SingleStack"),
     selector: Object.keys(selector).length === 0 ? undefined : selector,
     families: FAMILIES.filter((family) => families.includes(`IPv${family}`)).sort(
       (a, b) => families.indexOf(`IPv${a}`) - families.indexOf(`IPv${b}`),

@@ -190,7 +190,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
       foreign: { source: value, file, line, conversion },
     };
   }
-  const { object } = verdict;
+  const object = withPhase(verdict.object, value);
   const isKept = KEPT.has(object.kind);
   const lineOf = isKept ? (path: FieldPath) => located.lineOf(path) : () => line;
   const manifest: Manifest = {
@@ -203,6 +203,12 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     ...withHostPorts(object, value),
   };
   return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...reported, ...unknown] };
+}
+
+/** A pod without a status is one of a file: like one of a template it counts as running. */
+function withPhase(object: ClusterObject, value: unknown): ClusterObject {
+  if (object.kind !== "Pod" || textAt(value, "status", "phase") !== undefined) return object;
+  return Object.freeze({ ...object, phase: "Running" });
 }
 
 /** Returns the fields of a policy that the API does not have; kubectl refuses them, too (`--validate=strict`). */

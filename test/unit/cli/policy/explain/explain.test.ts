@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FAMILIES } from "../../../../../kernel/ip/address.ts";
+import { FAMILIES, familyOf } from "../../../../../kernel/ip/address.ts";
 import { type Cluster, clusterOf } from "../../../../../cli/cluster/cluster.ts";
 import { endNameOf } from "../../../../../cli/cluster/end_name.ts";
 import { findEnd } from "../../../../../cli/cluster/find_end.ts";
@@ -99,6 +99,37 @@ describe("policy explain: answers", () => {
       report.omitted.map(({ host, because }) => `${host}: ${because}`),
       ["x/ends: terminating, and others are ready", "x/waits: not ready"],
     );
+  });
+
+  it("EXPLAIN-06: a pod of a file without a status is a ready endpoint", () => {
+    const web = manifest("Pod", named("x/web", "labels: { app: web }"), "spec: {}");
+    const text = pod("x/p") + web + service("x/web", "web", "{ port: 80 }");
+    for (const to of ["x/web", "service/x/web"])
+      assert.equal(ask(contextOfText(text), ["x/p", to], HTTP).allowed, true, to);
+  });
+
+  it("EXPLAIN-06: a Service without addresses has the families of its ipFamilyPolicy", () => {
+    const pods = pod("x/p", "10.1.0.1 fd00::1") + pod("x/web", "10.1.0.2 fd00::2");
+    const policy = networkPolicy(
+      "x/web",
+      "podSelector: { matchLabels: { app: web } }, ingress: [{ from: [{ ipBlock: { cidr: 10.1.0.0/16 } }] }]",
+    );
+    for (const [fields, families, answer] of [
+      ["", "IPv4", "allowed"],
+      ["ipFamilyPolicy: SingleStack, ipFamilies: [IPv6]", "IPv6", "denied"],
+      ["ipFamilyPolicy: PreferDualStack", "IPv4,IPv6", "denied in part"],
+      ["ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6]", "IPv6,IPv4", "denied in part"],
+      ["ipFamilyPolicy: RequireDualStack", "IPv4,IPv6", "denied in part"],
+    ] as const) {
+      const read = contextOfText(pods + policy + service("x/web", "web", "{ port: 80 }", fields));
+      const addresses = read.worlds.objects.services.get("x/web")?.clusterIps ?? [];
+      assert.equal(addresses.map((address) => `IPv${familyOf(address)}`).join(","), families, fields);
+      assert.equal(answerOf(ask(read, ["x/p", "service/x/web"], HTTP)), answer, fields);
+    }
+    const single =
+      pods.replaceAll(/, \{ ip: "fd00[^}]*\}/g, "") +
+      service("x/web", "web", "{ port: 80 }", "ipFamilyPolicy: PreferDualStack");
+    assert.equal(contextOfText(single).worlds.objects.services.get("x/web")?.clusterIps.length, 1);
   });
 
   it("EXPLAIN-06: a missing address that cannot change the answer is not reported", () => {
@@ -212,6 +243,8 @@ describe("policy explain: answers", () => {
     const senseless = [
       "--from service/shop/cart --to shop/redis-0",
       "--from 10.0.0.300 --to shop/redis-0",
+      "--from shop/redis-0 --to 127.0.0.1 --port 80",
+      "--from ::1 --to shop/redis-0 --port 80",
       "--from shop/redis-0 --to shop/redis-0 --port 80/ICMP",
       "--from shop/redis-0 --to shop/redis-0 --port 80,81",
       "--from shop/redis-0",
@@ -222,5 +255,3 @@ describe("policy explain: answers", () => {
     }
   });
 });
-      "--from shop/redis-0 --to 127.0.0.1 --port 80",
-      "--from ::1 --to shop/redis-0 --port 80",
