@@ -1,10 +1,14 @@
 import { CLUSTER_DNS, type ClusterDns } from "../../objects/cluster_dns.ts";
 import { judge } from "../../objects/gate/gate.ts";
-import type { Pod, PodPeer, Service } from "../../objects/model.ts";
+import type { ClusterObject, NetworkPolicy, Pod, PodPeer, PolicyPort, Service } from "../../objects/model.ts";
 import { nameLabel } from "../../objects/name.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { DNS_PORT } from "../../objects/semantics/policies/decide.ts";
+import { evaluatePolicy } from "../../objects/semantics/policies/evaluate.ts";
+import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
+import type { ClusterStore } from "../../objects/store.ts";
+import { storeOf } from "../cluster/policy_objects.ts";
 
 /** A pod of the cluster's DNS, and the port on which it listens. */
 export interface DnsServer {
@@ -59,4 +63,50 @@ function standIn({ namespace, service, labels, port }: ClusterDns): DnsServer {
   });
   if (verdict.type !== "accepted" || verdict.object.kind !== "Pod") throw new RangeError("the stand-in is a pod");
   return { pod: verdict.object, port };
+}
+
+/** Returns whether a pod may query none of some DNS servers, nor perhaps another one by its address. */
+export function isCutOff({ index, servers }: Dns, pod: Pod): boolean {
+  const isolating = index.pods.get(pod.key)?.subject?.profile.egress.isolating ?? [];
+  return !isolating.some(({ policy }) => allowsByAddress(policy)) && !mayAsk(index, pod, servers);
+}
+
+/** Returns whether a pod may query one of some DNS servers, as far as its own policies go. */
+function mayAsk(index: PolicyIndex, pod: Pod, servers: readonly DnsServer[]): boolean {
+  return servers.some(({ pod: { key }, port }) => {
+    const ends = { source: { type: "pod", key: pod.key }, destination: { type: "pod", key } } as const;
+    const verdict = evaluatePolicy(index, { ...ends, protocol: "UDP", port });
+    return verdict.kind === "impossible" || verdict.egress.isAllowed;
+  });
+}
+
+/** Returns whether a rule opens port 53 to addresses: a resolver outside or on each node is for the user to know. */
+function allowsByAddress({ egress }: NetworkPolicy): boolean {
+  return egress.some(
+    ({ peers, ports }) => peers?.some(({ type }) => type === "ipBlock") === true && (ports?.some(isDns) ?? true),
+  );
+}
+
+function isDns({ protocol, port, endPort }: PolicyPort): boolean {
+  if (protocol !== "UDP" || typeof port === "string") return false;
+  return port === undefined || (port <= DNS_PORT && DNS_PORT <= (endPort ?? port));
+}
+
+/** The cluster's DNS, and the policies over some objects with it. */
+export interface Dns {
+  readonly index: PolicyIndex;
+  /** Those of the objects or, where they have none, stand-ins, of which the first is the usual one. */
+  readonly servers: readonly [DnsServer, ...DnsServer[]];
+}
+
+/** Returns the DNS of some objects, or stand-ins beside them where they have none. */
+export function dnsOf({ index, store }: { readonly index: PolicyIndex; readonly store: ClusterStore }): Dns {
+  const [first, ...more] = dnsServersIn(store.pods.values(), store.services);
+  if (first !== undefined) return { index, servers: [first, ...more] };
+  const standIns = new Set(STAND_INS.map(({ pod }) => pod.key));
+  const others = [...store.pods.values()].filter(({ key }) => !standIns.has(key));
+  const rest = [store.namespaces, store.nodes, store.networkPolicies, store.clusterNetworkPolicies];
+  const objects = rest.flatMap((map): ClusterObject[] => [...map.values()]);
+  const whole = [...objects, ...others, ...STAND_INS.map(({ pod }) => pod)];
+  return { index: buildPolicyIndex(storeOf(whole)), servers: STAND_INS };
 }

@@ -6,6 +6,7 @@ import type { EvaluatedFlow } from "../../../objects/semantics/policies/verdict.
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locationText } from "../../input/place.ts";
+import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
 import { policyReport } from "./end_report.ts";
@@ -31,6 +32,7 @@ export function assumptionsOf(
     ...ownNodeRemark(context, from, to),
     ...hostPortRemarks(context, to, traffic),
     ...nameRemarks(context, outcomes),
+    ...dnsRemark(context, from, to),
     ...unknownNodeRemark(outcomes),
     ...unknownAddressRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
@@ -221,6 +223,17 @@ function nameRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]):
     return `it depends on DNS: ${place} allows addresses that DNS has given the pod for ${names.join(", ")}`;
   });
   return [...new Set(texts)];
+}
+
+/** A domain name is of use only to pods that may ask DNS for it. */
+function dnsRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readonly string[] {
+  if (to.type === "service" || !to.hosts.some((host) => host.type === "outside" && host.asked !== undefined)) return [];
+  // Pods always reach the node's own DNS (POL-72).
+  if (cluster.index.options.nodeLocalDNS.length > 0) return [];
+  const dns = dnsOf(cluster);
+  const pods = from.hosts.flatMap((host) => (host.type === "pod" && dns.index.pods.has(host.pod.key) ? host.pod : []));
+  const cut = pods.filter((pod) => isCutOff(dns, pod)).map(({ key }) => key);
+  return cut.length === 0 ? [] : [`policies let ${someNames(cut)} not ask the cluster's DNS, which gives the address`];
 }
 
 /** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */

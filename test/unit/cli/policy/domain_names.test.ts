@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { rowLine } from "../../../../policyd/flows/journal.ts";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
-import { ask as run, namespace, pod } from "../../../support/cli/objects.ts";
+import { ask as run, namespace, networkPolicy, pod } from "../../../support/cli/objects.ts";
 
 /** Returns a policy by which pods reach names at port 443, and nothing else. */
 function policy(names: string): string {
@@ -36,6 +36,8 @@ const explain = (text: string, to: string, port = "443") =>
 
 describe("domain names on the command line", () => {
   const NAMES = policy('api.example.com, "*.example.org"');
+  /** Without the rule that denies all other addresses. */
+  const NAMES_ONLY = NAMES.replace(/ {4}- action: Deny[^]*/, "---\n");
 
   it("NAME-14: explain answers for a name as the destination, at the rule's port", async () => {
     assert.match(
@@ -45,6 +47,19 @@ describe("domain names on the command line", () => {
     assert.match(await explain(NAMES, "A.B.example.org."), /^0 /);
     assert.match(await explain(NAMES, "api.example.com", "80"), /^1 .*: denied/);
     assert.match(await explain(NAMES, "example.org"), /^1 .*: denied/);
+  });
+
+  it("NAME-14: explain notes that a pod may not ask the cluster's DNS for a name that it may reach", async () => {
+    const closed = (rules: string): string =>
+      networkPolicy("shop/web", `podSelector: {}, policyTypes: [Egress], egress: [${rules}]`);
+    const note = /^Note: policies let shop\/web not ask the cluster's DNS/m;
+    const dns = pod("kube-system/dns", "10.244.1.53", { labels: "k8s-app: kube-dns" });
+    const rule = "{ to: [{ namespaceSelector: {} }], ports: [{ port: 53, protocol: UDP }] }";
+    for (const more of ["", dns]) {
+      assert.match(await explain(NAMES_ONLY + closed("") + more, "api.example.com"), note);
+      assert.doesNotMatch(await explain(NAMES_ONLY + closed(rule) + more, "api.example.com"), note);
+      assert.doesNotMatch(await explain(NAMES_ONLY + closed("") + more, "203.0.113.7", "80"), note);
+    }
   });
 
   it("NAME-14: explain says that an address depends on names, on which, and ends with exit code 3", async () => {
