@@ -200,13 +200,27 @@ function* asked(
   }
 }
 
-function unknownAddressRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
+/** Returns the remarks on rules that may deny a connection in question which some of the outcomes allow. */
+export function unknownDenials(
+  context: ExplainContext,
+  { traffic }: ExplainQuestion,
+  outcomes: readonly Outcome[],
+): readonly string[] {
+  if (traffic === undefined) return [];
+  const allowed = outcomes.filter(({ evaluated }) => evaluated.reasons.allowed);
+  return unknownAddressRemarks(context, allowed, ({ isDenying }) => isDenying);
+}
+
+function unknownAddressRemarks(
+  { cluster }: ExplainContext,
+  outcomes: readonly Outcome[],
+  isMeant: (one: UnknownAddress) => boolean = () => true,
+): readonly string[] {
   const names = new Map((cluster.newPods ?? []).map(({ pod, name }) => [pod.key, name]));
   const found = [...asked(outcomes)].flatMap(({ direction, flow, evaluated }) =>
-    unknownAddresses(cluster.index, direction, evaluated, flow).map((one) => ({
-      ...one,
-      host: names.get(one.host) ?? one.host,
-    })),
+    unknownAddresses(cluster.index, direction, evaluated, flow)
+      .filter(isMeant)
+      .map((one) => ({ ...one, host: names.get(one.host) ?? one.host })),
   );
   const byRule = Map.groupBy(found, ({ policy, direction, rule }) => ruleText(cluster, { policy, direction, rule }));
   return [...byRule].map(([rule, all]) => {
@@ -255,7 +269,7 @@ function someNames(names: readonly string[]): string {
 
 function ruleText(
   { manifests }: ExplainContext["cluster"],
-  { policy, direction, rule }: Omit<UnknownAddress, "host">,
+  { policy, direction, rule }: Omit<UnknownAddress, "host" | "isDenying">,
 ): string {
   const { file, line } = policyReport(manifests, policy, ["spec", direction, rule]);
   const place = file === undefined ? "" : ` (${locationText(file, line)})`;

@@ -18,7 +18,7 @@ import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest } from "./evaluate_way.ts";
 import { mergeOutcomes, type Outcome } from "./merge.ts";
-import { assumptionsOf } from "./assumptions.ts";
+import { assumptionsOf, unknownDenials } from "./assumptions.ts";
 import { changingPorts, connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./paths/targets.ts";
 import {
@@ -49,7 +49,9 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
   // Without a port, people look for what is allowed.
   const cases = traffic === undefined ? merged.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : merged;
   const allowed = cases.filter((one) => one.allowed).length;
-  const isAllowed = traffic === undefined ? allowed > 0 : allowed === cases.length && allowed > 0;
+  const denials = unknownDenials(context, question, outcomes);
+  const isWhole = allowed === cases.length && denials.length === 0;
+  const isAllowed = allowed > 0 && (traffic === undefined || isWhole);
   return {
     allowed: isAllowed,
     partly: traffic !== undefined && allowed > 0 && !isAllowed,
@@ -61,14 +63,15 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     cases,
     waysIn: [],
     remarks: assumptionsOf(context, question, outcomes),
-    ...undecided(outcomes),
+    ...undecided(outcomes, denials),
   };
 }
 
 /** Returns what decides where the input does not: domain names, and what is missing. */
-function undecided(outcomes: readonly Outcome[]): Pick<Explanation, "names" | "unknown"> {
+function undecided(outcomes: readonly Outcome[], denials: readonly string[]): Pick<Explanation, "names" | "unknown"> {
   const names = new Set(outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName?.names ?? []));
-  const unknown = new Set(outcomes.flatMap(({ way }) => (way.isUnknown ? (way.stopped ?? []) : [])));
+  const missing = outcomes.flatMap(({ way }) => (way.isUnknown ? (way.stopped ?? []) : []));
+  const unknown = new Set([...missing, ...denials]);
   return {
     ...(names.size === 0 ? {} : { names: [...names].sort() }),
     ...(unknown.size === 0 ? {} : { unknown: [...unknown] }),

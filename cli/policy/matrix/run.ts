@@ -18,6 +18,7 @@ import { controllerEntries, givenControllers, runningOf } from "../../ways_in/co
 import { wayInRows } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatPage } from "../../output/page/page.ts";
+import { tellUnknownDenials } from "../explain/unknown_address.ts";
 import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
@@ -107,6 +108,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   tellOmitted(young, io);
   if (!withShadow) tellShadow(io, objects);
   tellOversizes(io, index);
+  tellUnknownDenials(io, index);
   return ExitCode.YES;
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
-import { manifest, named, networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
+import { clusterPolicy, manifest, named, networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 import { readXml } from "../../../../support/xml.ts";
 
@@ -106,6 +106,30 @@ describe("policy test", () => {
           assert.equal((await runCli(ofService, files)).code, isKnown ? 1 : 3, name);
         assert.match(explained.out, isKnown ? /: denied$/m : /: not known$/m);
       }
+    }
+  });
+
+  it("PTEST-01 EXPLAIN-06: a rule that may deny pods without an address allows nothing for sure, unless an earlier one decides", async () => {
+    const pods = pod("shop/db") + pod("shop/web");
+    const accept = "{ action: Accept, to: [{ namespaces: {} }] }";
+    const deny = "{ action: Deny, to: [{ networks: [10.0.0.0/8] }] }";
+    for (const [rules, isKnown] of [
+      [deny, false],
+      [`${deny}, ${accept}`, false],
+      [`${accept}, ${deny}`, true],
+      [`${accept.replace("Accept", "Pass")}, ${deny}`, true],
+      [deny.replace(" }] }", " }], protocols: [{ udp: { destinationPort: { number: 80 } } }] }"), true],
+      ["{ action: Accept, to: [{ networks: [10.0.0.0/8] }] }", true],
+    ] as const) {
+      const objects = pods + clusterPolicy("deny", `egress: [${rules}]`);
+      const files = memoryFiles({ "a.yaml": objects, "e.yaml": head + entry("shop/web", "shop/db", "80", "allowed") });
+      const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
+      assert.equal(code, isKnown ? 0 : 3, `${rules} ${out}`);
+      if (!isKnown)
+        assert.match(out, /not known: no address is known of shop\/db: ClusterNetworkPolicy deny egress\[0\]/);
+      const { err } = await runCli(["policy", "matrix", "-f", "a.yaml"], files);
+      const note = /^not known: addresses of 2 pods; the rules of ClusterNetworkPolicy deny that deny addresses/m;
+      assert.equal(note.test(err), rules.includes("Deny"), err);
     }
   });
 
