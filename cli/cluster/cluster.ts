@@ -46,8 +46,11 @@ export function clusterOf(
   const objects = manifests.map(({ object }) => object);
   const known = new Set(objects.flatMap((object) => (object.kind === "Node" ? [object.name] : [])));
   const unknown = new Set(objects.flatMap(mentionedNodes).filter((name) => !known.has(name)));
-  const store = storeOf([...objects, ...[...unknown].map(bareNode)]);
-  const all = others.length === 0 ? store : storeOf([...objects, ...[...unknown].map(bareNode), ...others]);
+  const onHosts = objects.filter((one): one is Pod => one.kind === "Pod" && one.hostNetwork);
+  const pods = Map.groupBy(onHosts, ({ nodeName }) => nodeName);
+  const bare = [...unknown].map((name) => bareNode(name, pods.get(name)));
+  const store = storeOf([...objects, ...bare]);
+  const all = others.length === 0 ? store : storeOf([...objects, ...bare, ...others]);
   const young = others.flatMap((one) => {
     const name = one.kind === "Pod" ? names.get(one.key)?.text : undefined;
     return one.kind !== "Pod" || name === undefined ? [] : [{ pod: one, name }];
@@ -99,13 +102,15 @@ function mentionedNodes(object: ClusterObject): readonly string[] {
   return object.kind === "Pod" && object.nodeName !== undefined ? [object.nodeName] : [];
 }
 
-function bareNode(name: string): Node {
+/** @param pods those of the host's network, whose addresses are the node's */
+function bareNode(name: string, pods: readonly Pod[] = []): Node {
+  const addresses = new Set(pods.flatMap((pod) => pod.addresses));
   return Object.freeze({
     kind: "Node",
     key: name,
     name,
     labels: frozenLabels([]),
-    addresses: [],
+    addresses: [...addresses].map((address) => ({ type: "InternalIP" as const, address })),
     podCidrs: [],
     isLeaving: false,
     isNetworkUnavailable: false,

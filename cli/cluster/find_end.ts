@@ -13,7 +13,8 @@ import { nearestHint } from "../nearest_names.ts";
 export type Host =
   /** With a name for people where the pod is in no file. */
   | { readonly type: "pod"; readonly pod: Pod; readonly name?: string }
-  | { readonly type: "node"; readonly name: string }
+  /** With the one of its addresses that is meant; without it, its first internal one. */
+  | { readonly type: "node"; readonly name: string; readonly address?: Address }
   /** With a name for people where the address stands for others; `asked`: the domain name for which DNS gave it. */
   | { readonly type: "outside"; readonly address: Address; readonly name?: string; readonly asked?: string };
 
@@ -104,7 +105,10 @@ function textOf(name: Extract<EndName, { readonly type: "pod" | "pods" | "worklo
 /** Returns a host in the form in which policies are evaluated. */
 export function flowEndOf(host: Host): FlowEnd {
   if (host.type === "pod") return { type: "pod", key: host.pod.key };
-  if (host.type === "node") return { type: "node", name: host.name };
+  if (host.type === "node") {
+    const { name, address } = host;
+    return address === undefined ? { type: "node", name } : { type: "address", address };
+  }
   const { address, asked } = host;
   return { type: "address", address, ...(asked === undefined ? {} : { asked }) };
 }
@@ -114,7 +118,9 @@ export function hostAt(cluster: Cluster, address: Address): Host {
   const owner = ownerOf(cluster, address);
   const pod = owner?.type === "pod" ? cluster.store.pods.get(owner.key) : undefined;
   if (pod !== undefined) return { type: "pod", pod };
-  return owner?.type === "node" ? { type: "node", name: owner.key } : { type: "outside", address };
+  if (owner?.type !== "node") return { type: "outside", address };
+  // A stand-in is not an address of which policies know.
+  return { type: "node", name: owner.key, ...(cluster.index.owners.has(address) ? { address } : {}) };
 }
 
 /** Returns the name of a host: `NS/POD`, `node/NAME`, its address, or what it stands for. */

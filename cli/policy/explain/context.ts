@@ -46,8 +46,8 @@ export class ExplainContext {
   /** Returns a host's address in a family, real or a stand-in; undefined where it has none of that family. */
   addressOf(host: Host, family: Family): Address | undefined {
     if (host.type === "pod") return podAddress(this.cluster, host.pod, family);
-    if (host.type === "node") return nodeAddress(this.cluster, host.name, family);
-    return familyOf(host.address) === family ? host.address : undefined;
+    if (host.type === "node" && host.address === undefined) return nodeAddress(this.cluster, host.name, family);
+    return host.address !== undefined && familyOf(host.address) === family ? host.address : undefined;
   }
 
   /**
@@ -61,7 +61,7 @@ export class ExplainContext {
     return all.filter((one) => {
       const host = hostOf(one);
       const node = nodeOf(host) ?? "";
-      const kind = host.type === "pod" ? this.#classOf(host.pod) : hostName(host);
+      const kind = host.type === "pod" ? this.#classOf(host.pod) : `${hostName(host)} ${host.address ?? ""}`;
       const key = matters === "all" || matters.has(node) ? `${kind} on ${node}` : kind;
       const count = seen.get(key) ?? 0;
       seen.set(key, count + 1);

@@ -34,7 +34,7 @@ export interface EvaluatedWay {
 /** Evaluates one way. @param target the destination's name, for ways that reach none */
 export function evaluateWay(cluster: Cluster, way: ConnectionPath, target: string): EvaluatedWay {
   const base = { from: hostName(way.source), family: undefined, source: undefined, maskedBy: undefined, flows: [] };
-  if (way.arrival !== undefined) return { ...base, ...evaluateArrival(cluster, way.arrival, way.steps.at(-1)?.node) };
+  if (way.arrival !== undefined) return { ...base, ...evaluateArrival(cluster, way.arrival, way) };
   const sent = way.steps.at(-1)?.packet;
   const isKnown = sent !== undefined && cluster.placeholderAddresses.ownerOf(sent.destination) === undefined;
   const reasons = {
@@ -47,8 +47,13 @@ export function evaluateWay(cluster: Cluster, way: ConnectionPath, target: strin
 
 type EvaluatedArrival = Pick<EvaluatedWay, "to" | "reasons"> & Partial<EvaluatedWay>;
 
-/** @param node the last node whose Services the connection passed */
-function evaluateArrival({ index, manifests }: Cluster, arrival: Arrival, node: string | undefined): EvaluatedArrival {
+function evaluateArrival(
+  { index, manifests }: Cluster,
+  arrival: Arrival,
+  { source, steps }: ConnectionPath,
+): EvaluatedArrival {
+  // The last one whose Services the connection passed.
+  const node = steps.at(-1)?.node;
   const { destination, egress, ingress, masquerade } = arrival;
   const to = hostName(destination);
   const atSource = evaluatePolicy(index, egress);
@@ -66,7 +71,12 @@ function evaluateArrival({ index, manifests }: Cluster, arrival: Arrival, node: 
       allowed: atSource.egress.isAllowed && atDestination.ingress.isAllowed,
       stopped: null,
       egress: endReport(manifests, "egress", atSource.egress, sentTo(arrival)),
-      ingress: endReport(manifests, "ingress", atDestination.ingress, seenFrom(arrival)),
+      ingress: endReport(
+        manifests,
+        "ingress",
+        atDestination.ingress,
+        source.type === "node" ? null : seenFrom(arrival),
+      ),
     },
     flows: [atSource, atDestination],
   };
@@ -88,9 +98,8 @@ function sentTo({ via, egress }: Arrival): string | null {
 }
 
 /** Returns the source that the destination's policies see, where its address was replaced on the way. */
-function seenFrom({ egress, ingress, masquerade }: Arrival): string | null {
-  if (masquerade?.masqueraded !== true || masquerade.because === "hairpin" || egress.source.type === "node")
-    return null;
+function seenFrom({ ingress, masquerade }: Arrival): string | null {
+  if (masquerade?.masqueraded !== true || masquerade.because === "hairpin") return null;
   return ingress.source.type === "node"
     ? "endpoint on another node: seen from the node that puts its address in"
     : "endpoint on the same node: seen from the source itself";
