@@ -11,10 +11,10 @@ export const POLICY_SERIES: BudgetBounds = { share: 128, pool: 8192 };
 /** Series of the metrics: an endpoint of a Service's port has one. */
 export const ENDPOINT_SERIES: BudgetBounds = { share: 512, pool: 65_536 };
 
-/** Elements of the sets of NetworkPolicies: pairs of an address and a port (POL-93). */
+/** Elements of the sets of NetworkPolicies: pairs of an address and a port, blocks, and ports (POL-93). */
 export const SET_ELEMENTS: BudgetBounds = { share: 16_384, pool: 524_288 };
 
-/** Pairs of a selector of a NetworkPolicy and the labels of pods that it selects, when its set is made. */
+/** Pairs of a selector of a NetworkPolicy and the labels of pods that it selects (POL-93). */
 export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
 
 /** Elements of Services in sets and maps. 10,000 Services of both families with three endpoints have some 120,000. */

@@ -54,7 +54,7 @@ export function flowEvaluator(
 function isInGroup(members: LivePolicies["members"], group: PodGroup | NodeGroup, member: Member | undefined): boolean {
   if (member === undefined) return false;
   const { identity } = member;
-  if (members.groups.isActive(group.key)) return identity.groups.has(group.key);
+  if (members.groups.isComplete(group.key)) return identity.groups.has(group.key);
   const { labels, namespace } = identity;
   if (group.type === "nodes") return namespace === undefined && groupHasNode(group, labels);
   if (namespace === undefined) return false;

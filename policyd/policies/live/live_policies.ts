@@ -143,7 +143,7 @@ export class LivePolicies {
     }
     if (!this.#isStarted) return false;
     this.#retained.begin();
-    return this.#work("urgent") || this.#work("usual");
+    return this.#work("urgent") || this.#work("usual") || this.#sets.room.retry();
   }
 
   /**

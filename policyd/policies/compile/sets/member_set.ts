@@ -40,7 +40,12 @@ export interface MemberSource {
 export interface FixedSet {
   readonly definition: SetDefinition;
   readonly elements: readonly Element[];
+  /** As in {@link MemberSet}. */
+  readonly isAllowing: boolean;
 }
+
+/** A set that a profile holds. */
+export type HeldSet = Pick<MemberSet, "name" | "isAllowing">;
 
 /** The kernel's objects of one profile. Names are hashes of the contents, so equal sets of two profiles are one. */
 export interface ProfileObjects {

@@ -51,7 +51,10 @@ export class SetCollector {
     for (const set of other.memberSets()) {
       if (this.#members.get(set.name)?.isAllowing !== false) this.#members.set(set.name, set);
     }
-    for (const set of other.fixedSets()) this.#fixed.set(set.definition.name, set);
+    for (const set of other.fixedSets()) {
+      const { name } = set.definition;
+      if (this.#fixed.get(name)?.isAllowing !== false) this.#fixed.set(name, set);
+    }
     for (const set of other.nameSets()) this.#names.set(set.name, set);
   }
 
@@ -117,7 +120,10 @@ export class SetCollector {
 
   #addFixed(word: string, definition: Omit<SetDefinition, "name">, elements: readonly Element[], ending = ""): string {
     const name = `${word}_${digest([definition, elements.map(({ key }) => keyText(key))])}${ending}`;
-    if (!this.#fixed.has(name)) this.#fixed.set(name, { definition: { ...definition, name }, elements });
+    const isAllowing = this.#isAllowing;
+    if (this.#fixed.get(name)?.isAllowing !== isAllowing) {
+      this.#fixed.set(name, { definition: { ...definition, name }, elements, isAllowing });
+    }
     return name;
   }
 }

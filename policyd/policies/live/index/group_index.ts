@@ -47,6 +47,16 @@ interface ActivePodGroup {
   readonly group: PodGroup;
   readonly scope: Scope;
   readonly identities: Set<OwnIdentity>;
+  /** Whether it has all identities that it selects: there was room for each. */
+  isComplete: boolean;
+}
+
+/** The room for the identities in groups of pods, by the groups' keys. */
+export interface GroupRoom {
+  /** @returns whether one more may enter, which it then does */
+  enters(key: string): boolean;
+  /** Notes that one has left. */
+  left(key: string): void;
 }
 
 interface ActiveNodeGroup {
@@ -59,6 +69,8 @@ interface ActiveNodeGroup {
  * a change of a namespace those whose scope it enters or leaves, a new group the identities of its namespaces.
  */
 export class GroupIndex {
+  /** The room for identities that enter active groups one by one. */
+  room: GroupRoom = { enters: () => true, left: () => {} };
   readonly #namespaces = new Map<string, NamespaceEntry>();
   readonly #scopes = new Map<string, Scope>();
   readonly #podGroups = new Map<string, ActivePodGroup>();
@@ -99,7 +111,7 @@ export class GroupIndex {
       else part(scope, entry);
       for (const identity of entry.identities.values()) {
         for (const active of scope.groups.candidates(identity.labels)) {
-          if (isIn ? enter(active, identity) : leave(active, identity)) changed.add(identity);
+          if (isIn ? this.#enter(active, identity) : this.#leave(active, identity)) changed.add(identity);
         }
       }
     }
@@ -127,7 +139,8 @@ export class GroupIndex {
     if (identity === undefined) {
       identity = { namespace, entry, labels, signature, groups: new Set(), members: new Set() };
       entry.identities.set(signature, identity);
-      for (const scope of entry.scopes) for (const active of scope.groups.candidates(labels)) enter(active, identity);
+      for (const scope of entry.scopes)
+        for (const active of scope.groups.candidates(labels)) this.#enter(active, identity);
     }
     identity.members.add(member);
     this.#members.set(member, identity);
@@ -165,18 +178,22 @@ export class GroupIndex {
   }
 
   /**
-   * Begins to follow groups. For thousands at once, each pod is checked once instead of once for each.
+   * Begins to follow groups, or completes them. For thousands at once, each pod is checked once instead of once for each.
    *
-   * @param most the number of identities, each counted for each of its groups, that they may select
-   * @returns how many they select; undefined if that is more, and then none of them is followed
+   * @param most the number of identities, each counted for each of its groups, that may enter them
+   * @returns how many entered; undefined if that would be more, and then none did, and no new group is followed
    */
   activate(groups: readonly (PodGroup | NodeGroup)[], most = Number.POSITIVE_INFINITY): number | undefined {
     const added = new Map<Scope, LabelIndex<ActivePodGroup>>();
+    const unknown = groups.filter(({ key }) => !this.#podGroups.has(key));
+    const actives: ActivePodGroup[] = [];
     for (const group of groups) if (group.type === "nodes") this.#activateNodes(group);
     const pods = groups.filter((group) => group.type === "pods");
     for (const [group, scope] of this.#scopesOf(pods)) {
-      const active: ActivePodGroup = { group, scope, identities: new Set() };
+      const known = this.#podGroups.get(group.key);
+      const active = known ?? { group, scope, identities: new Set(), isComplete: false };
       this.#podGroups.set(group.key, active);
+      actives.push(active);
       // Nearly always all groups of a scope are new, and one index suffices.
       const own = added.get(scope) ?? (scope.groups.isEmpty ? scope.groups : groupIndex());
       added.set(scope, own);
@@ -184,7 +201,8 @@ export class GroupIndex {
       if (own !== scope.groups) scope.groups.add(active);
     }
     const entered = enterAll(added, most);
-    if (entered === undefined) for (const group of groups) this.deactivate(group);
+    if (entered === undefined) for (const group of unknown) this.deactivate(group);
+    else for (const active of actives) active.isComplete = true;
     return entered;
   }
 
@@ -204,7 +222,7 @@ export class GroupIndex {
 
   /** The identities in an active group. */
   identitiesOf(key: string): ReadonlySet<Identity> {
-    return this.#podGroups.get(key)?.identities ?? this.#nodeGroups.get(key)?.identities ?? new Set();
+    return this.#podGroups.get(key)?.identities ?? this.#nodeGroups.get(key)?.identities ?? NO_IDENTITIES;
   }
 
   /** The identities of all pods. */
@@ -212,15 +230,38 @@ export class GroupIndex {
     for (const { identities } of this.#namespaces.values()) yield* identities.values();
   }
 
-  isActive(key: string): boolean {
-    return this.#podGroups.has(key) || this.#nodeGroups.has(key);
+  /** The identities in a group of pods that is followed. */
+  podsIn(key: string): ReadonlySet<Identity> {
+    return this.#podGroups.get(key)?.identities ?? NO_IDENTITIES;
+  }
+
+  /** Whether a group is followed and has all identities that it selects. */
+  isComplete(key: string): boolean {
+    return this.#podGroups.get(key)?.isComplete ?? this.#nodeGroups.has(key);
+  }
+
+  /** @returns whether the identity is in the group now */
+  #enter(active: ActivePodGroup, identity: OwnIdentity): boolean {
+    if (!selects(active, identity)) return false;
+    if (this.room.enters(active.group.key)) put(active, identity);
+    else active.isComplete = false;
+    return active.identities.has(identity);
+  }
+
+  /** @returns whether the identity was in the group before */
+  #leave({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
+    identity.groups.delete(group.key);
+    if (!identities.delete(identity)) return false;
+    this.room.left(group.key);
+    return true;
   }
 
   #takeOut(identity: OwnIdentity, member: string): void {
     identity.members.delete(member);
     if (identity.members.size > 0) return;
     for (const key of identity.groups) {
-      this.#podGroups.get(key)?.identities.delete(identity);
+      const active = this.#podGroups.get(key);
+      if (active !== undefined) this.#leave(active, identity);
       this.#nodeGroups.get(key)?.identities.delete(identity);
     }
     this.#nodes.delete(identity);
@@ -281,6 +322,8 @@ export class GroupIndex {
   }
 }
 
+const NO_IDENTITIES: ReadonlySet<Identity> = new Set();
+
 function groupIndex(): LabelIndex<ActivePodGroup> {
   return new LabelIndex(({ group }) => group.podSelector);
 }
@@ -325,7 +368,7 @@ function enterAll(added: ReadonlyMap<Scope, LabelIndex<ActivePodGroup>>, most: n
     for (const identity of [...scope.namespaces].flatMap(({ identities }) => [...identities.values()])) {
       const into: ActivePodGroup[] = [];
       for (const active of own.candidates(identity.labels)) {
-        if (selects(active, identity)) into.push(active);
+        if (!active.identities.has(identity) && selects(active, identity)) into.push(active);
         if (entered + into.length > most || --checks < 0) return undefined;
       }
       entered += into.length;
@@ -340,20 +383,7 @@ function selects({ group }: ActivePodGroup, { labels }: OwnIdentity): boolean {
   return group.podSelector === undefined || isSelected(group.podSelector, labels);
 }
 
-/** @returns whether the identity is in the group now */
-function enter(active: ActivePodGroup, identity: OwnIdentity): boolean {
-  const isIn = selects(active, identity);
-  if (isIn) put(active, identity);
-  return isIn;
-}
-
 function put({ group, identities }: ActivePodGroup, identity: OwnIdentity): void {
   identities.add(identity);
   identity.groups.add(group.key);
-}
-
-/** @returns whether the identity was in the group before */
-function leave({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
-  identity.groups.delete(group.key);
-  return identities.delete(identity);
 }

@@ -1,4 +1,4 @@
-import type { MemberSet, ProfileObjects } from "../../compile/sets/member_set.ts";
+import type { HeldSet, ProfileObjects } from "../../compile/sets/member_set.ts";
 import { omittedOf } from "../../compile/compile_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
@@ -24,16 +24,15 @@ export interface ActiveProfile {
 
 interface OwnProfile extends ActiveProfile {
   readonly chains: ProfileObjects["chains"];
-  readonly memberSets: ReadonlyMap<string, Pick<MemberSet, "name" | "isAllowing">>;
+  readonly memberSets: ReadonlyMap<string, HeldSet>;
   /** The namespace of its pods, if NetworkPolicies isolate them; else empty. */
   readonly owner: string;
-  /** Names. */
-  readonly fixedSets: readonly string[];
+  readonly fixedSets: ReadonlyMap<string, HeldSet>;
   readonly nameSets: ProfileObjects["nameSets"];
   holders: number;
   hasChains: boolean;
-  /** The policies that use closed sets, computed at this number of closings. */
-  closed: { readonly closings: number; readonly policies: readonly string[] };
+  /** The policies that use sets that lack elements, computed at this number of changes. */
+  lacking: { readonly changes: number; readonly policies: readonly string[] };
 }
 
 /** Takes the keys of members. */
@@ -41,7 +40,7 @@ export type ToSettle = (members: ReadonlySet<string>) => void;
 
 export interface ActiveProfilesParts {
   readonly rules: PolicyRules;
-  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release" | "closed" | "closings">;
+  readonly memberSets: Pick<MemberSets, "hold" | "missing" | "filled" | "release" | "room">;
   readonly options: PolicyOptions;
 }
 
@@ -55,7 +54,7 @@ export class ActiveProfiles {
 
   constructor(parts: ActiveProfilesParts) {
     this.#parts = parts;
-    this.#fixedSets = new FixedSets(parts.rules);
+    this.#fixedSets = new FixedSets(parts.rules, parts.memberSets.room);
   }
 
   /** Returns undefined for a profile that no pod has. */
@@ -90,18 +89,19 @@ export class ActiveProfiles {
   #restrictionsOf(own: OwnProfile): readonly { readonly reason: string; readonly policies: readonly string[] }[] {
     const all = [
       { reason: OMITTED, policies: omittedOf(own.profile) },
-      { reason: CLOSED_POLICY, policies: this.#closedPoliciesOf(own) },
+      { reason: CLOSED_POLICY, policies: this.#policiesLackingIn(own) },
     ];
     return all.filter(({ policies }) => policies.length > 0);
   }
 
-  #closedPoliciesOf(own: OwnProfile): readonly string[] {
-    const { closings } = this.#parts.memberSets;
-    if (own.closed.closings !== closings) {
-      const closed = [...this.#parts.memberSets.closed()].filter(({ name }) => own.memberSets.has(name));
-      own.closed = { closings, policies: closed.length === 0 ? NO_POLICIES : policiesThatAsk(own.profile, closed) };
+  #policiesLackingIn(own: OwnProfile): readonly string[] {
+    const { changes, lacking } = this.#parts.memberSets.room;
+    if (own.lacking.changes !== changes) {
+      const sets = [...lacking].map(({ set }) => set);
+      const used = sets.filter(({ name }) => own.memberSets.has(name) || own.fixedSets.has(name));
+      own.lacking = { changes, policies: used.length === 0 ? NO_POLICIES : policiesThatAsk(own.profile, used) };
     }
-    return own.closed.policies;
+    return own.lacking.policies;
   }
 
   /**
@@ -139,14 +139,14 @@ export class ActiveProfiles {
       chains: objects.chains,
       memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
       owner: ownerOf(profile),
-      fixedSets: objects.fixedSets.map(({ definition }) => definition.name),
+      fixedSets: new Map(objects.fixedSets.map(({ definition: { name }, isAllowing }) => [name, { name, isAllowing }])),
       nameSets: objects.nameSets,
       holders: 0,
       hasChains: false,
-      closed: { closings: 0, policies: NO_POLICIES },
+      lacking: { changes: 0, policies: NO_POLICIES },
     };
     this.#profiles.set(key, own);
-    for (const set of objects.fixedSets) this.#fixedSets.hold(set);
+    for (const set of objects.fixedSets) this.#fixedSets.hold(set, own.owner);
     for (const set of objects.memberSets) memberSets.hold(set, own.owner);
     return own;
   }
@@ -166,7 +166,7 @@ export class ActiveProfiles {
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
-    for (const name of own.fixedSets) this.#fixedSets.release(name);
+    for (const set of own.fixedSets.values()) this.#fixedSets.release(set, own.owner);
     toSettle(this.#parts.memberSets.release([...own.memberSets.values()], own.owner));
   }
 }

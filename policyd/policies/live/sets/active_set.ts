@@ -1,29 +1,15 @@
 import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
+import { newShared, type SharedSet } from "./set_room.ts";
 
 /** A set that somebody holds, or whose elements are still to be removed. */
-export interface ActiveSet {
+export interface ActiveSet extends SharedSet {
   readonly set: MemberSet;
   readonly groups: readonly (PodGroup | NodeGroup)[];
   readonly sources: ReadonlyMap<string, readonly MemberSource[]>;
   /** The sources that give pods elements by the names of their ports, whatever groups they are in; by these names. */
   readonly ofNames: ReadonlyMap<string, readonly NamedSource[]>;
   readonly hasNames: boolean;
-  holders: number;
-  /** The holders that need all of its elements: a rule that denies would let through the pods that it does not find. */
-  wholeHolders: number;
-  /** How often each namespace holds it for its NetworkPolicies. */
-  readonly owners: Map<string, number>;
-  /** The namespace whose room it takes; undefined if nobody holds it, or somebody needs it whole. */
-  payer: string | undefined;
-  /** The number of elements; one that several sources give counts for each. */
-  size: number;
-  /** The number of identities that its groups selected when it was made, each counted for each group. */
-  selections: number;
-  /** There was no room for the set when it was made, so it has no elements (POL-93). */
-  isClosed: boolean;
-  /** Whether all members have been settled since the set is held. */
-  isFilled: boolean;
   /** The number of members that have elements in it. */
   claims: number;
 }
@@ -38,8 +24,8 @@ function isOfEveryPod(source: MemberSource): source is NamedSource {
   throw new RangeError(`a set of every pod with ${source.ports.type} as ports; expected a port's name`);
 }
 
-/** Returns a set that nobody holds yet. */
-export function activeSet(set: MemberSet): ActiveSet {
+/** Returns a set that nobody holds yet. @param open tries to give a set all its elements */
+export function activeSet(set: MemberSet, open: (active: ActiveSet) => void): ActiveSet {
   const groups = new Map<string, PodGroup | NodeGroup>();
   const sources = new Map<string, MemberSource[]>();
   for (const source of set.sources) {
@@ -49,20 +35,14 @@ export function activeSet(set: MemberSet): ActiveSet {
     if (others === undefined) sources.set(source.group.key, [source]);
     else others.push(source);
   }
-  return {
+  const active: ActiveSet = {
+    ...newShared(set, () => open(active)),
     set,
     groups: [...groups.values()],
     sources,
     ofNames: Map.groupBy(set.sources.filter(isOfEveryPod), ({ ports }) => ports.name),
     hasNames: set.sources.some(({ ports }) => ports.type === "name"),
-    holders: 0,
-    wholeHolders: 0,
-    owners: new Map(),
-    payer: undefined,
-    size: 0,
-    selections: 0,
-    isClosed: false,
-    isFilled: false,
     claims: 0,
   };
+  return active;
 }

@@ -1,10 +1,10 @@
-import type { MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
+import type { HeldSet, MemberSet, MemberSource } from "../../compile/sets/member_set.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
 import { type Claimed, elementsOf, isSame, type Member, sizeOf, type SourcesOfSet } from "./member_claims.ts";
 import { type ActiveSet, activeSet } from "./active_set.ts";
 import type { GroupIndex, Identity } from "../index/group_index.ts";
 import type { PolicyRules } from "../policy_rules.ts";
-import { type RoomBounds, SetRoom } from "./set_room.ts";
+import { isHeld, type Lack, type RoomBounds, SetRoom } from "./set_room.ts";
 
 /** The content of the sets, in numbers. */
 export interface SetTotals {
@@ -13,9 +13,19 @@ export interface SetTotals {
   readonly members: number;
   /** Pairs of a member's address and a port, each counted in every set it is in. */
   readonly elements: number;
-  /** The number of sets that lack elements because there was no room for them (POL-93). */
+  /** The number of sets, also of those whose elements never change, that lack elements for want of room (POL-93). */
   readonly closed: number;
 }
+
+/** The held sets that use a group. */
+interface Users {
+  readonly sets: Set<ActiveSet>;
+  /** The one for which the identities in the group count. */
+  payer: ActiveSet;
+}
+
+/** How much more room than it found a set must have before it is tried again that did not find out what it needs. */
+const MORE_ROOM = 1.25;
 
 /** The sets of most members of a large cluster. */
 const NOTHING: readonly never[] = [];
@@ -25,23 +35,21 @@ const NOTHING: readonly never[] = [];
  * members. Its methods return the members to {@link settle}, which may be done in any number of turns.
  */
 export class MemberSets {
+  /** The room of these and of all other sets of NetworkPolicies. */
+  readonly room: SetRoom;
   readonly #rules: PolicyRules;
   readonly #groups: GroupIndex;
   readonly #sets = new Map<string, ActiveSet>();
-  /** The held sets by the keys of their groups. */
-  readonly #users = new Map<string, Set<ActiveSet>>();
+  /** By the keys of groups. */
+  readonly #users = new Map<string, Users>();
   /** The held sets with sources of every pod, by the names of ports. */
   readonly #byName = new Map<string, Set<ActiveSet>>();
   /** The sources that apply to an identity because of its groups, computed on request. */
   readonly #known = new WeakMap<Identity, readonly SourcesOfSet[]>();
   readonly #claimed = new Map<string, Claimed>();
-  readonly #room: SetRoom;
-  /** The held sets that lack elements, because there was no room for them (POL-93). */
-  readonly #closed = new Set<ActiveSet>();
-  #closings = 0;
   readonly #toSettle: (members: ReadonlySet<string>) => void;
 
-  /** @param toSettle gets the members whose elements must be removed because there is no room for their set */
+  /** @param toSettle gets the members whose elements a set lacks, or must lose because there is no room for them */
   constructor(
     rules: PolicyRules,
     groups: GroupIndex,
@@ -51,14 +59,19 @@ export class MemberSets {
     this.#rules = rules;
     this.#groups = groups;
     this.#toSettle = toSettle;
-    this.#room = new SetRoom(bounds);
+    this.room = new SetRoom(bounds);
+    groups.room = { enters: (key) => this.#enters(key), left: (key) => this.#count(key, -1) };
   }
 
   /** Returns the current content of the sets, in numbers. */
   totals(): SetTotals {
     let members = 0;
-    for (const { claims } of this.#sets.values()) members += claims;
-    return { sets: this.#sets.size, members, elements: this.#room.total, closed: this.#closed.size };
+    let elements = 0;
+    for (const { claims, size } of this.#sets.values()) {
+      members += claims;
+      elements += size;
+    }
+    return { sets: this.#sets.size, members, elements, closed: this.room.lacking.size };
   }
 
   /**
@@ -68,53 +81,44 @@ export class MemberSets {
    */
   hold(set: MemberSet, owner: string): void {
     const active = this.#sets.get(set.name) ?? this.#newSet(set);
-    if (set.isAllowing) active.owners.set(owner, (active.owners.get(owner) ?? 0) + 1);
-    else active.wholeHolders++;
-    this.#room.holdersChanged(active);
-    const isToOpen = active.payer === undefined && this.#closed.has(active);
-    if (active.holders++ > 0 && !isToOpen) return;
-    this.#lacks(active, false);
-    active.isFilled = false;
-    active.isClosed = !this.#use(active) || !this.#room.hasRoom(active, this.#expected(active));
-    if (active.isClosed) this.#lacks(active, true);
+    if (this.room.hold(active, set, owner)) this.#open(active);
+  }
+
+  /** Gives a set all its elements if there is room for them: those that it lacks are queued. */
+  #open(active: ActiveSet): void {
+    const refused = this.#follow(active);
+    if (refused !== undefined) return this.room.refuse(active, refused);
+    if (active.state === "closed") {
+      const elements = this.#expected(active);
+      if (!this.room.hasRoom(active, elements)) return this.room.refuse(active, { elements });
+      active.state = "filling";
+    }
     this.#forgetSources([active]);
-  }
-
-  /** Returns the held sets that lack elements because there was no room for them (POL-93). */
-  *closed(): Iterable<MemberSet> {
-    for (const { set } of this.#closed) yield set;
-  }
-
-  /** A number that changes whenever {@link closed} does. */
-  get closings(): number {
-    return this.#closings;
+    if (active.lack === undefined) return;
+    this.room.tries(active);
+    this.#toSettle(this.#membersOf([active]));
   }
 
   /** Returns the keys of the members to be settled before held sets are {@link filled}; empty when they are. */
   missing(names: readonly string[]): ReadonlySet<string> {
     const sets = names.map((name) => this.#sets.get(name)).filter((active) => active !== undefined);
-    return this.#membersOf(sets.filter(({ isFilled, isClosed }) => !isFilled && !isClosed));
+    const isIncomplete = ({ state, lack, wholeHolders }: ActiveSet): boolean =>
+      state === "filling" || (state === "open" && lack !== undefined && wholeHolders > 0);
+    return this.#membersOf(sets.filter(isIncomplete));
   }
 
   /** Notes that all members of a held set have been settled. */
   filled(name: string): void {
     const active = this.#sets.get(name);
-    if (active !== undefined) active.isFilled = true;
+    if (active?.state === "filling") active.state = "open";
   }
 
   /** Removes one holder from each of these sets. @returns the keys of the members that are to be settled */
-  release(held: readonly Pick<MemberSet, "name" | "isAllowing">[], owner: string): ReadonlySet<string> {
+  release(held: readonly HeldSet[], owner: string): ReadonlySet<string> {
     const sets: ActiveSet[] = [];
-    for (const { name, isAllowing } of held) {
-      const active = this.#sets.get(name);
-      if (active === undefined) continue;
-      if (isAllowing) disown(active, owner);
-      else active.wholeHolders--;
-      this.#room.holdersChanged(active);
-      if (--active.holders > 0) continue;
-      active.isFilled = false;
-      this.#lacks(active, false);
-      sets.push(active);
+    for (const set of held) {
+      const active = this.#sets.get(set.name);
+      if (active !== undefined && this.room.release(active, set, owner)) sets.push(active);
     }
     this.#forgetSources(sets);
     const members = this.#membersOf(sets);
@@ -125,7 +129,6 @@ export class MemberSets {
         if (others?.size === 0) this.#byName.delete(name);
       }
       for (const group of active.groups) this.#disuse(group, active);
-      this.#room.change(active, 0, -active.selections);
       this.#forgetEmpty(active);
     }
     return members;
@@ -177,30 +180,23 @@ export class MemberSets {
       if (areSame(claimed, sources) && isSame(before, member, active.hasNames)) return true;
     }
     const growth = sizeOf(sources, member) - sizeOf(claimed ?? NOTHING, before);
-    if (!this.#room.hasRoom(active, growth)) {
-      this.#lacks(active, true);
-      if (!active.isFilled) this.#close(active);
+    if (!this.room.hasRoom(active, growth)) {
+      const isClosing = active.state === "filling";
+      this.room.refuse(active, { elements: isClosing ? active.size + growth : growth });
+      if (isClosing) this.#close(active);
       return false;
     }
     if (claimed === undefined) active.claims++;
     this.#rules.claim(ownerOf(active, key), elementsOf(active.set, sources, member));
-    this.#room.change(active, growth);
+    this.room.change(active, growth);
     return true;
   }
 
   /** Removes all elements from a set that no rule uses yet. */
   #close(active: ActiveSet): void {
-    active.isClosed = true;
+    active.state = "closed";
     this.#forgetSources([active]);
     this.#toSettle(this.#membersOf([active]));
-  }
-
-  /** Notes whether a set lacks elements. */
-  #lacks(active: ActiveSet, isLacking: boolean): void {
-    if (this.#closed.has(active) === isLacking) return;
-    if (isLacking) this.#closed.add(active);
-    else this.#closed.delete(active);
-    this.#closings++;
   }
 
   /** Returns how many elements a filled set has at least; those of named ports are counted when they exist. */
@@ -221,7 +217,7 @@ export class MemberSets {
     for (const { active, sources } of before?.sets ?? NOTHING) {
       if (wantedSets.has(active)) continue;
       this.#rules.claim(ownerOf(active, key), []);
-      this.#room.change(active, -sizeOf(sources, before));
+      this.room.change(active, -sizeOf(sources, before));
       active.claims--;
       this.#forgetEmpty(active);
     }
@@ -233,7 +229,7 @@ export class MemberSets {
     const found = new Map(ofGroups.map(({ active, sources }) => [active, [...sources]]));
     for (const name of new Set(ports.map((port) => port.name ?? ""))) {
       for (const active of this.#byName.get(name) ?? []) {
-        if (active.isClosed) continue;
+        if (active.state === "closed") continue;
         const sources = found.get(active) ?? [];
         for (const source of active.ofNames.get(name) ?? NOTHING) sources.push(source);
         found.set(active, sources);
@@ -252,8 +248,8 @@ export class MemberSets {
       found.set(active, before === undefined ? sources : [...before, ...sources]);
     };
     for (const key of identity.groups) {
-      for (const active of this.#users.get(key) ?? []) {
-        if (!active.isClosed) add(active, active.sources.get(key) ?? []);
+      for (const active of this.#users.get(key)?.sets ?? NOTHING) {
+        if (active.state !== "closed") add(active, active.sources.get(key) ?? []);
       }
     }
     const all = found.size === 0 ? NOTHING : [...found].map(([active, sources]) => ({ active, sources }));
@@ -262,7 +258,7 @@ export class MemberSets {
   }
 
   #newSet(set: MemberSet): ActiveSet {
-    const active = activeSet(set);
+    const active = activeSet(set, (one) => this.#open(one));
     this.#sets.set(set.name, active);
     this.#rules.provide(`set ${set.name}`, { sets: [set.definitions[4], set.definitions[6]], chains: [] });
     return active;
@@ -288,41 +284,89 @@ export class MemberSets {
     for (const { groups } of sets) for (const { key } of groups) yield* this.#groups.identitiesOf(key);
   }
 
-  /** @returns whether its groups are followed, which they are not if they select too many identities */
-  #use(active: ActiveSet): boolean {
+  /**
+   * Follows the groups of a set. Those that nobody followed, or not all of whose identities, count for this set now.
+   *
+   * @returns what the set lacks at least if its groups select too many identities; new groups are not followed then
+   */
+  #follow(active: ActiveSet): Partial<Lack> | undefined {
     const added: (PodGroup | NodeGroup)[] = [];
+    const others: (readonly [users: Users, identities: number])[] = [];
+    let taken = 0;
     for (const group of active.groups) {
-      if (!this.#groups.isActive(group.key)) added.push(group);
-      this.#users.set(group.key, (this.#users.get(group.key) ?? new Set()).add(active));
+      const users = this.#users.get(group.key) ?? { sets: new Set(), payer: active };
+      this.#users.set(group.key, users);
+      users.sets.add(active);
+      if (this.#groups.isComplete(group.key)) continue;
+      added.push(group);
+      if (users.payer === active) continue;
+      const { size } = this.#groups.podsIn(group.key);
+      others.push([users, size]);
+      taken += size;
     }
     for (const name of active.ofNames.keys()) {
       this.#byName.set(name, (this.#byName.get(name) ?? new Set()).add(active));
     }
-    const selections = this.#groups.activate(added, this.#room.selectionsOf(active));
-    if (selections !== undefined) this.#room.change(active, 0, selections);
-    return selections !== undefined;
+    const most = this.room.selectionsOf(active);
+    const entered = taken > most ? undefined : this.#groups.activate(added, most - taken);
+    if (entered === undefined) return { selections: Math.ceil(MORE_ROOM * Math.max(0, most)) + 1 };
+    this.room.hasRoom(active, 0, taken + entered);
+    this.room.change(active, 0, taken + entered);
+    for (const [users, identities] of others) {
+      this.room.change(users.payer, 0, -identities);
+      users.payer = active;
+    }
+    return undefined;
+  }
+
+  /** Counts an identity that a group selects for one of the sets that use it. @returns whether one has room for it */
+  #enters(key: string): boolean {
+    const users = this.#users.get(key);
+    if (users === undefined) return true;
+    const { size } = this.#groups.podsIn(key);
+    const growthOf = (active: ActiveSet): number => (active === users.payer ? 1 : size + 1);
+    const payer = [users.payer, ...users.sets].find((active) => this.room.hasRoom(active, 0, growthOf(active)));
+    if (payer === undefined) {
+      for (const active of users.sets) this.room.refuse(active, { selections: growthOf(active) });
+      return false;
+    }
+    if (payer !== users.payer) this.#setPayer(key, users, payer);
+    this.room.change(payer, 0, 1);
+    return true;
+  }
+
+  /** Counts the identities that a group selects for another set, whether that has room or not. */
+  #setPayer(key: string, users: Users, payer: ActiveSet | undefined): void {
+    const { size } = this.#groups.podsIn(key);
+    this.room.change(users.payer, 0, -size);
+    if (payer === undefined) return;
+    this.room.change(payer, 0, size);
+    users.payer = payer;
+  }
+
+  /** Adds a number of identities to what a group counts. */
+  #count(key: string, identities: number): void {
+    const payer = this.#users.get(key)?.payer;
+    if (payer !== undefined) this.room.change(payer, 0, identities);
   }
 
   #disuse(group: PodGroup | NodeGroup, active: ActiveSet): void {
     const users = this.#users.get(group.key);
-    users?.delete(active);
-    if (users === undefined || users.size > 0) return;
+    if (users === undefined) return;
+    users.sets.delete(active);
+    const [other] = users.sets;
+    if (users.payer === active) this.#setPayer(group.key, users, other);
+    if (other !== undefined) return;
     this.#users.delete(group.key);
     this.#groups.deactivate(group);
   }
 
   /** Removes a set that nobody holds and in which no member has elements. */
   #forgetEmpty(active: ActiveSet): void {
-    if (active.holders > 0 || active.claims > 0 || this.#sets.get(active.set.name) !== active) return;
+    if (isHeld(active) || active.claims > 0 || this.#sets.get(active.set.name) !== active) return;
     this.#sets.delete(active.set.name);
     this.#rules.provide(`set ${active.set.name}`, { sets: [], chains: [] });
   }
-}
-
-function disown({ owners }: ActiveSet, owner: string): void {
-  const left = (owners.get(owner) ?? 0) - 1;
-  if (left > 0) owners.set(owner, left);
-  else owners.delete(owner);
 }
 
 function areSame(a: readonly MemberSource[], b: readonly MemberSource[]): boolean {

@@ -1,6 +1,7 @@
 import { SET_ELEMENTS, SET_SELECTIONS } from "../../../bounds.ts";
 import { Budget, type BudgetBounds } from "../../../lib/budget.ts";
-import type { ActiveSet } from "./active_set.ts";
+import type { SetDefinition } from "../../../../kernel/nftables/model/object.ts";
+import type { HeldSet, MemberSet } from "../../compile/sets/member_set.ts";
 
 /**
  * The most elements of one set of NetworkPolicies, each a pair of a pod's address and a port, and the most pairs of a
@@ -17,18 +18,69 @@ export interface RoomBounds {
 
 const BOUNDS: RoomBounds = { set: MOST_SET_ELEMENTS, elements: SET_ELEMENTS, selections: SET_SELECTIONS };
 
+/** How much more room a set needs at least, as far as this is known. */
+export interface Lack {
+  readonly elements: number;
+  readonly selections: number;
+}
+
+/** A set that several namespaces may need. It counts for one of them. */
+export interface SharedSet {
+  readonly set: MemberSet | SetDefinition;
+  /** The holders that need all of its elements: a rule that denies would let through the pods that it does not find. */
+  wholeHolders: number;
+  /** How often each namespace holds it for its NetworkPolicies. */
+  readonly owners: Map<string, number>;
+  /** The namespace whose room it takes; undefined if nobody holds it, or somebody needs it whole. */
+  payer: string | undefined;
+  /** The number of elements; one that several sources give counts for each. */
+  size: number;
+  /** The number of identities in those of its groups that count for it, each counted for each group. */
+  selections: number;
+  /** Undefined while it has all its elements (POL-93). */
+  lack: Lack | undefined;
+  /** A closed set has no elements; a set that is being filled is closed if there is no room for all of them. */
+  state: "closed" | "filling" | "open";
+  /** Tries again to add what it lacks; undefined for a set that is only tried when it gets a holder. */
+  readonly retry: (() => void) | undefined;
+}
+
+/** Returns the state of a set that nobody holds yet. */
+export function newShared(set: SharedSet["set"], retry?: () => void): SharedSet {
+  return {
+    set,
+    wholeHolders: 0,
+    owners: new Map(),
+    payer: undefined,
+    size: 0,
+    selections: 0,
+    lack: undefined,
+    state: "closed",
+    retry,
+  };
+}
+
+export function isHeld({ wholeHolders, owners }: SharedSet): boolean {
+  return wholeHolders + owners.size > 0;
+}
+
 /**
  * Counts the room that the sets of NetworkPolicies take, and refuses growth for which there is none (POL-93).
  *
  * The pairs of one policy are bounded (POL-73), but each pair has as many elements as its selector selects pods: one
  * policy of a tenant could take gigabytes on each node that runs a pod of it. Each set counts for one of the namespaces
- * whose pods need it. A set that a ClusterNetworkPolicy needs whole counts for none.
+ * whose pods need it; where that one has no room, for another that has. A set that a ClusterNetworkPolicy needs whole
+ * counts for none.
  */
 export class SetRoom {
   readonly #bounds: RoomBounds;
   readonly #elements: Budget;
   readonly #selections: Budget;
-  #total = 0;
+  readonly #lacking = new Set<SharedSet>();
+  /** Those that lacked elements and have been refused none since all of them were queued. */
+  readonly #tried = new Set<SharedSet>();
+  #changes = 0;
+  #isFreed = false;
 
   constructor(bounds: RoomBounds = BOUNDS) {
     this.#bounds = bounds;
@@ -36,40 +88,139 @@ export class SetRoom {
     this.#selections = new Budget(bounds.selections);
   }
 
-  /** The number of elements in all sets together. */
-  get total(): number {
-    return this.#total;
+  /** The held sets that lack elements because there was no room for them. */
+  get lacking(): ReadonlySet<SharedSet> {
+    return this.#lacking;
   }
 
-  /** Returns whether a set may have this number of elements more. */
-  hasRoom({ payer, size }: ActiveSet, elements: number): boolean {
-    if (elements <= 0 || payer === undefined) return true;
-    return size + elements <= this.#bounds.set && elements <= this.#elements.roomOf(payer);
+  /** A number that changes whenever {@link lacking} does. */
+  get changes(): number {
+    return this.#changes;
   }
 
-  /** Returns how many identities the groups of a set may select in all, each counted for each group. */
-  selectionsOf({ payer }: ActiveSet): number {
-    return payer === undefined ? Number.POSITIVE_INFINITY : Math.min(this.#bounds.set, this.#selections.roomOf(payer));
+  /** Adds a holder to a set. @returns whether the set is to be opened: it is new, or there is room for what it lacks */
+  hold(one: SharedSet, { isAllowing }: Pick<HeldSet, "isAllowing">, owner: string): boolean {
+    const isNew = !isHeld(one);
+    if (isAllowing) one.owners.set(owner, (one.owners.get(owner) ?? 0) + 1);
+    else one.wholeHolders++;
+    this.#holdersChanged(one);
+    return isNew || this.#fits(one);
+  }
+
+  /** Removes a holder from a set. @returns whether it was the last one */
+  release(one: SharedSet, { isAllowing }: Pick<HeldSet, "isAllowing">, owner: string): boolean {
+    const left = (one.owners.get(owner) ?? 0) - 1;
+    if (!isAllowing) one.wholeHolders--;
+    else if (left > 0) one.owners.set(owner, left);
+    else one.owners.delete(owner);
+    this.#holdersChanged(one);
+    if (isHeld(one)) return false;
+    one.state = "closed";
+    this.lacksNothing(one);
+    return true;
+  }
+
+  /**
+   * Returns whether a set may have this number of elements more, and of identities that are selected. If its payer has
+   * no room for that, an owner that has room for all of the set counts it from now on.
+   */
+  hasRoom(one: SharedSet, elements: number, selections = 0): boolean {
+    if (one.payer === undefined) return true;
+    const { set } = this.#bounds;
+    if ((elements > 0 && one.size + elements > set) || (selections > 0 && one.selections + selections > set))
+      return false;
+    if (this.#isFree(one.payer, elements, selections)) return true;
+    for (const owner of one.owners.keys()) {
+      if (owner === one.payer || !this.#isFree(owner, one.size + elements, one.selections + selections)) continue;
+      this.#setPayer(one, owner);
+      return true;
+    }
+    return false;
+  }
+
+  #isFree(owner: string, elements: number, selections: number): boolean {
+    return elements <= this.#elements.roomOf(owner) && selections <= this.#selections.roomOf(owner);
+  }
+
+  /** Returns how many identities more the groups of a set may select, each counted for each group. */
+  selectionsOf(one: SharedSet): number {
+    if (one.payer === undefined) return Number.POSITIVE_INFINITY;
+    const room = [...one.owners.keys()].map((owner) => {
+      if (owner !== one.payer && !this.#isFree(owner, one.size, one.selections)) return 0;
+      return this.#selections.roomOf(owner) - (owner === one.payer ? 0 : one.selections);
+    });
+    return Math.min(this.#bounds.set - one.selections, Math.max(...room));
   }
 
   /** Adds a number of elements, and of identities that are selected; both may be negative. */
-  change(active: ActiveSet, elements: number, selections = 0): void {
-    active.size += elements;
-    active.selections += selections;
-    this.#total += elements;
-    this.#charge(active, elements, selections);
+  change(one: SharedSet, elements: number, selections = 0): void {
+    one.size += elements;
+    one.selections += selections;
+    if (elements < 0 || selections < 0) this.#isFreed = true;
+    this.#charge(one, elements, selections);
   }
 
-  /** Notes that the holders of a set have changed. Somebody else may count it now, whether there is room or not. */
-  holdersChanged(active: ActiveSet): void {
-    const [owner] = active.wholeHolders > 0 ? [] : active.owners.keys();
-    if (owner === active.payer) return;
-    this.#charge(active, -active.size, -active.selections);
-    active.payer = owner;
-    this.#charge(active, active.size, active.selections);
+  /** Notes that there was no room for what a set needs. */
+  refuse(one: SharedSet, lack: Partial<Lack>): void {
+    one.lack = { elements: 0, selections: 0, ...lack };
+    this.#tried.delete(one);
+    if (this.#lacking.has(one)) return;
+    this.#lacking.add(one);
+    this.#changes++;
   }
 
-  #charge({ payer }: ActiveSet, elements: number, selections: number): void {
+  /** Notes that all that a set lacks has been queued: it lacks nothing unless some is refused. */
+  tries(one: SharedSet): void {
+    if (one.lack !== undefined) this.#tried.add(one);
+  }
+
+  lacksNothing(one: SharedSet): void {
+    one.lack = undefined;
+    this.#tried.delete(one);
+    if (this.#lacking.delete(one)) this.#changes++;
+  }
+
+  /**
+   * Tries a set that lacks elements again if there is room for them by now. This is to be called only when all that was
+   * tried before is settled: two sets that are filled at once may take each other's room.
+   *
+   * @returns whether there was one
+   */
+  retry(): boolean {
+    for (const one of this.#tried) {
+      one.state = "open";
+      this.lacksNothing(one);
+    }
+    if (!this.#isFreed) return false;
+    for (const one of this.#lacking) {
+      if (one.retry === undefined || !this.#fits(one)) continue;
+      one.retry();
+      return true;
+    }
+    this.#isFreed = false;
+    return false;
+  }
+
+  #fits(one: SharedSet): boolean {
+    return one.lack !== undefined && this.hasRoom(one, one.lack.elements, one.lack.selections);
+  }
+
+  /** Somebody else may count a set now, whether there is room or not. */
+  #holdersChanged(one: SharedSet): void {
+    this.#isFreed = true;
+    const isCounted = one.wholeHolders === 0;
+    if (isCounted && one.payer !== undefined && one.owners.has(one.payer)) return;
+    const owners = isCounted ? [...one.owners.keys()] : [];
+    this.#setPayer(one, owners.find((owner) => this.#isFree(owner, one.size, one.selections)) ?? owners[0]);
+  }
+
+  #setPayer(one: SharedSet, payer: string | undefined): void {
+    this.#charge(one, -one.size, -one.selections);
+    one.payer = payer;
+    this.#charge(one, one.size, one.selections);
+  }
+
+  #charge({ payer }: SharedSet, elements: number, selections: number): void {
     if (payer === undefined) return;
     this.#elements.change(payer, elements);
     this.#selections.change(payer, selections);

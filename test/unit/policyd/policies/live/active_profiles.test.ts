@@ -6,6 +6,7 @@ import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import type { Profile } from "../../../../../policyd/policies/compile/profile.ts";
 import { ActiveProfiles } from "../../../../../policyd/policies/live/sets/active_profiles.ts";
+import { SetRoom } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
 const BLOCKS = 2500;
@@ -43,9 +44,8 @@ function setUp() {
       hold: () => {},
       missing: () => new Set(),
       filled: () => {},
-      closed: () => [],
-      closings: 0,
       release: () => new Set(),
+      room: new SetRoom(),
     },
     options: DEFAULT_POLICY_OPTIONS,
   });

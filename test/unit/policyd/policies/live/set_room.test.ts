@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
-import type { ClusterObject, NetworkPolicy, Pod } from "../../../../../objects/model.ts";
+import type { ClusterNetworkPolicy, ClusterObject, NetworkPolicy, Pod } from "../../../../../objects/model.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { GroupIndex } from "../../../../../policyd/policies/live/index/group_index.ts";
 import type { PodGroup } from "../../../../../policyd/policies/compile/profile.ts";
+import { SetCollector } from "../../../../../policyd/policies/compile/sets/set_collector.ts";
+import { MemberSets } from "../../../../../policyd/policies/live/sets/member_sets.ts";
 import type { RoomBounds } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
@@ -14,18 +17,19 @@ const FEW = 8;
 const PLENTY = { share: 1_000_000, pool: 0 };
 
 /** A pod of another node that every selector of {@link policy} selects. */
-function peer(number: number): Pod {
+function peer(number: number, labels: Pod["labels"] = { app: "peer" }): Pod {
   return objectOf("Pod", {
-    metadata: { name: `p${number}`, namespace: "peers", labels: { app: "peer" } },
+    metadata: { name: `p${number}`, namespace: "peers", labels },
     spec: { nodeName: "node2", containers: [] },
     status: { phase: "Running", podIPs: [{ ip: `10.1.0.${number}` }, { ip: `fd00::${number}` }] },
   });
 }
 
-/** A pod of this node, the only one in its namespace. */
+/** A pod of this node. */
 function local(namespace: string, number: number): readonly LiveEvent[] {
+  const name = `db${number}`;
   const pod = objectOf("Pod", {
-    metadata: { name: "db", namespace, labels: {} },
+    metadata: { name, namespace, labels: { name } },
     spec: { nodeName: "node1", containers: [] },
     status: { phase: "Running", podIPs: [{ ip: `10.0.0.${number}` }] },
   });
@@ -38,8 +42,10 @@ function local(namespace: string, number: number): readonly LiveEvent[] {
 /**
  * A policy with a number of rules, each with a separate selector of all peers and a separate port. Policies with equal
  * keys use the same sets.
+ *
+ * @param name the only pod that it selects; undefined for all
  */
-function policy(namespace: string, rules: number, keys = namespace): NetworkPolicy {
+function policy(namespace: string, rules: number, keys = namespace, name?: string): NetworkPolicy {
   const ingress = Array.from({ length: rules }, (_, number) => ({
     from: [
       {
@@ -49,8 +55,37 @@ function policy(namespace: string, rules: number, keys = namespace): NetworkPoli
     ],
     ports: [{ protocol: "TCP", port: number + 1 }],
   }));
-  return objectOf("NetworkPolicy", { metadata: { name: "np", namespace }, spec: { podSelector: {}, ingress } });
+  const podSelector = name === undefined ? {} : { matchLabels: { name } };
+  return objectOf("NetworkPolicy", { metadata: { name: name ?? "np", namespace }, spec: { podSelector, ingress } });
 }
+
+/** A policy for one pod with a number of blocks, the same for equal numbers. */
+function blocks(namespace: string, name: string, count: number): NetworkPolicy {
+  const from = Array.from({ length: count }, (_, block) => ({ ipBlock: { cidr: `10.9.${block}.${count}/32` } }));
+  const podSelector = { matchLabels: { name } };
+  return objectOf("NetworkPolicy", { metadata: { name, namespace }, spec: { podSelector, ingress: [{ from }] } });
+}
+
+/** Accepts what some peers send to all pods, or what these send to them. */
+function accept(rule: { readonly from: readonly object[] } | { readonly to: readonly object[] }): ClusterNetworkPolicy {
+  return objectOf("ClusterNetworkPolicy", {
+    metadata: { name: "accept" },
+    spec: {
+      tier: "Admin",
+      priority: 1,
+      subject: { namespaces: {} },
+      ["from" in rule ? "ingress" : "egress"]: [{ action: "Accept", ...rule }],
+    },
+  });
+}
+
+/** The peer of the first rule of a policy of namespace "a". */
+const FIRST = {
+  pods: {
+    namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } },
+    podSelector: { matchExpressions: [{ key: "a0", operator: "DoesNotExist" }] },
+  },
+};
 
 describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
   const peers = (count: number): readonly ClusterObject[] => Array.from({ length: count }, (_, i) => peer(i + 1));
@@ -123,7 +158,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
       });
     const [all, none] = [groups("DoesNotExist"), groups("Exists")];
     assert.deepEqual([index.activate(all, 999), index.activate(none, 249)], [undefined, undefined]);
-    assert.ok([...all, ...none].every(({ key }) => !index.isActive(key)));
+    assert.ok([...all, ...none].every(({ key }) => !index.isComplete(key)));
     assert.ok(pods.every(({ groups: own }) => own.size === 0));
     assert.deepEqual([index.activate(all, 1000), index.activate(none, 250)], [1000, 0]);
     const node = nodeOf(["a"], 10, { set: 100_000, elements: PLENTY, selections: { share: PEERS - 1, pool: 0 } });
@@ -137,22 +172,149 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     const node = nodeOf(["a"], 10, { set: 1, elements: PLENTY, selections: PLENTY });
     node.change(set(policy("a", FEW)));
     assert.ok(sizes(node).every((size) => size === 0));
-    const selector = {
-      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "peers" } },
-      podSelector: { matchExpressions: [{ key: "a0", operator: "DoesNotExist" }] },
-    };
-    const accept = objectOf("ClusterNetworkPolicy", {
-      metadata: { name: "accept" },
-      spec: {
-        tier: "Admin",
-        priority: 1,
-        subject: { namespaces: {} },
-        ingress: [{ action: "Accept", from: [{ pods: selector }] }],
-      },
-    });
-    node.change(set(accept));
+    node.change(set(accept({ from: [FIRST] })));
     assert.equal(Math.max(...sizes(node)), 20);
-    node.change(gone(accept));
+    node.change(gone(accept({ from: [FIRST] })));
     assert.equal(Math.max(...sizes(node)), 20, "it is in force by now");
+  });
+
+  /** Namespace a has two pods, b one. */
+  const shared = (elements: number, selections = PLENTY.share): LiveNode =>
+    nodeOf(["a", "a", "b"], 10, {
+      set: 100_000,
+      elements: { share: elements, pool: 0 },
+      selections: { share: selections, pool: 0 },
+    });
+
+  const sum = (node: LiveNode): number => sizes(node).reduce((all, size) => all + size, 0);
+  const restricted = (node: LiveNode): readonly string[] =>
+    node.component.problems().map((problem) => problem.slice(0, problem.indexOf(":")));
+
+  for (const rules of [5, PEERS]) {
+    it(`POL-93: ${rules} sets that a namespace shares that has used up its room count for another that has some`, () => {
+      const node = shared(1200);
+      node.change(set(policy("a", 60, "a", "db1")));
+      node.change(set(policy("a", rules, "both", "db2")));
+      assert.deepEqual([sum(node), restricted(node)], [1200, ["NetworkPolicies a/db2"]]);
+      node.change(set(policy("b", rules, "both")));
+      assert.deepEqual([sum(node), restricted(node)], [1200 + rules * 20, []]);
+      node.change(set(peer(11)));
+      assert.deepEqual([sum(node), restricted(node)], [1200 + rules * 22, ["NetworkPolicies a/db1"]]);
+    });
+
+    it(`POL-93: pods that come are added to ${rules} shared sets whose first namespace has used up its room since`, () => {
+      const node = shared(1200);
+      node.change(set(policy("a", rules, "both", "db2")));
+      node.change(set(policy("b", rules, "both")));
+      node.change(set(policy("a", 60, "a", "db1")));
+      assert.deepEqual([sum(node), restricted(node)], [rules * 20, ["NetworkPolicies a/db1"]]);
+      node.change(set(policy("a", 60 - rules, "a", "db1")));
+      assert.deepEqual([sum(node), restricted(node)], [1200, []]);
+      for (const one of [11, 12, 13]) node.change(set(peer(one)));
+      const own = (60 - rules) * 20;
+      assert.ok(sum(node) >= own + rules * 26, String(sum(node)));
+      assert.ok(!restricted(node).includes("NetworkPolicies b/np"));
+    });
+  }
+
+  it("POL-93: sets without room are filled once other sets or other pods make room", () => {
+    const node = shared(1200);
+    node.change(set(policy("a", 60, "a", "db1")));
+    node.change(set(policy("a", 50, "few", "db2")));
+    node.change(set(peer(11)));
+    assert.deepEqual([sum(node), restricted(node)], [1200, ["NetworkPolicies a/db1", "NetworkPolicies a/db2"]]);
+    node.change(gone(peer(1)));
+    assert.deepEqual([sum(node), restricted(node)], [1200, ["NetworkPolicies a/db2"]]);
+    node.change(gone(policy("a", 60, "a", "db1")));
+    assert.deepEqual([sum(node), restricted(node)], [50 * 20, []]);
+  });
+
+  it("POL-93: labels that come are refused by selectors without room for them until there is, except for ClusterNetworkPolicies", () => {
+    const node = shared(PLENTY.share, 2 * FEW);
+    node.change(set(policy("a", FEW, "a", "db1")));
+    node.change(set(peer(11, { app: "second" })));
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 22, []]);
+    node.change(set(peer(12, { app: "third" })));
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 22, ["NetworkPolicies a/db1"]]);
+    node.change(set(accept({ from: [FIRST] })));
+    // The first selector no longer counts, which leaves two others room for one more.
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 22 + 6, ["NetworkPolicies a/db1"]]);
+    node.change(gone(accept({ from: [FIRST] })));
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 22 + 6, ["NetworkPolicies a/db1"]]);
+    node.change(set(policy("b", FEW, "a")));
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 24, []]);
+    node.change(gone(policy("b", FEW, "a")));
+    node.change(set(peer(13, { app: "fourth" })));
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 24, ["NetworkPolicies a/db1"]]);
+    for (const [one, app] of [
+      [11, "second"],
+      [12, "third"],
+    ] as const)
+      node.change(gone(peer(one, { app })));
+    assert.deepEqual([sum(node), restricted(node)], [FEW * 22, []]);
+  });
+
+  it("POL-93: a ClusterNetworkPolicy waits for the elements that a set in force lacks", () => {
+    const groups = new GroupIndex();
+    const rules = { claim: () => {}, provide: () => {} };
+    const one = { share: 1, pool: 0 };
+    const sets = new MemberSets(rules, groups, () => {}, { set: 10, elements: one, selections: one });
+    const collector = new SetCollector("allowing");
+    const group = {
+      type: "pods",
+      key: "all",
+      namespace: "a",
+      namespaceSelector: undefined,
+      podSelector: undefined,
+    } as const;
+    const name = collector.members("pods", [{ group, ports: { type: "none" } }]);
+    const [held] = collector.memberSets();
+    assert.ok(held !== undefined);
+    const settle = (pod: string, address: string): void => {
+      const identity = groups.addPod(pod, "a", {});
+      sets.settle(pod, { identity, addresses: [parseAddress(address)], ports: [], shared: new Map() });
+    };
+    sets.hold(held, "a");
+    settle("first", "10.1.0.1");
+    sets.filled(name);
+    settle("second", "10.1.0.2");
+    sets.hold(held, "a");
+    assert.deepEqual([sets.totals().elements, sets.totals().closed, [...sets.missing([name])]], [1, 1, []]);
+    sets.hold({ ...held, isAllowing: false }, "");
+    assert.deepEqual([...sets.missing([name])], ["first", "second"]);
+    settle("second", "10.1.0.2");
+    sets.room.retry();
+    assert.deepEqual([sets.totals().elements, sets.totals().closed, [...sets.missing([name])]], [2, 0, []]);
+  });
+
+  it("POL-93: blocks count as elements, and stay without room until a policy of a namespace that has some needs them", () => {
+    const node = shared(148);
+    const elements = (): number =>
+      node
+        .provided()
+        .filter((name) => name.startsWith("ranges"))
+        .reduce((all, name) => all + node.elements(name).length, 0);
+    node.change(set(blocks("a", "db1", 90)));
+    node.change(set(blocks("a", "db2", 80)));
+    assert.deepEqual([elements(), restricted(node)], [90, ["NetworkPolicies a/db2"]]);
+    node.change(set(blocks("b", "db3", 80)));
+    assert.deepEqual([elements(), restricted(node)], [170, []]);
+    node.change(set(policy("a", 7, "a", "db2")));
+    const holes = Array.from({ length: 8 }, (_, index) => 4 * index + 1);
+    const ipBlock = { cidr: "10.9.0.0/27", except: holes.map((hole) => `10.9.0.${hole}/32`) };
+    const spec = {
+      podSelector: { matchLabels: { name: "db1" } },
+      policyTypes: ["Egress"],
+      egress: [{ to: [{ ipBlock }] }],
+    };
+    node.change(gone(blocks("a", "db1", 90)));
+    node.change(set(objectOf("NetworkPolicy", { metadata: { name: "holes", namespace: "a" }, spec })));
+    assert.deepEqual([elements(), sum(node), restricted(node)], [80, 140, ["NetworkPolicies a/holes"]]);
+    const networks = ["10.9.0.0/32", ...holes.flatMap((hole) => [`10.9.0.${hole + 1}/31`, `10.9.0.${hole + 3}/32`])];
+    const to = [{ networks: networks.slice(0, -1) }];
+    node.change(set(accept({ to })));
+    assert.deepEqual([elements(), restricted(node)], [80 + 9, []], "it needs the same set whole");
+    node.change(gone(accept({ to })));
+    assert.equal(elements(), 80 + 9, "it is in force by now");
   });
 });
