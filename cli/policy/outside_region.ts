@@ -26,7 +26,7 @@ export interface OutsideRegion {
   readonly family: Family;
   readonly prefix: Cidr;
   readonly except: readonly Cidr[];
-  /** One of the addresses, which neither a pod nor a node has. */
+  /** One of the addresses, which no pod, node or Service has. */
   readonly representative: Address;
   /** The domain name, or `*.example.com` for any below, by which pods know the addresses. */
   readonly asked?: string;
@@ -39,12 +39,13 @@ const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1"
 
 /**
  * Returns the address space, divided at the prefixes that a policy of any of the clusters names. Prefixes are nested or
- * disjoint, so all addresses of a region are in the same prefixes. A region of pods and nodes only is omitted.
+ * disjoint, so all addresses of a region are in the same prefixes. A region of pods, nodes and cluster IPs only is omitted.
  *
  * @param asked a domain name: only the regions in which DNS may say that it is
  */
 export function outsideRegions(indexes: readonly PolicyIndex[], asked?: string): readonly OutsideRegion[] {
-  const isOwned = (address: Address): boolean => indexes.some(({ owners }) => owners.has(address));
+  const isOwned = (address: Address): boolean =>
+    indexes.some(({ owners, clusterIps }) => owners.has(address) || clusterIps.has(address));
   const prefixes = [
     ...new Map(
       [...bothFamilies(EVERY_ADDRESS), ...namedPrefixes(indexes)].map((cidr) => [formatCidr(cidr), cidr]),

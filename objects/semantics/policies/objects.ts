@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod } from "../../model.ts";
+import type { ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod, Service } from "../../model.ts";
 
 /** All objects of a cluster that policies depend on; a ClusterStore is one. */
 export interface PolicyObjects {
@@ -8,6 +8,8 @@ export interface PolicyObjects {
   readonly pods: ReadonlyMap<string, Pod>;
   readonly networkPolicies: ReadonlyMap<string, NetworkPolicy>;
   readonly clusterNetworkPolicies: ReadonlyMap<string, ClusterNetworkPolicy>;
+  /** Policies never see their addresses (POL-27), so these are no part of the outside. */
+  readonly services?: ReadonlyMap<string, Pick<Service, "clusterIps">>;
 }
 
 export interface PolicyOptions {

@@ -19,6 +19,7 @@ export interface PolicyIndex {
   readonly owners: ReadonlyMap<Address, AddressOwners>;
   readonly networkPolicies: readonly IndexedNetworkPolicy[];
   readonly clusterPolicies: readonly IndexedClusterPolicy[];
+  readonly clusterIps: ReadonlySet<Address>;
   readonly options: PolicyOptions;
 }
 
@@ -57,6 +58,7 @@ export function buildPolicyIndex(objects: PolicyObjects, options: Partial<Policy
     owners: addressOwners(objects),
     networkPolicies,
     clusterPolicies,
+    clusterIps: new Set([...(objects.services?.values() ?? [])].flatMap(({ clusterIps }) => clusterIps)),
     options: { ...DEFAULTS, ...options },
   };
 }

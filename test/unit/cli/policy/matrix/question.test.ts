@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli, matrixLines } from "../../../../support/cli/cli.ts";
 import { fixtureFiles } from "../../../../support/cli/golden.ts";
-import { ask as run, manifest, named, namespace, pod } from "../../../../support/cli/objects.ts";
+import { ask as run, manifest, named, namespace, pod, service } from "../../../../support/cli/objects.ts";
 
 const SHOP = fixtureFiles("shop");
 
@@ -61,6 +61,17 @@ shop/deployment/frontend   443/TCP          new pod in a namespace with team=bil
     assert.match(wrong.err, /--to "shop\/rediss": no running pod has this name; did you mean shop\/redis/);
     const one = await ask(DB + pod("shop/web", "10.244.0.3"), "--from", "shop/web", "--to", "shop/db", "-o", "json");
     assert.equal(matrixLines(one.out), "shop/web,shop/db,all,all\n");
+  });
+
+  it("MATRIX-07: a cluster IP that a rule names is no part of the outside, since rules never see it", async () => {
+    const clusterIp = service("shop/web", "web", "{ port: 80 }", "clusterIP: 10.96.0.10");
+    const egress = (peers: string): string =>
+      pod("shop/cart") + clusterIp + policy(`{ podSelector: {}, policyTypes: [Egress], egress: [${peers}] }`);
+    const old = egress("{ to: [{ ipBlock: { cidr: 10.96.0.10/32 } }] }");
+    const { out } = await ask(old, "--from", "shop/cart");
+    assert.match(out, /^shop\/cart +- +outside, any new pod$/m);
+    const files = memoryFiles({ "a.yaml": old, "b.yaml": egress("") });
+    assert.equal((await runCli(["policy", "diff", "a.yaml", "b.yaml"], files)).code, 0);
   });
 
   it("MATRIX-08: asked about new pods, the matrix lists what the outside and other new pods may send them, also as JSON", async () => {
