@@ -17,10 +17,20 @@ import {
   type Selection,
   selectionsOf,
 } from "./policy_parts.ts";
-import { seenChanges } from "./seen_changes.ts";
+import { isBlock, seenChanges } from "./seen_changes.ts";
 
 const MOST_NAMESPACES = 200;
 const FIRST_PORT = 60_001;
+const OTHER_PORT = 61_001;
+
+/** Named ports of a pod that is in no file. */
+export interface PortForm {
+  readonly ports: Pod["ports"];
+  /** For people, after the pod's labels; "" for the numbers that pods in the files have. */
+  readonly text: string;
+  /** Labels that tell the form apart from that one. */
+  readonly labels: Labels;
+}
 
 /** A pod of the files. */
 export interface KnownPod {
@@ -176,6 +186,32 @@ export class PolicyChange {
     return [...keys].flatMap((key) => this.#ports.get(key) ?? []);
   }
 
+  /**
+   * Returns the named ports that a pod may have: as pods in the files number them and, where a rule that names one may
+   * be about the pod, also with other numbers and without.
+   *
+   * @param selections those of the pod's namespace
+   */
+  portForms(selections: readonly Selection[], labels: Labels): readonly PortForm[] {
+    const own = { ports: this.namedPorts(), text: "", labels: {} };
+    const about = selections
+      .filter(({ pods }) => selects(pods, labels))
+      .map(({ policy, isSubject }) => (isSubject ? { ...policy, egress: [] } : { ...policy, ingress: [] }));
+    const forAll = [...this.#changed, ...this.#ofChangedPods].filter(isForAllPorts);
+    const keys = new Set([...about, ...forAll].flatMap(namedPortsOf).map(portKey));
+    if (keys.size === 0) return [own];
+    const names = [...new Set([...keys].map((key) => key.replace(/ .*/, "")))].sort().join(", ");
+    const isForeign = [...keys].every((key) => (this.#ports.get(key)?.port ?? 0) >= FIRST_PORT);
+    const foreign = own.ports.map((one, i) => ({ ...one, port: OTHER_PORT + i }));
+    const other = {
+      ports: foreign,
+      text: ` and another number of port ${names}`,
+      labels: { [`port ${names}`]: "other" },
+    };
+    const none = { ports: [], text: ` and no port ${names}`, labels: { [`port ${names}`]: "none" } };
+    return isForeign ? [own, none] : [own, other, none];
+  }
+
   #isTouched(namespace: string): boolean {
     return this.#isClusterWide || this.#touched.has(namespace);
   }
@@ -189,6 +225,11 @@ export class PolicyChange {
     if (this.#ofChangedPods.has(policy)) return true;
     return isSubject && policy.policyTypes.some((type) => this.#otherTypes.has(type));
   }
+}
+
+/** Returns whether an egress rule that names a port is about destinations that no selector tells apart. */
+function isForAllPorts({ egress }: Policy): boolean {
+  return egress.some(({ peers, ports }) => ports !== undefined && (peers === undefined || peers.some(isBlock)));
 }
 
 /** Returns the policies by texts that equal ones share. */

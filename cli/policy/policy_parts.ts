@@ -48,14 +48,15 @@ export function selectionsOf(policy: Policy): readonly Selection[] {
 }
 
 export type Rule = Policy["ingress"][number];
+type Rules = Pick<Policy, "ingress" | "egress">;
 export type Peer = NonNullable<Rule["peers"]>[number];
 
-export function rulesOf({ ingress, egress }: Policy): readonly Rule[] {
+export function rulesOf({ ingress, egress }: Rules): readonly Rule[] {
   return [...ingress, ...egress];
 }
 
-/** Returns the ports that a policy names. */
-export function namedPortsOf(policy: Policy): readonly Omit<ContainerPort, "port">[] {
+/** Returns the ports that rules name. */
+export function namedPortsOf(policy: Rules): readonly Omit<ContainerPort, "port">[] {
   const ports = rulesOf(policy).flatMap((rule): readonly (PolicyPort | ClusterPolicyPort)[] => rule.ports ?? []);
   return ports.flatMap(({ port: name, protocol = "TCP" }) => (typeof name === "string" ? [{ name, protocol }] : []));
 }

@@ -154,6 +154,6 @@ function viewOf(
   };
 }
 
-function isBlock({ type }: { readonly type: string }): boolean {
+export function isBlock({ type }: { readonly type: string }): boolean {
   return type === "ipBlock" || type === "networks";
 }

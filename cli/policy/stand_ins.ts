@@ -4,7 +4,7 @@ import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
 import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
 import { labelClasses } from "./label_classes.ts";
 import type { NewAddresses } from "./new_addresses.ts";
-import { distinct, type KnownPod, PolicyChange } from "./policy_change.ts";
+import { distinct, type KnownPod, PolicyChange, type PortForm } from "./policy_change.ts";
 
 /** Pods, namespaces and nodes that no file has, and that policies would tell apart. */
 export interface StandIns {
@@ -60,9 +60,15 @@ export function standInsFor(
     const { [NAMESPACE_NAME]: name, ...others } = labels;
     const isNamed = change.namesNamespace(name ?? "");
     const text = namespaceText(isNamed ? labels : others);
-    const selectors = distinct(change.inOther(labels).map(({ pods }) => pods));
+    const inPlay = change.inOther(labels);
+    const selectors = distinct(inPlay.map(({ pods }) => pods));
     const place = { name: made.namespace(labels), text, labels: isNamed ? labels : others };
-    made.pods(place, labelClasses(selectors, MOST_IN_NAMESPACE), (one) => !isWhole && isCombined(selectors, one));
+    made.pods(
+      place,
+      labelClasses(selectors, MOST_IN_NAMESPACE),
+      (one) => !isWhole && isCombined(selectors, one),
+      (one) => change.portForms(inPlay, one),
+    );
   }
   for (const name of change.namespaces) {
     const selections = change.inNamespace(name);
@@ -75,15 +81,20 @@ export function standInsFor(
     const ports = change.namedPorts(selections);
     const isAsNew = ({ pod }: KnownPod): boolean =>
       ports.every((port) => pod.ports.some((one) => isSamePort(one, port))) && change.addresses.isAsNew(pod);
-    const classes = change.withoutUnions(name, labelClasses(selectors, MOST_IN_NAMESPACE))?.filter((labels) => {
+    const isShown = (labels: Labels): boolean => {
       const there = thereAs(labels);
       const first = there.find(isAsNew);
       const areTwo = first !== undefined && there.some((one) => one !== first && isAsNew(one));
-      return isWhole || (!areTwo && there.every(({ isOnBoth }) => isOnBoth));
-    });
+      return !isWhole && (areTwo || !there.every(({ isOnBoth }) => isOnBoth));
+    };
+    const formsOf = (labels: Labels): readonly PortForm[] =>
+      change.portForms(selections, labels).filter(({ text }) => text !== "" || !isShown(labels));
+    const classes = change
+      .withoutUnions(name, labelClasses(selectors, MOST_IN_NAMESPACE))
+      ?.filter((labels) => formsOf(labels).length > 0);
     const isMinor = (labels: Labels): boolean =>
       thereAs(labels).length > 0 || (!isWhole && isCombined(selectors, labels));
-    made.pods({ name, text: name, labels: undefined }, classes, isMinor);
+    made.pods({ name, text: name, labels: undefined }, classes, isMinor, formsOf);
   }
   made.nodes(change.otherNodes());
   return made.all();
@@ -101,7 +112,6 @@ interface Place {
 /** The stand-ins made so far. */
 class Made {
   readonly #new: NewAddresses;
-  readonly #ports: Pod["ports"];
   #addresses: readonly Address[];
   readonly #objects: ClusterObject[] = [];
   readonly #names = new Map<string, StandInName>();
@@ -111,7 +121,6 @@ class Made {
 
   constructor(change: PolicyChange, isWhole: boolean) {
     this.#new = change.addresses;
-    this.#ports = change.namedPorts();
     this.#addresses = change.addresses.after();
     this.#isWhole = isWhole;
     this.#most = isWhole ? MOST_WHOLE : MOST;
@@ -134,21 +143,25 @@ class Made {
     { name: namespace, text: place, labels: ofPlace }: Place,
     classes: readonly Labels[] | undefined,
     isMinor: (labels: Labels) => boolean,
+    formsOf: (labels: Labels) => readonly PortForm[],
   ): void {
-    for (const labels of this.some(classes)) {
+    const forms = this.some(classes).flatMap((labels) => formsOf(labels).map((form) => ({ labels, form })));
+    if (this.#objects.length + forms.length > this.#most) this.#isComplete = false;
+    const isRoom = this.#isComplete;
+    for (const { labels, form } of forms.filter((one) => isRoom || one.form.text === "")) {
       const words = labelsText(labels);
-      const text = `new pod in ${place}${words === "" ? "" : ` with ${words}`}`;
+      const text = `new pod in ${place}${words === "" ? "" : ` with ${words}`}${form.text}`;
       for (const _ of TWO) {
         const name = `drawbridge-new-pod-${this.#objects.length}`;
-        const pod: Pod = { ...newPod(namespace, name, labels), ports: this.#ports, addresses: this.#addresses };
+        const pod: Pod = { ...newPod(namespace, name, labels), ports: form.ports, addresses: this.#addresses };
         this.#addresses = this.#new.after(this.#addresses);
         this.#objects.push(pod);
-        const all = { ...labels, ...prefixed(ofPlace ?? {}) };
+        const all = { ...labels, ...form.labels, ...prefixed(ofPlace ?? {}) };
         this.#names.set(pod.key, {
           text,
           namespace: place,
           isInFiles: ofPlace === undefined,
-          isMinor: isMinor(labels),
+          isMinor: form.text === "" ? isMinor(labels) : !this.#isWhole,
           labels: all,
         });
       }

@@ -100,6 +100,13 @@ describe("cli/policy/diff: what is in no file", () => {
       "closes new pod in shop with app=client -> shop/deployment/web: 8080/TCP",
     ],
     [
+      "the number that the pods of today have takes the place of a port's name",
+      RUNNING + ingress(web, "[{ port: sql }]"),
+      RUNNING + ingress(web, "[{ port: 5432 }]"),
+      "opens shop/web-1, shop/web-2 -> new pod in shop with app=db and another number of port sql, new pod in shop with app=db and no port sql: 5432/TCP",
+      "closes shop/web-1, shop/web-2 -> new pod in shop with app=db and another number of port sql: 61001/TCP",
+    ],
+    [
       "a node gets another label, and the pods to which a policy denies its old one are in no file",
       pooled("a"),
       pooled("b"),
