@@ -8,7 +8,7 @@ export interface PolicyObjects {
   readonly pods: ReadonlyMap<string, Pod>;
   readonly networkPolicies: ReadonlyMap<string, NetworkPolicy>;
   readonly clusterNetworkPolicies: ReadonlyMap<string, ClusterNetworkPolicy>;
-  /** Policies never see their addresses (POL-27), so these are no part of the outside. */
+  /** Policies never see their addresses (POL-27), so these are not part of the outside. */
   readonly services?: ReadonlyMap<string, Pick<Service, "clusterIps">>;
 }
 

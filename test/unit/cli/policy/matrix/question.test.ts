@@ -63,7 +63,7 @@ shop/deployment/frontend   443/TCP          new pod in a namespace with team=bil
     assert.equal(matrixLines(one.out), "shop/web,shop/db,all,all\n");
   });
 
-  it("MATRIX-07: a cluster IP that a rule names is no part of the outside, since rules never see it", async () => {
+  it("MATRIX-07: a cluster IP that a rule names is not part of the outside, since rules never see it", async () => {
     const clusterIp = service("shop/web", "web", "{ port: 80 }", "clusterIP: 10.96.0.10");
     const egress = (peers: string): string =>
       pod("shop/cart") + clusterIp + policy(`{ podSelector: {}, policyTypes: [Egress], egress: [${peers}] }`);
