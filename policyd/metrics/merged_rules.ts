@@ -3,24 +3,23 @@ import { protocolFromNumber, isTransport } from "../../kernel/ip/protocol.ts";
 import { type Address, addressFromValue } from "../../kernel/ip/address.ts";
 import type { KeyField } from "../../kernel/nftables/model/expression.ts";
 import type { Element, SetDefinition } from "../../kernel/nftables/model/object.ts";
-import { groupHasPod } from "../policies/compile/peer_groups.ts";
-import { type FlowView, type PolicedFlow, evaluateProfile } from "../policies/compile/profile_verdict.ts";
+import { firstMatch, type PolicedFlow } from "../policies/compile/profile_verdict.ts";
 import type { PolicyOptions } from "../policies/compile/options.ts";
-import { profileObjects } from "../policies/compile/profile_chain.ts";
+import { profileObjectsInSlices } from "../policies/compile/profile_chain.ts";
 import type { Direction, Profile, ProfileRule } from "../policies/compile/profile.ts";
-import type { AddressHolder } from "../flows/flow_end_names.ts";
 import type { PolicyView } from "../policies/live/policy_view.ts";
+import type { Slices } from "../lib/sliced_work.ts";
 import { labelsOf, type PolicyRuleLabels } from "./policy_rule.ts";
 
 /** Finds out which rules of a profile the elements of shared sets belong to. */
 export interface MergedRules {
   /** @param profiles names of profiles: direction and key with "_" in between */
-  of(profiles: Iterable<string>): readonly MergedProfile[];
+  of(profiles: Iterable<string>): Slices<readonly MergedProfile[]>;
 }
 
 export interface MergedProfile {
   readonly direction: Direction;
-  readonly rules: readonly PolicyRuleLabels[];
+  readonly rules: readonly ProfileRule[];
   /** Sets that no other profile uses: the counters of a shared set do not show whose packets they counted. */
   readonly sets: readonly MergedSet[];
 }
@@ -34,62 +33,56 @@ export interface MergedSet {
 
 /** Stands for the other end of a flow, which does not matter where only one end is checked. */
 const NOBODY = addressFromValue(4, 0n);
-/** Disables checks for traffic that is always allowed: rules of its own count it. */
-const OPTIONS = { policePodToOwnNode: true, nodeLocalDNS: [] } as const;
 
 /** Returns the merged rules of the profiles of this node's pods. */
-export function mergedRules(
-  view: Pick<PolicyView, "profileUse" | "holdersOf" | "namespaceLabels">,
-  options: PolicyOptions,
-): MergedRules {
-  const flowView = flowViewOf(view);
+export function mergedRules(view: Pick<PolicyView, "profileUse" | "peers">, options: PolicyOptions): MergedRules {
   const known = new WeakMap<Profile, readonly MergedSet[]>();
-  const setsOf = (profile: Profile): readonly MergedSet[] => {
-    const sets = known.get(profile) ?? countingSets(profile, options, flowView);
-    known.set(profile, sets);
-    return sets;
-  };
   return {
-    of: (names) => {
-      const profiles = [...names].flatMap((name) => view.profileUse(name.slice(name.indexOf("_") + 1))?.profile ?? []);
+    *of(names) {
+      const found: { readonly profile: Profile; readonly sets: readonly MergedSet[] }[] = [];
+      for (const name of names) {
+        const profile = view.profileUse(name.slice(name.indexOf("_") + 1))?.profile;
+        if (profile === undefined) continue;
+        const sets = known.get(profile) ?? (yield* countingSets(profile, options, view.peers));
+        known.set(profile, sets);
+        found.push({ profile, sets });
+        yield;
+      }
       const uses = Map.groupBy(
-        profiles.flatMap((profile) => setsOf(profile)),
+        found.flatMap(({ sets }) => sets),
         ({ definition }) => definition.name,
       );
-      return profiles.map((profile) => ({
+      return found.map(({ profile, sets }) => ({
         direction: profile.direction,
-        rules: rulesOf(profile).map(({ origin }) => labelsOf(origin)),
-        sets: setsOf(profile).filter(({ definition }) => uses.get(definition.name)?.length === 1),
+        rules: rulesOf(profile),
+        sets: sets.filter(({ definition }) => uses.get(definition.name)?.length === 1),
       }));
     },
   };
 }
 
-function countingSets(profile: Profile, options: PolicyOptions, view: FlowView<AddressHolder>): readonly MergedSet[] {
-  return profileObjects(profile, options).memberSets.flatMap(({ definitions, sources }) => {
+function* countingSets(
+  profile: Profile,
+  options: PolicyOptions,
+  peers: PolicyView["peers"],
+): Slices<readonly MergedSet[]> {
+  // Merged rules have no names.
+  const view = { ...peers, isKnownBy: () => false };
+  const ruleOf = (flow: PolicedFlow | undefined): PolicyRuleLabels | undefined => {
+    const found = flow && firstMatch(rulesOf(profile), profile.direction, flow, view);
+    return found && labelsOf(found.origin);
+  };
+  return (yield* profileObjectsInSlices(profile, options)).memberSets.flatMap(({ definitions, sources }) => {
     // Without a group, the set is about the ports of the receiving pod.
     const isOfReceiver = profile.direction === "egress" || sources.every(({ group }) => group === undefined);
     return [definitions[4], definitions[6]]
       .filter(({ hasCounters }) => hasCounters === true)
-      .map((definition) => ({ definition, ruleOf: (element) => ruleOf(profile, flowOf(element, isOfReceiver), view) }));
+      .map((definition) => ({ definition, ruleOf: (element) => ruleOf(flowOf(element, isOfReceiver)) }));
   });
 }
 
 function rulesOf({ isolation, shadow }: Profile): readonly ProfileRule[] {
   return (isolation ?? shadow)?.rules ?? [];
-}
-
-function ruleOf(
-  profile: Profile,
-  flow: PolicedFlow | undefined,
-  view: FlowView<AddressHolder>,
-): PolicyRuleLabels | undefined {
-  if (flow === undefined) return undefined;
-  const found = rulesOf(profile).find((rule) => {
-    const alone = { ...profile, admin: [], isolation: { policies: [], rules: [rule], omitted: [] }, shadow: undefined };
-    return evaluateProfile(alone, flow, view, OPTIONS);
-  });
-  return found && labelsOf(found.origin);
 }
 
 /** Returns the flow that an element allows: to an address, or from one, at every port or at one. */
@@ -108,23 +101,4 @@ function flowOf({ key: [first, word, port] }: Element, isOfReceiver: boolean): P
 function addressOf(value: KeyField | undefined): Address | undefined {
   if (typeof value === "number") return addressFromValue(4, BigInt(value));
   return typeof value === "bigint" ? addressFromValue(6, value) : undefined;
-}
-
-function flowViewOf(view: Pick<PolicyView, "holdersOf" | "namespaceLabels">): FlowView<AddressHolder> {
-  const { holdersOf, namespaceLabels } = view;
-  return {
-    membersAt: holdersOf,
-    isInGroup: (group, holder) => {
-      if (holder.type !== "pod" || group.type !== "pods") return false;
-      const { namespace, labels } = holder.pod;
-      return groupHasPod(group, { namespace, labels, namespaceLabels: namespaceLabels(namespace) });
-    },
-    hasPortName: (holder, name, protocol, port) => {
-      const ports = holder.type === "pod" ? holder.pod.ports : [];
-      return ports.some((one) => one.name === name && one.protocol === protocol && one.port === port);
-    },
-    isSamePod: () => false,
-    isKnownBy: () => false,
-    isOwnNode: () => false,
-  };
 }

@@ -100,11 +100,15 @@ export class PolicySums {
     add(this.#attributed, direction, growth);
   }
 
-  /** Retains the sums of a profile's merged rules, and the sets that count for them, at the next {@link prune}. */
-  keepMerged(direction: Direction, rules: readonly PolicyRuleLabels[], sets: readonly string[]): void {
-    for (const rule of rules) this.#kept.add(keyOf(direction, rule));
-    for (const rule of rules) this.#ruleSum(direction, rule);
-    for (const set of sets) this.#keptSets.add(set);
+  /** Retains the sum of a merged rule at the next {@link prune}. */
+  keepMerged(direction: Direction, rule: PolicyRuleLabels): void {
+    this.#kept.add(keyOf(direction, rule));
+    this.#ruleSum(direction, rule);
+  }
+
+  /** Retains the counts of a set at the next {@link prune}. */
+  keepSet(name: string): void {
+    this.#keptSets.add(name);
   }
 
   /** Returns the profiles with merged rules: direction and key, joined by "_". */

@@ -7,6 +7,8 @@ import type { Logger } from "../log/logger.ts";
 import { openingChanges } from "./closing/closing_tables.ts";
 import { POLICY_TABLE } from "./compile/policy_table.ts";
 import { OPENING_TABLE } from "./cuts/startup_rules.ts";
+import { peerView } from "./live/flow_evaluator.ts";
+import { MemberIndex } from "./live/index/member_index.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 
 /** The view of a node without policies. */
@@ -14,6 +16,7 @@ export const EMPTY_VIEW: PolicyView = Object.freeze({
   profileUse: () => undefined,
   holderOf: () => undefined,
   holdersOf: () => [],
+  peers: peerView(new MemberIndex()),
   nodeLabels: () => ({}),
   namespaceLabels: () => ({}),
   namedPods: () => [],

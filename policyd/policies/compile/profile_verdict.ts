@@ -2,7 +2,8 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import { isInRanges } from "../../../kernel/ip/ranges.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import { DNS_PORT, type PolicyOptions } from "./options.ts";
-import type { Direction, NodeGroup, PeerGroup, PodGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
+import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
+import { type MemberView, ruleIndexOf } from "./rule_index.ts";
 
 /** A flow as policies see it: to the endpoint of a Service, from the source before masquerading. */
 export interface PolicedFlow {
@@ -15,13 +16,11 @@ export interface PolicedFlow {
 }
 
 /** The pods and nodes at addresses, as in the kernel's sets. */
-export interface FlowView<T = unknown> {
+export interface FlowView<T = unknown> extends MemberView<T> {
   /** The pods or nodes that have an address; none outside the cluster. */
   readonly membersAt: (address: Address) => readonly T[];
-  /** Whether a pod or node is one of the group's. */
-  readonly isInGroup: (group: PodGroup | NodeGroup, member: T) => boolean;
-  /** Whether a pod gives the port this name; never true for a node. */
-  readonly hasPortName: (member: T, name: string, protocol: Protocol, port: number) => boolean;
+  /** The names that a pod gives a port; none for a node. */
+  readonly portNames: (member: T, protocol: Protocol, port: number) => ReadonlySet<string>;
   /** Whether both are addresses of one local pod. */
   readonly isSamePod: (a: Address, b: Address) => boolean;
   /** Whether a local pod has asked for one of the names and got this address. */
@@ -29,6 +28,9 @@ export interface FlowView<T = unknown> {
   /** Whether the address is one of this node's own. */
   readonly isOwnNode: (address: Address) => boolean;
 }
+
+/** The members of groups and their ports, by addresses: all that the rules of NetworkPolicies need without names. */
+export type PeerView<T> = Pick<FlowView<T>, "membersAt" | "isInGroup" | "groupsFollow" | "portNames">;
 
 type EvaluationOptions = Pick<PolicyOptions, "policePodToOwnNode" | "nodeLocalDNS">;
 
@@ -43,11 +45,10 @@ export function evaluateProfile<T>(
   options: EvaluationOptions,
 ): boolean {
   const { direction, admin, isolation, baseline } = profile;
-  const isMet = (rule: ProfileRule): boolean => fits(rule, direction, flow, view);
-  const decided = admin.find(isMet)?.action;
+  const decided = firstMatch(admin, direction, flow, view)?.action;
   if (decided === "allow" || decided === "deny") return decided === "allow";
-  if (isolation === undefined) return baseline.find(isMet)?.action !== "deny";
-  return isExempt(direction, flow, view, options) || isolation.rules.some(isMet);
+  if (isolation === undefined) return firstMatch(baseline, direction, flow, view)?.action !== "deny";
+  return isExempt(direction, flow, view, options) || firstMatch(isolation.rules, direction, flow, view) !== undefined;
 }
 
 /** Returns whether NetworkPolicies always allow a flow. */
@@ -63,46 +64,72 @@ function isExempt(
   return (protocol === "TCP" || protocol === "UDP") && port === DNS_PORT && nodeLocalDNS.includes(destination);
 }
 
-function fits<T>(rule: ProfileRule, direction: Direction, flow: PolicedFlow, view: FlowView<T>): boolean {
+/** Returns the first of a profile's rules that matches a flow. */
+export function firstMatch<T>(
+  rules: readonly ProfileRule[],
+  direction: Direction,
+  flow: PolicedFlow,
+  view: PeerView<T> & Pick<FlowView, "isKnownBy">,
+): ProfileRule | undefined {
+  if (rules.length === 0) return undefined;
   const other = direction === "egress" ? flow.destination : flow.source;
   const peers = view.membersAt(other);
-  const receivers = direction === "egress" ? peers : view.membersAt(flow.destination);
-  if (rule.action !== "deny" || peers.length <= 1) return fitsAll(rule, flow, { other, peers, receivers }, view);
+  const endsOf = (some: readonly T[]): Ends<T> => {
+    const receivers = direction === "egress" ? some : view.membersAt(flow.destination);
+    return { other, peers: some, names: namesOf(receivers, flow, view) };
+  };
+  const all = endsOf(peers);
+  if (peers.length <= 1) {
+    const indexed = { other, member: peers[0], protocol: flow.protocol, port: flow.port, names: all.names };
+    return ruleIndexOf(rules).find(indexed, view, (rule) => fits(rule, flow, all, view));
+  }
+  const each = peers.map((one) => endsOf([one]));
   // A rule that denies matches if it does for one of those that have the address (POL-95).
-  return peers.some((one) => {
-    return fitsAll(rule, flow, { other, peers: [one], receivers: direction === "egress" ? [one] : receivers }, view);
-  });
+  return rules.find((rule) => (rule.action === "deny" ? each : [all]).some((ends) => fits(rule, flow, ends, view)));
 }
 
-function fitsAll<T>(
+interface Ends<T> {
+  readonly other: Address;
+  readonly peers: readonly T[];
+  /** The names that all who have the destination give its port. */
+  readonly names: ReadonlySet<string>;
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+
+function namesOf<T>(
+  receivers: readonly T[],
+  { protocol, port }: PolicedFlow,
+  { portNames }: Pick<FlowView<T>, "portNames">,
+): ReadonlySet<string> {
+  if (protocol === undefined) return NO_NAMES;
+  const [first = NO_NAMES, ...others] = receivers.map((one) => portNames(one, protocol, port));
+  return others.length === 0 ? first : new Set([...first].filter((name) => others.every((names) => names.has(name))));
+}
+
+function fits<T>(
   { peers, ports }: ProfileRule,
   flow: PolicedFlow,
-  ends: { readonly other: Address; readonly peers: readonly T[]; readonly receivers: readonly T[] },
-  view: FlowView<T>,
+  ends: Ends<T>,
+  view: Pick<FlowView<T>, "isInGroup" | "isKnownBy">,
 ): boolean {
   const isPeer = (peer: PeerGroup): boolean => {
     if (peer.type === "ranges") return isInRanges(peer.ranges, ends.other);
     if (peer.type === "names") return view.isKnownBy(peer.names, flow.source, flow.destination);
-    return isEach(ends.peers, (one) => view.isInGroup(peer, one));
+    return ends.peers.length > 0 && ends.peers.every((one) => view.isInGroup(peer, one));
   };
-  return (peers === undefined || peers.some(isPeer)) && fitsPorts(ports, flow, ends.receivers, view);
+  return fitsPorts(ports, flow, ends.names) && (peers === undefined || peers.some(isPeer));
 }
 
-function fitsPorts<T>(
+function fitsPorts(
   ports: readonly PortGroup[] | undefined,
   { protocol, port }: PolicedFlow,
-  receivers: readonly T[],
-  view: FlowView<T>,
+  names: ReadonlySet<string>,
 ): boolean {
   if (ports === undefined) return true;
   if (protocol === undefined) return false;
   return ports.some((group) => {
     if (group.protocol !== undefined && group.protocol !== protocol) return false;
-    if (group.type === "range") return group.first <= port && port <= group.last;
-    return isEach(receivers, (one) => view.hasPortName(one, group.name, protocol, port));
+    return group.type === "range" ? group.first <= port && port <= group.last : names.has(group.name);
   });
-}
-
-function isEach<T>(members: readonly T[], holds: (member: T) => boolean): boolean {
-  return members.length > 0 && members.every(holds);
 }

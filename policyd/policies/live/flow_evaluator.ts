@@ -1,9 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
 import { groupHasNode, groupHasPod } from "../compile/peer_groups.ts";
-import { type FlowView, type PolicedFlow, evaluateProfile } from "../compile/profile_verdict.ts";
+import { type FlowView, type PeerView, type PolicedFlow, evaluateProfile } from "../compile/profile_verdict.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import type { Direction, NodeGroup, PodGroup } from "../compile/profile.ts";
+import type { MemberIndex } from "./index/member_index.ts";
 import type { LivePolicies } from "./live_policies.ts";
 import type { LocalPod } from "./pods/local_pods.ts";
 import type { Member } from "./sets/member_claims.ts";
@@ -26,10 +27,7 @@ export function flowEvaluator(
 ): FlowEvaluator {
   const { members, locals } = live;
   const view: FlowView<Member | undefined> = {
-    membersAt: (address) => members.membersAt(address),
-    isInGroup: (group, member) => isInGroup(members, group, member),
-    hasPortName: (member, name, protocol, port) =>
-      member?.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port) === true,
+    ...peerView(members),
     isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
     isKnownBy,
     isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
@@ -51,7 +49,27 @@ export function flowEvaluator(
   };
 }
 
-function isInGroup(members: LivePolicies["members"], group: PodGroup | NodeGroup, member: Member | undefined): boolean {
+/** Returns the members that the kernel's sets have at addresses. */
+export function peerView(members: MemberIndex): PeerView<Member | undefined> {
+  return {
+    membersAt: (address) => members.membersAt(address),
+    isInGroup: (group, member) => isInGroup(members, group, member),
+    groupsFollow: (member) => {
+      if (member === undefined) return [NOBODY, undefined];
+      const { namespace } = member.identity;
+      return [member.identity, namespace === undefined ? undefined : members.groups.namespaceLabels(namespace)];
+    },
+    portNames: (member, protocol, port) => {
+      const named = member?.ports.filter((one) => one.protocol === protocol && one.port === port) ?? [];
+      return new Set(named.flatMap(({ name }) => name ?? []));
+    },
+  };
+}
+
+/** Stands for those that have an address and that no selector selects. */
+const NOBODY = {};
+
+function isInGroup(members: MemberIndex, group: PodGroup | NodeGroup, member: Member | undefined): boolean {
   if (member === undefined) return false;
   const { identity } = member;
   if (members.groups.isComplete(group.key)) return identity.groups.has(group.key);

@@ -2,7 +2,10 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../../objects/model.ts";
 import { nameGroupsOf } from "../compile/name_rules.ts";
 import type { NameGroup, Profile } from "../compile/profile.ts";
+import type { PeerView } from "../compile/profile_verdict.ts";
+import { peerView } from "./flow_evaluator.ts";
 import type { LivePolicies } from "./live_policies.ts";
+import type { Member } from "./sets/member_claims.ts";
 import type { AddressHolder } from "../../flows/flow_end_names.ts";
 
 /** A profile that applies to pods of this node. */
@@ -20,6 +23,8 @@ export interface PolicyView {
   holderOf(address: Address): AddressHolder | undefined;
   /** All holders of an address by name: several only where nothing says which of them has it. */
   holdersOf(address: Address): readonly AddressHolder[];
+  /** The members that the sets have at addresses. */
+  readonly peers: PeerView<Member | undefined>;
   nodeLabels(name: string): Labels;
   namespaceLabels(name: string): Labels;
   /** The pods whose policies in force have domain names. */
@@ -56,6 +61,7 @@ export function policyView(live: Pick<LivePolicies, "members" | "locals" | "prof
     },
     holderOf: (address) => members.holdersOf(address)[0],
     holdersOf: (address) => members.holdersOf(address),
+    peers: peerView(members),
     nodeLabels: (name) => members.nodeLabels(name),
     namespaceLabels: (name) => members.groups.namespaceLabels(name),
     namedPods: () => namedPods(locals),

@@ -13,17 +13,23 @@ import { counterText, POLICY_RULES } from "../../../../policyd/metrics/counter_t
 import { compileProfile } from "../../../../policyd/policies/compile/compile_profile.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
 import type { Direction } from "../../../../policyd/policies/compile/profile.ts";
+import { peerView } from "../../../../policyd/policies/live/flow_evaluator.ts";
+import { MemberIndex } from "../../../../policyd/policies/live/index/member_index.ts";
 import { POLICY_TABLE } from "../../../../policyd/policies/compile/policy_table.ts";
 import { FLATTEN_ABOVE, profileChainName, profileObjects } from "../../../../policyd/policies/compile/profile_chain.ts";
 import { storeOf } from "../../../support/evaluate/store.ts";
-import { storeView } from "../../../support/policy/store_view.ts";
 import { addressOf, threeByThree } from "../../../support/policy/three_by_three.ts";
 
 const [A, B] = ["ingress_00000000000000aa", "ingress_00000000000000bb"];
 const DROP: Verdict = { kind: "drop" };
 const RETURN: Verdict = { kind: "return" };
 
-const NOTHING_MERGED: MergedRules = { of: () => [] };
+const NOTHING_MERGED: MergedRules = {
+  // oxlint-disable-next-line require-yield
+  *of() {
+    return [];
+  },
+};
 
 function setUp() {
   const nftables = new FakeNftables();
@@ -198,9 +204,11 @@ describe("policyd/metrics: merged rules", () => {
     const store = storeOf([...threeByThree(), { ...manifest, spec: { podSelector: {}, ...spec } }, ...others]);
     const profile = compileProfile(direction, [...store.networkPolicies.values()], []);
     assert.ok(profile !== undefined);
-    const view = storeView(store);
+    const members = new MemberIndex();
+    for (const namespace of store.namespaces.values()) members.setNamespace(namespace.name, namespace);
+    for (const pod of store.pods.values()) members.setPod(pod.key, pod);
     const rules = mergedRules(
-      { ...view, profileUse: (key) => (key === profile.key ? { profile, pods: [] } : undefined) },
+      { peers: peerView(members), profileUse: (key) => (key === profile.key ? { profile, pods: [] } : undefined) },
       OPTIONS,
     );
     const sets = profileObjects(profile, OPTIONS)
@@ -260,6 +268,40 @@ describe("policyd/metrics: merged rules", () => {
     meet("x/a", "81/tcp", 3);
     meet("x/b", "84/tcp", 4);
     assert.deepEqual(await reported(), { 7: 4, [COUNT - 3]: 3 });
+  });
+
+  it("METRIC-06 SHARE-10: while many elements of one piece are told apart, other work gets its turn", async () => {
+    const { kernel, counters } = setUp();
+    const definition = { name: "flat_00_v4", key: ["inet_service"], hasCounters: true } as const;
+    kernel.elements = function* () {
+      yield Array.from({ length: 500 }, (_, port) => ({ element: { key: [port] }, packets: 1 }));
+    };
+    let [toldApart, most, isOver] = [0, 0, false];
+    const now = performance.now.bind(performance);
+    // Each element takes a millisecond.
+    let elapsed = now();
+    performance.now = () => elapsed;
+    const work = (): void => {
+      [most, toldApart] = [Math.max(most, toldApart), 0];
+      if (!isOver) setImmediate(work);
+    };
+    work();
+    try {
+      await counters.refresh({
+        *of() {
+          const ruleOf = (): undefined => {
+            elapsed++;
+            toldApart++;
+          };
+          yield;
+          return [{ direction: "egress", rules: [], sets: [{ definition, ruleOf }] }];
+        },
+      });
+    } finally {
+      performance.now = now;
+      isOver = true;
+    }
+    assert.ok(most > 0 && most <= 16, `${most} elements in one turn`);
   });
 
   it("METRIC-06: packets that no pod's element has counted are reported apart and count for no rule", async () => {
