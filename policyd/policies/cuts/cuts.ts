@@ -14,7 +14,7 @@ import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts
 import { ConnectionNumbers } from "./connection_numbers.ts";
 import { DECISION_LABELS, cutDecision, flowState, isBroken, policedFlow } from "./cut_decision.ts";
 import type { StartupRules } from "./startup_rules.ts";
-import { pauseAfter } from "./pause.ts";
+import { type Pause, pauseAfter } from "./pause.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import { FlowsToCheck } from "./flows_to_check.ts";
 
@@ -93,8 +93,10 @@ export class Cuts implements PolicyFollower {
   #isPreparing = false;
   /** This round evaluated flows by changes that are not in force yet, and may never be. */
   #isAhead = false;
-  /** When the next round may begin. */
-  #earliest = Number.NEGATIVE_INFINITY;
+  /** The flows of the last round, when it ended, and the pause after it. */
+  #last = new FlowsToCheck();
+  #ended = Number.NEGATIVE_INFINITY;
+  #pause: Pause = { others: 0, again: 0 };
   #retry = FIRST_RETRY;
   #isOpening = false;
   #counts = { cut: 0, restored: 0, rounds: 0, failures: 0 };
@@ -105,7 +107,10 @@ export class Cuts implements PolicyFollower {
   constructor(parts: CutsParts) {
     this.#parts = parts;
     const { clock } = parts;
-    const pause = (): number => Math.max(0, this.#earliest - clock.now());
+    const pause = (): number => {
+      const isAgain = [this.#first, this.#second].every((some) => some.isWithin(this.#last));
+      return Math.max(0, this.#ended + this.#pause[isAgain ? "again" : "others"] - clock.now());
+    };
     this.#loop = new ControlLoop({ clock, pass: () => this.#round(), pause });
     this.#evaluate = parts.evaluatorOf(() => this.#nodeAddresses);
     this.#settled = new ConnectionNumbers(parts.ruleset, "settled");
@@ -193,16 +198,18 @@ export class Cuts implements PolicyFollower {
       await this.#walk(suspects);
       this.#lastError = undefined;
       this.#retry = FIRST_RETRY;
-      this.#earliest = clock.now() + pauseAfter(clock.now() - began);
+      this.#pause = pauseAfter(clock.now() - began);
       this.#lookAgain(this.#isAhead ? suspects : first);
     } catch (error) {
       this.#failed(error, "live connections cannot be checked against changed policies; it is retried");
       this.#first.addThoseOf(first);
       this.#second.addThoseOf(second);
       this.#isUpkeepDue = true;
-      this.#earliest = clock.now() + this.#retry;
+      this.#pause = { others: this.#retry, again: this.#retry };
       this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
     }
+    this.#last = suspects;
+    this.#ended = clock.now();
     this.#keepUp();
     this.#schedule();
   }

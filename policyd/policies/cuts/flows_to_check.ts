@@ -13,6 +13,13 @@ export class FlowsToCheck {
     return !this.#areAll && this.#addresses.size === 0;
   }
 
+  /** Whether they are all among the flows of others, which are not all flows. */
+  isWithin(others: FlowsToCheck): boolean {
+    if (this.#areAll || others.#areAll) return false;
+    for (const address of this.#addresses) if (!others.#addresses.has(address)) return false;
+    return true;
+  }
+
   add(addresses: Iterable<Address>): void {
     for (const address of addresses) this.#addresses.add(address);
   }

@@ -161,6 +161,26 @@ describe("policy/cuts: rounds", () => {
     assert.ok(flows.walks <= taken / 64 + 1, `${flows.walks} rounds of 8 ms in ${taken} ms`);
   });
 
+  it("POL-84: after a long round, a change of the same connection waits seven times as long, and one of another pod's only as long", async () => {
+    const { flows, cuts, denied, clock, passes } = setUp();
+    flows.put({ id: 1, from: POD, to: OUTSIDE, labels: LABELLED });
+    flows.put({ id: 2, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
+    flows.onTurn = () => clock.pass(50);
+    const pass = async (milliseconds: number): Promise<void> => {
+      clock.pass(milliseconds);
+      for (let turns = 0; turns < 20; turns++) await turn();
+    };
+    cuts.verdictsChanged(of(POD));
+    await pass(0);
+    denied.add(POD).add(OTHER_POD);
+    cuts.verdictsChanged(of(POD));
+    await pass(600);
+    assert.deepEqual([flows.walks, passes(1), passes(2)], [1, true, true], "the round took 100 ms");
+    cuts.verdictsChanged(of(POD, OTHER_POD));
+    await pass(0);
+    assert.deepEqual([flows.walks, passes(1), passes(2)], [2, false, false]);
+  });
+
   it("POL-81: a round that the kernel refuses is reported and retried", async () => {
     const { flows, cuts, denied, logger, pass, passes } = setUp();
     flows.put({ id: 1, from: OTHER_POD, to: OUTSIDE, labels: LABELLED });
