@@ -67,7 +67,7 @@ function* countingSets(
   peers: PolicyView["peers"],
 ): Slices<readonly MergedSet[]> {
   // Merged rules have no names.
-  const view = { ...peers, isKnownBy: () => false };
+  const view = { ...peers, knownNames: () => [] };
   const ruleOf = (flow: PolicedFlow | undefined): PolicyRuleLabels | undefined => {
     const found = flow && firstMatch(rulesOf(profile), profile.direction, flow, view);
     return found && labelsOf(found.origin);

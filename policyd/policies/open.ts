@@ -154,7 +154,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   const cuts = openCuts({
     ...machine,
     options,
-    evaluatorOf: (nodeAddresses) => policies.flowEvaluator(nodeAddresses, (...asked) => names.isKnownBy(...asked)),
+    evaluatorOf: (nodeAddresses) => policies.flowEvaluator(nodeAddresses, (...asked) => names.knownNames(...asked)),
     isSettled: () => policies.isSettled,
   });
   policies.follow(cuts);

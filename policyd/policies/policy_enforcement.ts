@@ -83,13 +83,13 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
    * Returns the verdicts of the rules on flows.
    *
    * @param nodeAddresses reads the node's present addresses
-   * @param isKnownBy what pods have asked DNS for
+   * @param knownNames what pods have asked DNS for
    */
   flowEvaluator(
     nodeAddresses: () => ReadonlySet<Address>,
-    isKnownBy: FlowView["isKnownBy"] = () => false,
+    knownNames: FlowView["knownNames"] = () => [],
   ): FlowEvaluator {
-    return flowEvaluator(this.#live, this.#parts.options, nodeAddresses, isKnownBy);
+    return flowEvaluator(this.#live, this.#parts.options, nodeAddresses, knownNames);
   }
 
   /** Whether {@link flowEvaluator} agrees with the kernel's rules; it does not while a change is computed and written. */

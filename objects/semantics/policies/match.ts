@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { matchesDomain } from "../../domain_name.ts";
+import { matchesOne } from "../../domain_name.ts";
 import type { ContainerPort } from "../../model.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import { type IndexedPeer, type IndexedRule, isWithin, type PortPattern, type PrefixRange } from "./indexed_policy.ts";
@@ -73,7 +73,7 @@ function fitsOne(peer: IndexedPeer, { subject, party, address, asked }: Resolved
     case "names":
       // An address of the cluster never counts, whatever an answer says.
       if (asked === undefined || party.type !== "outside") return false;
-      return asked === ANY_NAME || peer.names.some((pattern) => matchesDomain(pattern, asked));
+      return asked === ANY_NAME || matchesOne(peer.names, asked);
     case "addresses":
       return address !== undefined && isInOne(peer.ranges, address) && !isInOne(peer.except, address);
   }
@@ -97,9 +97,22 @@ export function fitsPort({ protocol, port, endPort }: PortPattern, traffic: Traf
 }
 
 /** Returns whether the pod at an address gives a port a name, or each pod that has the address. */
-export function isNamed({ pod, others }: ResolvedEnd, { name, protocol, port }: ContainerPort): boolean {
-  const isIt = (one: ContainerPort): boolean => one.name === name && one.protocol === protocol && one.port === port;
-  return pod?.ports.some(isIt) === true && others.every((other) => other.pod?.ports.some(isIt));
+export function isNamed({ pod, others }: ResolvedEnd, port: ContainerPort): boolean {
+  const text = textOf(port);
+  return [pod, ...others.map((other) => other.pod)].every((one) => one !== undefined && namedIn(one.ports).has(text));
+}
+
+/** The texts of the named ports of pods: a pod may have hundreds, and policies thousands of names. */
+const namedPorts = new WeakMap<readonly ContainerPort[], ReadonlySet<string>>();
+
+function namedIn(ports: readonly ContainerPort[]): ReadonlySet<string> {
+  const known = namedPorts.get(ports) ?? new Set(ports.map(textOf));
+  namedPorts.set(ports, known);
+  return known;
+}
+
+function textOf({ name, protocol, port }: ContainerPort): string {
+  return `${protocol} ${port} ${name}`;
 }
 
 /** Returns the first matching port; every port matches if the rule has none. */

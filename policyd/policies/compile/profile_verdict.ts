@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isInRanges } from "../../../kernel/ip/ranges.ts";
+import { matchesOne } from "../../../objects/domain_name.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import { DNS_PORT, type PolicyOptions } from "./options.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
@@ -23,8 +24,8 @@ export interface FlowView<T = unknown> extends MemberView<T> {
   readonly portNames: (member: T, protocol: Protocol, port: number) => ReadonlySet<string>;
   /** Whether both are addresses of one local pod. */
   readonly isSamePod: (a: Address, b: Address) => boolean;
-  /** Whether a local pod has asked for one of the names and got this address. */
-  readonly isKnownBy: (names: readonly string[], pod: Address, remote: Address) => boolean;
+  /** The domain names for which a local pod has asked and got this address. */
+  readonly knownNames: (pod: Address, remote: Address) => readonly string[];
   /** Whether the address is one of this node's own. */
   readonly isOwnNode: (address: Address) => boolean;
 }
@@ -69,18 +70,19 @@ export function firstMatch<T>(
   rules: readonly ProfileRule[],
   direction: Direction,
   flow: PolicedFlow,
-  view: PeerView<T> & Pick<FlowView, "isKnownBy">,
+  view: PeerView<T> & Pick<FlowView, "knownNames">,
 ): ProfileRule | undefined {
   if (rules.length === 0) return undefined;
   const other = direction === "egress" ? flow.destination : flow.source;
   const peers = view.membersAt(other);
   const endsOf = (some: readonly T[]): Ends<T> => {
     const receivers = direction === "egress" ? some : view.membersAt(flow.destination);
-    return { other, peers: some, names: namesOf(receivers, flow, view) };
+    return { other, peers: some, portNames: namesOf(receivers, flow, view), knownNames };
   };
+  const knownNames = view.knownNames(flow.source, flow.destination);
   const all = endsOf(peers);
   if (peers.length <= 1) {
-    const indexed = { other, member: peers[0], protocol: flow.protocol, port: flow.port, names: all.names };
+    const indexed = { ...all, member: peers[0], protocol: flow.protocol, port: flow.port };
     return ruleIndexOf(rules).find(indexed, view, (rule) => fits(rule, flow, all, view));
   }
   const each = peers.map((one) => endsOf([one]));
@@ -92,7 +94,8 @@ interface Ends<T> {
   readonly other: Address;
   readonly peers: readonly T[];
   /** The names that all who have the destination give its port. */
-  readonly names: ReadonlySet<string>;
+  readonly portNames: ReadonlySet<string>;
+  readonly knownNames: readonly string[];
 }
 
 const NO_NAMES: ReadonlySet<string> = new Set();
@@ -111,14 +114,16 @@ function fits<T>(
   { peers, ports }: ProfileRule,
   flow: PolicedFlow,
   ends: Ends<T>,
-  view: Pick<FlowView<T>, "isInGroup" | "isKnownBy">,
+  view: Pick<FlowView<T>, "isInGroup">,
 ): boolean {
   const isPeer = (peer: PeerGroup): boolean => {
     if (peer.type === "ranges") return isInRanges(peer.ranges, ends.other);
-    if (peer.type === "names") return view.isKnownBy(peer.names, flow.source, flow.destination);
+    if (peer.type === "names") {
+      return ends.knownNames.some((name) => matchesOne(peer.names, name));
+    }
     return ends.peers.length > 0 && ends.peers.every((one) => view.isInGroup(peer, one));
   };
-  return fitsPorts(ports, flow, ends.names) && (peers === undefined || peers.some(isPeer));
+  return fitsPorts(ports, flow, ends.portNames) && (peers === undefined || peers.some(isPeer));
 }
 
 function fitsPorts(

@@ -1,6 +1,7 @@
 import { type Address, compareAddresses } from "../../../kernel/ip/address.ts";
 import { type Range, RangeIndex } from "../../lib/range_index.ts";
 import type { Protocol } from "../../../objects/model.ts";
+import { patternsOf } from "../../../objects/domain_name.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { NodeGroup, PodGroup, ProfileRule } from "./profile.ts";
 
@@ -20,7 +21,9 @@ export interface IndexedFlow<T> {
   readonly protocol: Protocol | undefined;
   readonly port: number;
   /** The names that the port may have. */
-  readonly names: Iterable<string>;
+  readonly portNames: Iterable<string>;
+  /** The domain names by which the flow's pod knows the address. */
+  readonly knownNames: Iterable<string>;
 }
 
 /** Places in a list of rules, a bit for each. */
@@ -44,10 +47,11 @@ export function ruleIndexOf(rules: readonly ProfileRule[]): RuleIndex {
  */
 export class RuleIndex {
   readonly #rules: readonly ProfileRule[];
-  /** Those about everyone, and about domain names, which each pod knows by itself. */
+  /** Those about everyone. */
   readonly #anyPeer: Places;
   readonly #anyPort: Places;
   readonly #groups = new Map<string, { readonly group: PodGroup | NodeGroup; readonly places: number[] }>();
+  readonly #names = new Map<string, number[]>();
   readonly #ranges: RangeIndex<Address, number>;
   readonly #ports: RangeIndex<number, number>;
   readonly #portNames = new Map<string, number[]>();
@@ -62,7 +66,7 @@ export class RuleIndex {
     for (const [place, rule] of rules.entries()) {
       if (rule.peers === undefined) add(this.#anyPeer, place);
       for (const peer of rule.peers ?? []) {
-        if (peer.type === "names") add(this.#anyPeer, place);
+        if (peer.type === "names") for (const name of peer.names) entry(this.#names, name, () => []).push(place);
         else if (peer.type === "ranges") for (const range of peer.ranges) ranges.push([range, place]);
         else entry(this.#groups, peer.key, () => ({ group: peer, places: [] })).places.push(place);
       }
@@ -78,13 +82,9 @@ export class RuleIndex {
 
   /** Returns the first rule that holds of those that may match a flow. */
   find<T>(flow: IndexedFlow<T>, view: MemberView<T>, holds: (rule: ProfileRule) => boolean): ProfileRule | undefined {
-    const peers = this.#anyPeer.slice();
-    this.#ranges.visit(flow.other, (place) => add(peers, place));
-    const ofGroups =
-      flow.member === undefined || this.#groups.size === 0 ? undefined : this.#placesOf(flow.member, view);
-    const ports = this.#portsOf(flow);
+    const [peers, ports] = [this.#peersOf(flow, view), this.#portsOf(flow)];
     for (let i = 0; i < peers.length; i++) {
-      for (let left = ((peers[i] ?? 0) | (ofGroups?.[i] ?? 0)) & (ports[i] ?? 0); left !== 0; left &= left - 1) {
+      for (let left = (peers[i] ?? 0) & (ports[i] ?? 0); left !== 0; left &= left - 1) {
         const rule = this.#rules[32 * i + 31 - Math.clz32(left & -left)];
         if (rule !== undefined && holds(rule)) return rule;
       }
@@ -92,11 +92,23 @@ export class RuleIndex {
     return undefined;
   }
 
-  #portsOf({ protocol, port, names }: Omit<IndexedFlow<unknown>, "other" | "member">): Places {
+  #peersOf<T>({ other, member, knownNames }: IndexedFlow<T>, view: MemberView<T>): Places {
+    const places = this.#anyPeer.slice();
+    this.#ranges.visit(other, (place) => add(places, place));
+    for (const pattern of this.#names.size === 0 ? [] : [...knownNames].flatMap(patternsOf)) {
+      for (const place of this.#names.get(pattern) ?? []) add(places, place);
+    }
+    if (member === undefined || this.#groups.size === 0) return places;
+    const ofGroups = this.#placesOf(member, view);
+    for (let i = 0; i < places.length; i++) places[i] = (places[i] ?? 0) | (ofGroups[i] ?? 0);
+    return places;
+  }
+
+  #portsOf({ protocol, port, portNames }: Pick<IndexedFlow<unknown>, "protocol" | "port" | "portNames">): Places {
     if (protocol === undefined) return this.#anyPort;
     const places = this.#anyPort.slice();
     this.#ports.visit(portKey(protocol, port), (place) => add(places, place));
-    for (const name of names) for (const place of this.#portNames.get(name) ?? []) add(places, place);
+    for (const name of portNames) for (const place of this.#portNames.get(name) ?? []) add(places, place);
     return places;
   }
 

@@ -17,19 +17,19 @@ export type FlowEvaluator = (flow: PolicedFlow) => FlowVerdict;
 
 /**
  * @param nodeAddresses the node's own addresses; called once for each flow
- * @param isKnownBy what pods have asked for
+ * @param knownNames what pods have asked for
  */
 export function flowEvaluator(
   live: Pick<LivePolicies, "members" | "locals">,
   options: PolicyOptions,
   nodeAddresses: () => ReadonlySet<Address>,
-  isKnownBy: FlowView["isKnownBy"],
+  knownNames: FlowView["knownNames"],
 ): FlowEvaluator {
   const { members, locals } = live;
   const view: FlowView<Member | undefined> = {
     ...peerView(members),
     isSamePod: (a, b) => a === b || locals.at(a)?.addresses.includes(b) === true,
-    isKnownBy,
+    knownNames,
     isOwnNode: (address) => isLoopback(address) || nodeAddresses().has(address),
   };
   const allows = (local: LocalPod, direction: Direction, flow: PolicedFlow): boolean => {
@@ -61,7 +61,7 @@ export function peerView(members: MemberIndex): PeerView<Member | undefined> {
     },
     portNames: (member, protocol, port) => {
       const named = member?.ports.filter((one) => one.protocol === protocol && one.port === port) ?? [];
-      return new Set(named.flatMap(({ name }) => name ?? []));
+      return new Set(named.map(({ name }) => name));
     },
   };
 }

@@ -110,9 +110,9 @@ export class NameLearning implements PolicyFollower {
     this.#read();
   }
 
-  /** Returns whether a pod has got an address for one of some names, however long ago. */
-  isKnownBy(names: readonly string[], pod: Address, remote: Address): boolean {
-    return this.#known.until(names, pod, remote) !== undefined;
+  /** Returns the names for which a pod has got an address, however long ago. */
+  knownNames(pod: Address, remote: Address): readonly string[] {
+    return [...this.#known.namesOf(pod, remote).keys()];
   }
 
   /** Returns the name by which a pod knows an address now, the last for which it got an answer; undefined without one. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { expectDomainPattern, matchesDomain } from "../../../../objects/domain_name.ts";
+import { expectDomainPattern, matchesDomain, matchesOne } from "../../../../objects/domain_name.ts";
 
 const read = (text: string): string => expectDomainPattern(text, "names[0]");
 
@@ -49,7 +49,11 @@ describe("domain names of policies", () => {
   }
 
   it("NAME-02: a name matches itself, and a wildcard one label or more below it", () => {
-    const matches = (pattern: string, ...names: readonly string[]) => names.map((name) => matchesDomain(pattern, name));
+    const matches = (pattern: string, ...names: readonly string[]) =>
+      names.map((name) => {
+        assert.equal(matchesOne([pattern, "x.org"], name), matchesDomain(pattern, name), `${pattern} of many, ${name}`);
+        return matchesDomain(pattern, name);
+      });
     assert.deepEqual(matches("example.com", "example.com", "a.example.com", "badexample.com"), [true, false, false]);
     assert.deepEqual(matches("*.example.com", "example.com", ".example.com", "a.example.com", "a.b.example.com"), [
       false,

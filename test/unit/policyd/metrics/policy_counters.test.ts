@@ -270,7 +270,7 @@ describe("policyd/metrics: merged rules", () => {
     assert.deepEqual(await reported(), { 7: 4, [COUNT - 3]: 3 });
   });
 
-  it("METRIC-06 SHARE-10: while many elements of one piece are told apart, other work gets its turn", async () => {
+  it("METRIC-06 SHARE-10: other work gets its turn while rules are found for many elements of one piece", async () => {
     const { kernel, counters } = setUp();
     const definition = { name: "flat_00_v4", key: ["inet_service"], hasCounters: true } as const;
     kernel.elements = function* () {
