@@ -1,6 +1,5 @@
-import { familyOf } from "../../../kernel/ip/address.ts";
-import { cidrContains } from "../../../kernel/ip/cidr.ts";
-import type { Node, Pod } from "../../../objects/model.ts";
+import { formatAddress } from "../../../kernel/ip/address.ts";
+import type { Pod } from "../../../objects/model.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import { hasSharedAddress, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -8,7 +7,8 @@ import { type Grouping, groupName } from "../../cluster/group.ts";
 import { domainNamesIn } from "../domain_names.ts";
 import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { NO_STAND_INS, type StandIns } from "../stand_ins.ts";
-import { namedPrefixes, type OutsideRegion, outsideRegions, regionEnd, regionText } from "../outside_region.ts";
+import { furtherAddresses, nodePlace } from "../node_place.ts";
+import { type OutsideRegion, outsideRegions, regionEnd, regionText } from "../outside_region.ts";
 import { workloadKeyOf } from "../../../objects/workload_name.ts";
 
 /** A cluster before and after. */
@@ -211,37 +211,28 @@ function canBeSubject(pod: Pod): boolean {
 
 function foundNodes({ before, after }: Sides, standIns: StandIns["names"]): readonly Found[] {
   const [placeBefore, placeAfter] = [nodePlace(before), nodePlace(after)];
+  const further = furtherAddresses([before, after]);
   return [...before.nodes.values()].flatMap((old): readonly Found[] => {
     const young = after.nodes.get(old.name);
     if (young === undefined) return [];
-    const end: FlowEnd = { type: "node", name: old.name };
+    const { name } = old;
+    const found = (end: FlowEnd, text: string, signature: string): Found => ({
+      end: { before: end, after: end, nodeBefore: name, nodeAfter: name, ...NO_PODS },
+      group: { name: text, kind: "nodes", whole: "node" },
+      signature,
+      isNode: true,
+      isSubject: false,
+    });
+    const text = standIns.get(name)?.text ?? `node/${name}`;
     return [
-      {
-        end: { before: end, after: end, nodeBefore: old.name, nodeAfter: old.name, ...NO_PODS },
-        group: { name: standIns.get(old.name)?.text ?? `node/${old.name}`, kind: "nodes", whole: "node" },
-        signature: `node ${placeBefore(old)} ${placeAfter(young)}`,
-        isNode: true,
-        isSubject: false,
-      },
+      found({ type: "node", name }, text, `node ${placeBefore(old)} ${placeAfter(young)}`),
+      ...further(old).map((address) => {
+        const alone = { name, addresses: [{ type: "InternalIP", address }] } as const;
+        const signature = `address of node ${placeBefore(alone)} ${placeAfter(alone)}`;
+        return found({ type: "address", address }, `${text} (${formatAddress(address)})`, signature);
+      }),
     ];
   });
-}
-
-/** Returns a function that describes a node by the selectors that select it and the prefixes of its addresses. */
-function nodePlace(index: PolicyIndex): (node: Node) => string {
-  const rules = index.clusterPolicies.flatMap((one) => [...one.rules.egress, ...one.rules.ingress]);
-  const peers = rules.flatMap((rule) => rule.peers ?? []);
-  const selections = peers.flatMap((peer) => (peer.type === "nodes" ? [peer.names] : []));
-  const prefixes = namedPrefixes([index]);
-  return ({ name, addresses }) => {
-    const internal = addresses.filter(({ type }) => type === "InternalIP");
-    const ordered = [...internal, ...addresses.filter((one) => !internal.includes(one))];
-    const places = ordered.map(({ address }) => {
-      const within = prefixes.map((prefix) => (cidrContains(prefix, address) ? "1" : "0"));
-      return `${familyOf(address)}:${within.join("")}`;
-    });
-    return `${selections.map((names) => (names.has(name) ? "1" : "0")).join("")} ${places.join()}`;
-  };
 }
 
 function foundRegion(region: OutsideRegion): Found {

@@ -7,6 +7,7 @@ import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/
 import type { DirectionProfile, Profile } from "../../../objects/semantics/policies/profile.ts";
 import { connectionText } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
+import { furtherAddresses } from "../node_place.ts";
 import { outsideRegions } from "../outside_region.ts";
 
 type Policy = NetworkPolicy | ClusterNetworkPolicy;
@@ -39,7 +40,11 @@ export class Removal {
     this.#index = { ...index, pods: this.#before };
     this.#readers = [this.#before, this.#after].map((pods) => new ConnectionReader({ ...index, pods }));
     const pods = chosen.map((key): FlowEnd => ({ type: "pod", key }));
-    const nodes = [...index.nodes.keys()].map((name): FlowEnd => ({ type: "node", name }));
+    const further = furtherAddresses([index]);
+    const nodes = [...index.nodes.values()].flatMap((node): readonly FlowEnd[] => [
+      { type: "node", name: node.name },
+      ...further(node).map((address) => ({ type: "address", address }) as const),
+    ]);
     const outside = outsideRegions([index]).map(({ representative }) => representative);
     const asked = [undefined, ...domainNamesIn([index]).map((name) => name.replace("*", "any"))];
     const addresses = outside.flatMap((address) =>

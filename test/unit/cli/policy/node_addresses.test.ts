@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { ask, manifest, networkPolicy, pod } from "../../../../support/cli/objects.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
+import { ask, manifest, networkPolicy, pod } from "../../../support/cli/objects.ts";
 
 const NODE = manifest(
   "Node",
@@ -17,7 +18,7 @@ const CLOSED = policy("ingress: []");
 const onHost = (name: string, address: string): string =>
   pod(`mon/${name}`, address, { spec: `nodeName: n-${name}, hostNetwork: true` });
 
-describe("cli/policy/explain: addresses of nodes", () => {
+describe("cli/policy: addresses of nodes", () => {
   for (const [id, what, input, from, to, expected] of [
     ["EXPLAIN-03", "a rule for a node's external address allows it", NODE + X + RULES, "s/x", "34.1.1.1", 0],
     ["EXPLAIN-03", "a rule for a node's external address denies others", NODE + X + RULES, "s/x", "192.168.0.1", 1],
@@ -53,4 +54,19 @@ describe("cli/policy/explain: addresses of nodes", () => {
       assert.equal(code, expected, out);
     });
   }
+
+  it("DIFF-01: a rule for a node's further address that goes is a difference", async () => {
+    const gone = policy("policyTypes: [Ingress, Egress], ingress: [{ from: [{ ipBlock: { cidr: 192.168.0.0/24 } }] }]");
+    const files = memoryFiles({ "a.yaml": NODE + X + RULES, "b.yaml": NODE + X + gone });
+    const { code, out } = await runCli(["policy", "diff", "a.yaml", "b.yaml"], files);
+    assert.equal(code, 1, out);
+    assert.match(out, /closes s\/x -> node\/n1 \(34\.1\.1\.1\): all/);
+  });
+
+  it("LINT-10: a policy that alone allows a node's further address is not redundant", async () => {
+    const closed = networkPolicy("s/closed", "podSelector: {}, policyTypes: [Egress]");
+    const only = policy("policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 34.1.1.1/32 } }] }]");
+    const { out } = await ask(NODE + X + closed + only, "policy", "lint", "--only", "redundant");
+    assert.doesNotMatch(out, /s\/x: redundant/);
+  });
 });
