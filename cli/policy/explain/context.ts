@@ -1,5 +1,5 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
-import type { Pod } from "../../../objects/model.ts";
+import type { Node, Pod } from "../../../objects/model.ts";
 import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import { type Cluster, nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
@@ -7,10 +7,13 @@ import { serviceObjects } from "../../cluster/service_objects.ts";
 import { type ServiceSettings, ServiceWorlds } from "../../cluster/service_world.ts";
 import type { GivenController } from "../../ways_in/controller_option.ts";
 import type { PlacedWayObject } from "../../input/ways/way_object.ts";
+import { nodePlace } from "../node_place.ts";
 import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 
 /** The most hosts that are all evaluated; of more, only those that policies distinguish. */
 export const MOST_HOSTS = 16;
+
+const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;
@@ -27,6 +30,8 @@ export class ExplainContext {
   readonly worlds: ServiceWorlds;
   /** Empty where no command asks for them. */
   readonly waysIn: WaysIn;
+  #placeOf: ReturnType<typeof nodePlace> | undefined;
+  readonly #nodeKinds = new Map<string, string>();
   #classes: ReadonlyMap<string, number> | undefined;
 
   /**
@@ -61,12 +66,25 @@ export class ExplainContext {
     return all.filter((one) => {
       const host = hostOf(one);
       const node = nodeOf(host) ?? "";
-      const kind = host.type === "pod" ? this.#classOf(host.pod) : `${hostName(host)} ${host.address ?? ""}`;
+      const kind = this.kindOf(host);
       const key = matters === "all" || matters.has(node) ? `${kind} on ${node}` : kind;
       const count = seen.get(key) ?? 0;
       seen.set(key, count + 1);
       return count < 2;
     });
+  }
+
+  /** Returns a text that is equal for pods that policies do not tell apart, and for nothing else. */
+  kindOf(host: Host): string {
+    return host.type === "pod" ? this.#classOf(host.pod) : `${hostName(host)} ${host.address ?? ""}`;
+  }
+
+  /** Returns a text that is equal for nodes that policies do not tell apart as sources and that are in one zone. */
+  nodeKindOf(node: Node): string {
+    this.#placeOf ??= nodePlace(this.cluster.index);
+    const kind = this.#nodeKinds.get(node.name) ?? `${node.labels[ZONE_LABEL] ?? ""} ${this.#placeOf(node)}`;
+    this.#nodeKinds.set(node.name, kind);
+    return kind;
   }
 
   #classOf(pod: Pod): string {

@@ -1,12 +1,8 @@
-import type { Address } from "../../../../kernel/ip/address.ts";
-import type { Service } from "../../../../objects/model.ts";
+import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
+import type { Endpoint, Service } from "../../../../objects/model.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
-import { type Host, nodeOf } from "../../../cluster/find_end.ts";
-import type { ExplainContext } from "../context.ts";
-
-const ZONE_LABEL = "topology.kubernetes.io/zone";
-/** Nodes with endpoints differ only in these. */
-const MOST_NODES = 16;
+import { type Host, hostAt, nodeOf } from "../../../cluster/find_end.ts";
+import { type ExplainContext, MOST_HOSTS } from "../context.ts";
 
 /**
  * Returns the nodes on which a packet may first meet the Services' rules: the source's own; that of the destination
@@ -21,22 +17,38 @@ export function entryNodes(context: ExplainContext, source: Host, destination: A
   return nodesThatMatter(context, services);
 }
 
-/** Returns the nodes with endpoints of some Services, and one node without any for each zone. */
-export function nodesThatMatter({ cluster, worlds }: ExplainContext, services: readonly Service[]): readonly string[] {
+/**
+ * Returns the nodes with endpoints of some Services or, of many, one of each kind by its endpoints; and one node without
+ * any of each kind.
+ */
+export function nodesThatMatter(context: ExplainContext, services: readonly Service[]): readonly string[] {
+  const { cluster, worlds } = context;
   const keys = new Set(services.map(({ key }) => key));
   const slices = worlds.objects.endpointSlices.filter(({ namespace, serviceName }) =>
     keys.has(`${namespace}/${serviceName}`),
   );
-  const hosting = new Set(slices.flatMap(({ endpoints }) => endpoints.flatMap(({ nodeName }) => nodeName ?? [])));
+  const endpoints = slices.flatMap((slice) => slice.endpoints.map((one) => ({ ...one, ports: slice.ports })));
+  const hosting = Map.groupBy(endpoints, ({ nodeName }) => nodeName);
+  hosting.delete(undefined);
   // Pods without a node yet count as on the node of a sender without one.
   if (hosting.has(UNKNOWN_NODE)) return [UNKNOWN_NODE];
-  const others = new Map<string, string>();
-  for (const { name, labels } of cluster.store.nodes.values()) {
-    const zone = labels[ZONE_LABEL] ?? "";
-    if (!hosting.has(name) && !others.has(zone)) others.set(zone, name);
+  const isMany = hosting.size > MOST_HOSTS;
+  const kindOfEndpoint = ({ address, ...state }: Endpoint): string =>
+    `${familyOf(address)} ${context.kindOf(hostAt(cluster, address))} ${JSON.stringify({ ...state, nodeName: "", podKey: "" })}`;
+  const chosen = new Map<string, string>();
+  for (const node of [...cluster.store.nodes.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const here = hosting.get(node.name);
+    const kind = here === undefined || isMany ? context.nodeKindOf(node) : node.name;
+    const key = JSON.stringify([
+      kind,
+      here && isMany ? [...new Set(here.map(kindOfEndpoint))].sort() : here !== undefined,
+    ]);
+    if (!chosen.has(key)) chosen.set(key, node.name);
   }
-  const all = [...[...hosting].sort().slice(0, MOST_NODES), ...others.values()];
-  return all.length === 0 ? [UNKNOWN_NODE] : all;
+  const all = [...chosen.values()];
+  const isHosting = (name: string): boolean => hosting.has(name);
+  const ordered = [...all.filter(isHosting), ...all.filter((name) => !isHosting(name))];
+  return ordered.length === 0 ? [UNKNOWN_NODE] : ordered;
 }
 
 /** Returns whether an address belongs to a Service; false without a Service. */

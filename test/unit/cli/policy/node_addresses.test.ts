@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
-import { ask, manifest, networkPolicy, pod } from "../../../support/cli/objects.ts";
+import { ask, manifest, networkPolicy, node, pod, service } from "../../../support/cli/objects.ts";
 
 const NODE = manifest(
   "Node",
@@ -63,10 +63,47 @@ describe("cli/policy: addresses of nodes", () => {
     assert.match(out, /closes s\/x -> node\/n1 \(34\.1\.1\.1\): all/);
   });
 
-  it("LINT-10: a policy that alone allows a node's further address is not redundant", async () => {
+  it("LINT-10: the only policy that allows a further address of a node is not redundant", async () => {
     const closed = networkPolicy("s/closed", "podSelector: {}, policyTypes: [Egress]");
     const only = policy("policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 34.1.1.1/32 } }] }]");
     const { out } = await ask(NODE + X + closed + only, "policy", "lint", "--only", "redundant");
     assert.doesNotMatch(out, /s\/x: redundant/);
+  });
+
+  const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i + 10);
+  const balanced = (more: string): string =>
+    service(
+      "s/x",
+      "x",
+      "{ port: 443, targetPort: 80, nodePort: 30080 }",
+      `type: LoadBalancer, externalIPs: [7.7.7.7]${more}`,
+    );
+
+  it("EXPLAIN-03: of many nodes with endpoints also the last one decides, whose pods policies close", async () => {
+    const nodes = numbers(18).map((i) => {
+      const closed = i === 27 ? "kind: shut" : "";
+      return (
+        node(`n${i}`, `192.168.0.${i}`) +
+        pod(`s/x${i}`, `10.0.0.${i}`, { app: "x", labels: closed, spec: `nodeName: n${i}` })
+      );
+    });
+    const input = nodes.join("") + balanced(", externalTrafficPolicy: Local");
+    const rule = networkPolicy("s/x", "podSelector: { matchLabels: { kind: shut } }, ingress: []");
+    const args = ["policy", "explain", "--from", "8.8.8.8", "--to", "service/s/x", "--port", "443"];
+    const { code, out } = await ask(input + rule, ...args);
+    assert.equal(code, 1, out);
+    assert.match(out, /denied in part/);
+  });
+
+  it("EXPLAIN-03: a node without endpoints decides that policies tell apart as the new source", async () => {
+    const nodes = ["192.168.0.1", "192.168.0.2", "192.168.1.3"].map((ip, i) => node(`n${i}`, ip)).join("");
+    const input = nodes + pod("s/x", "10.0.0.5", { spec: "nodeName: n0" }) + balanced("");
+    const rule = policy(
+      "ingress: [{ from: [{ ipBlock: { cidr: 192.168.0.0/24 } }, { ipBlock: { cidr: 8.0.0.0/8 } }] }]",
+    );
+    const args = ["policy", "explain", "--from", "8.8.8.8", "--to", "service/s/x", "--port", "443"];
+    const { code, out } = await ask(input + rule, ...args);
+    assert.equal(code, 1, out);
+    assert.match(out, /denied in part/);
   });
 });
