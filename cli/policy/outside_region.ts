@@ -42,13 +42,21 @@ const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1"
  * disjoint, so all addresses of a region are in the same prefixes. A region of pods, nodes and cluster IPs only is omitted.
  *
  * @param asked a domain name: only the regions in which DNS may say that it is
+ * @param ranges further prefixes at which it is divided
  */
-export function outsideRegions(indexes: readonly PolicyIndex[], asked?: string): readonly OutsideRegion[] {
+export function outsideRegions(
+  indexes: readonly PolicyIndex[],
+  asked?: string,
+  ranges: readonly Cidr[] = [],
+): readonly OutsideRegion[] {
   const isOwned = (address: Address): boolean =>
     indexes.some(({ owners, clusterIps }) => owners.has(address) || clusterIps.has(address));
   const prefixes = [
     ...new Map(
-      [...bothFamilies(EVERY_ADDRESS), ...namedPrefixes(indexes)].map((cidr) => [formatCidr(cidr), cidr]),
+      [...bothFamilies(EVERY_ADDRESS), ...namedPrefixes(indexes), ...ranges.map(withoutHostBits)].map((cidr) => [
+        formatCidr(cidr),
+        cidr,
+      ]),
     ).values(),
   ];
   prefixes.sort((a, b) => compareAddresses(a.address, b.address) || a.prefixLength - b.prefixLength);
@@ -82,6 +90,10 @@ export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] 
     ...ranges.map(({ cidr, first }) => ({ address: first, prefixLength: cidr.prefixLength })),
     ...servers.map(hostCidr),
   ];
+}
+
+function withoutHostBits(cidr: Cidr): Cidr {
+  return { address: networkAddress(cidr), prefixLength: cidr.prefixLength };
 }
 
 /** Returns one address of a region as the end of a flow. */

@@ -2,6 +2,7 @@ import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/poli
 import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
 import { storeOf } from "../cluster/policy_objects.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Labels, LabelSelector, Pod } from "../../objects/model.ts";
 import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
@@ -85,8 +86,12 @@ export function endsOfQuestion(
   { from, to }: { readonly from: string; readonly to: string },
   namespace: string,
 ): { readonly from: HostsEnd; readonly to: End } {
-  const source = endOf(context, endNameOf(from, namespace), 0);
+  const sourceName = endNameOf(from, namespace);
+  const known = endOf(context, sourceName, 0);
   const destination = endOf(context, endNameOf(to, namespace), 1);
+  const ranges = destination.type === "service" ? destination.service.loadBalancerSourceRanges : undefined;
+  const isCut = sourceName.type === "outside" && ranges !== undefined;
+  const source = isCut ? { ...outside(context.cluster, undefined, ranges), address: undefined } : known;
   if (source.type === "service") throw new RangeError("a Service sends nothing");
   const ends = {
     from: inFamiliesOf(source, destination),
@@ -167,9 +172,14 @@ function asPolicy(end: OpenEnd): ClusterNetworkPolicy {
  * Returns all parts of the outside that policies tell apart.
  *
  * @param asked a domain name: the parts in which DNS may say that it is
+ * @param ranges those that a Service tells apart
  */
-function outside({ index }: Cluster, asked?: string): Pick<HostsEnd, "type" | "name" | "hosts"> {
-  const hosts = outsideRegions([index], asked).map((region) => {
+function outside(
+  { index }: Cluster,
+  asked?: string,
+  ranges: readonly Cidr[] = [],
+): Pick<HostsEnd, "type" | "name" | "hosts"> {
+  const hosts = outsideRegions([index], asked, ranges).map((region) => {
     const name = `${asked === undefined ? "outside" : `${asked} in`} ${regionText(region)}`;
     return {
       type: "outside",

@@ -61,4 +61,20 @@ describe("cli/policy/explain: behind Services", () => {
     const { out } = await explain(web("type: LoadBalancer"), "service/default/web", "--port", "80");
     assert.match(out, /^Service default\/web: cluster IP that is not in the input, port 80, TCP$/m);
   });
+
+  for (const range of ["203.0.113.0/24", "20.0.0.0/8"]) {
+    it(`EXPLAIN-17: the outside is denied in part at a Service whose source range is ${range}`, async () => {
+      const more = `type: LoadBalancer, clusterIP: 10.96.0.10, loadBalancerSourceRanges: [${range}]`;
+      const spec = `spec: { selector: { app: x }, ports: [{ port: 80 }], ${more} }`;
+      const balanced = manifest(
+        "Service",
+        named("s/x"),
+        `${spec}, status: { loadBalancer: { ingress: [{ ip: 7.7.7.7 }] } }`,
+      );
+      const args = ["policy", "explain", "--from", "outside", "--to", "service/s/x", "--port", "80"];
+      const { code, out } = await ask(balanced + pod("s/x", "10.0.0.5"), ...args);
+      assert.equal(code, 1, out);
+      assert.match(out, /^outside to service\/s\/x, port 80\/TCP: denied in part$/m);
+    });
+  }
 });
