@@ -248,7 +248,7 @@ function namedFiles(texts: readonly string[], put: (name: string, text: string) 
 
 /** The names of what policies add for pods: they are hashes and contain no text of strangers. */
 const OF_POLICIES =
-  /^(chain (egress|ingress)_[0-9a-f]{16,}(_[a-z_]+)?|set [a-z]+_[0-9a-f]{16,}(_v[46])?)$|^chain ports_\d+_\d+$/;
+  /^(chain (egress|ingress)_[0-9a-f]{16,}(_[a-z_]+)?|set [a-z]+_[0-9a-f]{16,}(_v[46])?)$|^chain ports_\d+_\d+(_[0-9a-f]{16,})?$/;
 
 function podObject({ pod }: AttachmentRecord): string {
   assert.ok(pod !== undefined);
