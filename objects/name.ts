@@ -8,6 +8,9 @@ const MOST_LABELS = 512;
 const LONGEST_LABELS = 32_768;
 /** The label that every namespace has, with its name. */
 export const NAMESPACE_NAME = "kubernetes.io/metadata.name";
+
+/** The label of a Node that names its zone. */
+export const ZONE_LABEL = "topology.kubernetes.io/zone";
 const OUR_ANNOTATIONS = "drawbridge.dev/";
 
 /**

@@ -199,7 +199,8 @@ function mostSevereFirst(problems: readonly string[]): readonly string[] {
     if (code === undefined) return 2;
     return severityOf(code) === "error" ? 0 : 1;
   };
-  return problems.toSorted((a, b) => rankOf(a) - rankOf(b));
+  const byRank = Map.groupBy(problems, rankOf);
+  return [0, 1, 2].flatMap((rank) => byRank.get(rank) ?? []);
 }
 
 function fieldsOf({

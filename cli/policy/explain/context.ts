@@ -1,5 +1,6 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Node, Pod } from "../../../objects/model.ts";
+import { ZONE_LABEL } from "../../../objects/name.ts";
 import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import { type Cluster, nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
@@ -12,8 +13,6 @@ import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 
 /** The most hosts that are all evaluated; of more, only those that policies distinguish. */
 export const MOST_HOSTS = 16;
-
-const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;

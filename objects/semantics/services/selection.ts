@@ -2,6 +2,7 @@ import { omit, type PortEndpoint } from "./endpoint.ts";
 import type { HintUse, Omitted, Route, TakenReason } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 import type { Endpoint } from "../../model.ts";
+import { ZONE_LABEL } from "../../name.ts";
 
 /** An endpoint that new connections may go to. */
 export interface Selected {
@@ -51,8 +52,6 @@ function reasons(scope: Route["endpoints"], wanted: "ready" | "terminating", hin
     hints.type === "node" ? { type: "node hint", node: hints.node } : { type: "zone hint", zone: hints.zone },
   ];
 }
-
-const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
  * Returns the hints that narrow a Service's endpoints: those for nodes if every ready endpoint has one and one names

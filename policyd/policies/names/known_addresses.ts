@@ -1,5 +1,5 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { matchesDomain, patternsOf } from "../../../objects/domain_name.ts";
+import { patternsOf } from "../../../objects/domain_name.ts";
 
 /** An address that a pod knows by names. */
 export interface KnownAddress {
@@ -90,14 +90,6 @@ export class KnownAddresses {
       this.#count(known, placesOf(entry) - before);
     }
     return this.#trim(pod);
-  }
-
-  /** Returns until when an address counts for a pod by some of these names; undefined if it never did. */
-  until(patterns: readonly string[], pod: Address, remote: Address): number | undefined {
-    const untils = [...this.namesOf(pod, remote)]
-      .filter(([name]) => patterns.some((pattern) => matchesDomain(pattern, name)))
-      .map(([, until]) => until);
-    return untils.length === 0 ? undefined : Math.max(...untils);
   }
 
   /** Returns the time until which each name of an address counts for a pod, the last learned last. */

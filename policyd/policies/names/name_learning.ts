@@ -261,7 +261,7 @@ export class NameLearning implements PolicyFollower {
   #learnAddress(pod: NamedPod, groups: readonly NameGroup[], learned: LearnedAddress): readonly Change[] {
     const { own, remote, name, milliseconds } = learned;
     const now = this.#parts.clock.now();
-    const known = this.#known.until([name], own, remote) ?? now;
+    const known = this.#known.namesOf(own, remote).get(name) ?? now;
     if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
       // A pod that still asks for an address does not lose it as the oldest one.
       this.#known.learn(own, remote, name, known, []);

@@ -8,15 +8,13 @@ import { type ByPattern, byPattern, type KnownAddress, longestOf } from "./known
 
 /** Returns the changes that remove entries from the sets of some of their groups, whether or not these have them. */
 export function removals(entries: readonly KnownAddress[], isMeant: (group: string) => boolean): readonly Change[] {
-  const all = entries.flatMap((entry) => [...entry.groups].filter(isMeant).map((key) => ({ key, ...entry })));
-  const bySet = Map.groupBy(all, ({ key, pod }) => nameSets({ key })[familyOf(pod)].name);
-  return [...bySet.values()].flatMap((own): readonly Change[] => {
-    const [first] = own;
-    if (first === undefined) return [];
-    const set = nameSets(first)[familyOf(first.pod)];
-    const elements = own.map(({ pod, remote }): Element => ({ key: [pod, remote], timeout: 1 }));
-    return [adding(set, elements), deleting(set, elements)];
-  });
+  const all = entries.flatMap(({ pod, remote, groups }) =>
+    [...groups].filter(isMeant).map((key) => ({
+      set: nameSets({ key })[familyOf(pod)],
+      element: { key: [pod, remote], timeout: 1 },
+    })),
+  );
+  return bySet(all).flatMap(({ set, elements }) => [adding(set, elements), deleting(set, elements)]);
 }
 
 /** Returns the changes that add what a pod knows at a time to the sets of some groups. */
@@ -36,14 +34,20 @@ export function additions(
         return { set, element: knownElement(pod, remote, { container, name }, until - now) };
       }),
   );
-  return [...Map.groupBy(found, ({ set }) => set.name).values()].flatMap((all) =>
-    all.slice(0, 1).map(({ set }) =>
-      adding(
-        set,
-        all.map(({ element }) => element),
-      ),
-    ),
-  );
+  return bySet(found).map(({ set, elements }) => adding(set, elements));
+}
+
+/** Returns the elements of each set. */
+function bySet(
+  all: readonly { readonly set: SetDefinition; readonly element: Element }[],
+): readonly { readonly set: SetDefinition; readonly elements: readonly Element[] }[] {
+  const found = new Map<string, { readonly set: SetDefinition; readonly elements: Element[] }>();
+  for (const { set, element } of all) {
+    const known = found.get(set.name);
+    if (known === undefined) found.set(set.name, { set, elements: [element] });
+    else known.elements.push(element);
+  }
+  return [...found.values()];
 }
 
 /** Returns those of some groups that have a name. */

@@ -1,8 +1,7 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { ClusterObject, EndpointSlice, Node, ObjectChange, Service } from "../../../objects/model.ts";
+import { ZONE_LABEL } from "../../../objects/name.ts";
 import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
-
-const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /** The facts of the node that the compiler's context contains. */
 export interface NodeFacts {

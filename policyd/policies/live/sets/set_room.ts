@@ -60,6 +60,7 @@ export function newShared(set: SharedSet["set"], retry?: () => void): SharedSet 
   };
 }
 
+/** Whether a profile still needs a set. */
 export function isHeld({ wholeHolders, owners }: SharedSet): boolean {
   return wholeHolders + owners.size > 0;
 }
@@ -174,6 +175,7 @@ export class SetRoom {
     if (one.lack !== undefined) this.#tried.add(one);
   }
 
+  /** Notes that a set has all its elements, or that nobody needs it. */
   lacksNothing(one: SharedSet): void {
     one.lack = undefined;
     this.#tried.delete(one);

@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { KnownAddresses } from "../../../../../policyd/policies/names/known_addresses.ts";
+import { byPattern, KnownAddresses, longestOf } from "../../../../../policyd/policies/names/known_addresses.ts";
 
 const [A, B] = ["10.244.1.7", "10.244.1.8"].map((text) => parseAddress(text));
 assert.ok(A !== undefined && B !== undefined);
 const remote = (number: number): Address => parseAddress(`203.0.113.${number}`);
+
+/** Returns until when an address counts for a pod by some patterns. */
+function until(known: KnownAddresses, patterns: readonly string[], pod: Address, address: Address): number | undefined {
+  const index = byPattern([["policy", patterns]]);
+  return longestOf({ names: known.namesOf(pod, address) }, index).get("policy")?.until;
+}
 
 describe("addresses that pods know by names", () => {
   it("NAME-07: an address counts for the pod that asked, by patterns of the name, as long as the longest of its names", () => {
@@ -12,10 +18,10 @@ describe("addresses that pods know by names", () => {
     known.learn(A, remote(1), "a.example.com", 100, []);
     known.learn(A, remote(1), "b.example.com", 300, []);
     known.learn(A, remote(1), "b.example.com", 200, []);
-    assert.equal(known.until(["*.example.com"], A, remote(1)), 300);
-    assert.equal(known.until(["a.example.com"], A, remote(1)), 100);
-    assert.equal(known.until(["example.com"], A, remote(1)), undefined);
-    assert.equal(known.until(["*.example.com"], B, remote(1)), undefined);
+    assert.equal(until(known, ["*.example.com"], A, remote(1)), 300);
+    assert.equal(until(known, ["a.example.com"], A, remote(1)), 100);
+    assert.equal(until(known, ["example.com"], A, remote(1)), undefined);
+    assert.equal(until(known, ["*.example.com"], B, remote(1)), undefined);
   });
 
   it("NAME-07: beyond the bounds of a pod its oldest address goes, and beyond those of the node the oldest of all", () => {
@@ -26,7 +32,7 @@ describe("addresses that pods know by names", () => {
     assert.deepEqual(learn(A, 3), [[A, remote(2)]]);
     assert.deepEqual([learn(B, 4), learn(B, 5)], [[], [[A, remote(1)]]]);
     assert.equal(known.size, 3);
-    assert.equal(known.until(["a.example.com"], A, remote(1)), undefined);
+    assert.equal(until(known, ["a.example.com"], A, remote(1)), undefined);
     assert.deepEqual(known.forget(B).length, 2);
     assert.equal(known.size, 1);
   });
@@ -58,7 +64,7 @@ describe("addresses that pods know by names", () => {
   it("NAME-07: of more than 16 names of one address the oldest is forgotten", () => {
     const known = new KnownAddresses({ perPod: 20, perNode: 20 });
     for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100, []);
-    assert.equal(known.until(["n0.example.com"], A, remote(1)), undefined);
-    assert.equal(known.until(["n1.example.com"], A, remote(1)), 100);
+    assert.equal(until(known, ["n0.example.com"], A, remote(1)), undefined);
+    assert.equal(until(known, ["n1.example.com"], A, remote(1)), 100);
   });
 });
