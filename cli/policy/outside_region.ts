@@ -39,7 +39,8 @@ const EXAMPLES: readonly Address[] = ["203.0.113.1", "198.51.100.1", "192.0.2.1"
 
 /**
  * Returns the address space, divided at the prefixes that a policy of any of the clusters names. Prefixes are nested or
- * disjoint, so all addresses of a region are in the same prefixes. A region of pods, nodes and cluster IPs only is omitted.
+ * disjoint, so all addresses of a region are in the same prefixes. A region is omitted if all of its addresses are those
+ * of pods, nodes and cluster IPs.
  *
  * @param asked a domain name: only the regions in which DNS may say that it is
  * @param ranges further prefixes at which it is divided

@@ -12,6 +12,7 @@ import type {
 import { frozenLabels } from "../../objects/name.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 
+/** A policy of either kind. */
 export type Policy = NetworkPolicy | ClusterNetworkPolicy;
 
 /** Pods that a policy speaks of: those that it selects, or those of a peer. */
@@ -25,6 +26,7 @@ export interface Selection {
 
 const EVERYTHING: LabelSelector = Object.freeze({ matchLabels: frozenLabels([]), matchExpressions: [] });
 
+/** Returns the pods that a policy selects, and those of its peers. */
 export function selectionsOf(policy: Policy): readonly Selection[] {
   const own = policy.kind === "NetworkPolicy" ? policy.namespace : "";
   const selectionOf = (
@@ -47,11 +49,11 @@ export function selectionsOf(policy: Policy): readonly Selection[] {
   ];
 }
 
-export type Rule = Policy["ingress"][number];
+type Rule = Policy["ingress"][number];
 type Rules = Pick<Policy, "ingress" | "egress">;
-export type Peer = NonNullable<Rule["peers"]>[number];
+type Peer = NonNullable<Rule["peers"]>[number];
 
-export function rulesOf({ ingress, egress }: Rules): readonly Rule[] {
+function rulesOf({ ingress, egress }: Rules): readonly Rule[] {
   return [...ingress, ...egress];
 }
 
@@ -61,14 +63,17 @@ export function namedPortsOf(policy: Rules): readonly Omit<ContainerPort, "port"
   return ports.flatMap(({ port: name, protocol = "TCP" }) => (typeof name === "string" ? [{ name, protocol }] : []));
 }
 
+/** Returns a text that is equal for equal ports. */
 export function portKey({ name, protocol }: Omit<ContainerPort, "port">): string {
   return `${name} ${protocol}`;
 }
 
+/** Returns the peers of all rules of a policy. */
 export function peersOf(policy: Policy): readonly Peer[] {
   return rulesOf(policy).flatMap((rule): readonly Peer[] => rule.peers ?? []);
 }
 
+/** Whether an object is a pod that policies select: it runs or will run, and not in the host's network. */
 export function isRunning(object: ClusterObject): object is Pod {
   return object.kind === "Pod" && !isFinished(object) && !object.hostNetwork;
 }

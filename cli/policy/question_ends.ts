@@ -87,11 +87,11 @@ export function endsOfQuestion(
   namespace: string,
 ): { readonly from: HostsEnd; readonly to: End } {
   const sourceName = endNameOf(from, namespace);
-  const known = endOf(context, sourceName, 0);
+  const named = sourceName.type === "outside" ? undefined : endOf(context, sourceName, 0);
   const destination = endOf(context, endNameOf(to, namespace), 1);
+  // A Service with ranges of allowed sources tells parts of the outside apart, too.
   const ranges = destination.type === "service" ? destination.service.loadBalancerSourceRanges : undefined;
-  const isCut = sourceName.type === "outside" && ranges !== undefined;
-  const source = isCut ? { ...outside(context.cluster, undefined, ranges), address: undefined } : known;
+  const source = named ?? { ...outside(context.cluster, undefined, ranges), address: undefined };
   if (source.type === "service") throw new RangeError("a Service sends nothing");
   const ends = {
     from: inFamiliesOf(source, destination),

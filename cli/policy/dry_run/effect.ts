@@ -1,5 +1,5 @@
 import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
+import type { Policy } from "../policy_parts.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
@@ -32,8 +32,6 @@ export interface IsolationEffect {
   readonly of: PodNames;
 }
 
-export type AnyPolicy = NetworkPolicy | ClusterNetworkPolicy;
-
 /** Returns the changes of policies. */
 export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): readonly PolicyEffect[] {
   return changes.flatMap(({ type, before, after }): readonly PolicyEffect[] => {
@@ -63,7 +61,7 @@ export function isolationEffects({ before, after }: Sides, isShown: Shown): read
 }
 
 /** Returns a test whether a policy selects a pod, in any direction; an absent policy selects nothing. */
-export function selectionOf(index: PolicyIndex, { kind, key }: AnyPolicy): (entry: PodEntry) => boolean {
+export function selectionOf(index: PolicyIndex, { kind, key }: Policy): (entry: PodEntry) => boolean {
   const all = kind === "NetworkPolicy" ? index.networkPolicies : index.clusterPolicies;
   const members = all.find(({ policy }) => policy.key === key)?.subject;
   return ({ subject }) => subject !== undefined && members?.[subject.identity.number] === 1;

@@ -247,7 +247,9 @@ function dnsRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readon
   const dns = dnsOf(cluster);
   const pods = from.hosts.flatMap((host) => (host.type === "pod" && dns.index.pods.has(host.pod.key) ? host.pod : []));
   const cut = pods.filter((pod) => isCutOff(dns, pod)).map(({ key }) => key);
-  return cut.length === 0 ? [] : [`policies let ${someNames(cut)} not ask the cluster's DNS, which gives the address`];
+  return cut.length === 0
+    ? []
+    : [`policies do not let ${someNames(cut)} ask the cluster's DNS, which gives the address`];
 }
 
 /** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */

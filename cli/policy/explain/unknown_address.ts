@@ -9,7 +9,6 @@ import { fitsPort } from "../../../objects/semantics/policies/match.ts";
 import { printable } from "../../../objects/printable.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { Decision, EvaluatedFlow, Party } from "../../../objects/semantics/policies/verdict.ts";
-
 import type { Io } from "../../io.ts";
 import { counted } from "../../output/text.ts";
 

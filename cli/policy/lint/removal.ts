@@ -1,5 +1,4 @@
 import { domainNamesIn } from "../domain_names.ts";
-import type { ClusterNetworkPolicy, NetworkPolicy } from "../../../objects/model.ts";
 import type { FlowEnd, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
 import { familiesOf } from "../../../objects/semantics/policies/party.ts";
 import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
@@ -9,8 +8,7 @@ import { connectionText } from "../connections/connection_set.ts";
 import { ConnectionReader } from "../connections/connections_between.ts";
 import { furtherAddresses } from "../node_place.ts";
 import { outsideRegions } from "../outside_region.ts";
-
-type Policy = NetworkPolicy | ClusterNetworkPolicy;
+import type { Policy } from "../policy_parts.ts";
 
 /** The most pairs of ends that are compared; with more, the policy counts as needed. */
 const MOST_PAIRS = 100_000;

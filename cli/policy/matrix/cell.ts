@@ -24,7 +24,7 @@ export type CellText = (connections: Connections | undefined) => string;
 
 const SOME = " (some)";
 
-/** Returns whether one of two ends has existing pods, or new ones that are asked about, and they are not one pod: other pairs are of no interest. */
+/** Returns whether a pair of ends is of interest: one of them is, as {@link isMain} says, and they are not one pod. */
 export function areAsked(from: MatrixEnd, to: MatrixEnd): boolean {
   const isSelf = from.pods.length === 1 && to.pods.length === 1 && from.pods[0] === to.pods[0];
   return !isSelf && (isMain(from) || isMain(to));

@@ -12,7 +12,8 @@ import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { askDaemons } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
-import { type AnyPolicy, podNames, selectionOf } from "../dry_run/effect.ts";
+import { podNames, selectionOf } from "../dry_run/effect.ts";
+import type { Policy } from "../policy_parts.ts";
 import { STATUS_FORMATS } from "./command.ts";
 import { missingText, statusObject, statusTable } from "./print.ts";
 import { type NodeReport, policyId, type PolicyStatus, policyStatus } from "./status.ts";
@@ -49,7 +50,7 @@ export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
   const objects = manifests.map(({ object }) => object);
   const index = buildPolicyIndex(storeOf(objects), policyOptions);
   const all = objects.filter(
-    (object): object is AnyPolicy => object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy",
+    (object): object is Policy => object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy",
   );
   const chosen = (names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace))).map((policy) => ({
     policy,
@@ -89,7 +90,7 @@ function policiesIn(text: string, node: string): NodeReport["policies"] {
   return new Map(policies.map((policy) => [policyId(policy), policy]));
 }
 
-function policyNamed(all: readonly AnyPolicy[], name: string, namespace: string): AnyPolicy {
+function policyNamed(all: readonly Policy[], name: string, namespace: string): Policy {
   const found = all.find(({ key }) => key === name) ?? all.find(({ key }) => key === `${namespace}/${name}`);
   if (found !== undefined) return found;
   const keys = new Set(all.map(({ key }) => key));

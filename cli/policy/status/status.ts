@@ -3,7 +3,8 @@ import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import { isShadow } from "../../../objects/shadow_annotation.ts";
 import { MOST_NAMES, type ReportedPolicy } from "../../../policyd/policies/status/policy_report.ts";
 import { namesIn } from "../domain_names.ts";
-import type { AnyPolicy, PodNames } from "../dry_run/effect.ts";
+import type { PodNames } from "../dry_run/effect.ts";
+import type { Policy } from "../policy_parts.ts";
 
 /** The report of a node about its policies. */
 export interface NodeReport {
@@ -21,7 +22,7 @@ export interface RuleCount {
 
 /** The state of a policy on all nodes. */
 export interface PolicyStatus {
-  readonly kind: AnyPolicy["kind"];
+  readonly kind: Policy["kind"];
   readonly key: string;
   readonly generation: number;
   readonly isShadow: boolean;
@@ -41,12 +42,12 @@ export interface PolicyStatus {
 }
 
 /** Returns the name of a policy in reports. */
-export function policyId({ kind, key }: Pick<AnyPolicy, "kind" | "key">): string {
+export function policyId({ kind, key }: Pick<Policy, "kind" | "key">): string {
   return `${kind} ${key}`;
 }
 
 /** Returns the status of a policy. @param selects the pods that it selects */
-export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: readonly NodeReport[]): PolicyStatus {
+export function policyStatus(policy: Policy, selects: PodNames, reports: readonly NodeReport[]): PolicyStatus {
   const { kind, key, generation } = policy;
   const id = policyId(policy);
   const found = reports.map(({ node, policies }) => ({ node, reported: policies.get(id) }));
@@ -78,7 +79,7 @@ export function policyStatus(policy: AnyPolicy, selects: PodNames, reports: read
 }
 
 /** Returns all rules of the policy's own lists, with zero packets where no node has counted any. */
-function ruleCounts(policy: AnyPolicy, counted: readonly RuleCount[]): readonly RuleCount[] {
+function ruleCounts(policy: Policy, counted: readonly RuleCount[]): readonly RuleCount[] {
   return DIRECTIONS.flatMap((direction) =>
     policy[direction].map(({ index: rule }) => ({
       direction,

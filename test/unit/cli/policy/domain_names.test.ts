@@ -52,7 +52,7 @@ describe("domain names on the command line", () => {
   it("NAME-14: explain notes that a pod may not ask the cluster's DNS for a name that it may reach", async () => {
     const closed = (rules: string): string =>
       networkPolicy("shop/web", `podSelector: {}, policyTypes: [Egress], egress: [${rules}]`);
-    const note = /^Note: policies let shop\/web not ask the cluster's DNS/m;
+    const note = /^Note: policies do not let shop\/web ask the cluster's DNS/m;
     const dns = pod("kube-system/dns", "10.244.1.53", { labels: "k8s-app: kube-dns" });
     const rule = "{ to: [{ namespaceSelector: {} }], ports: [{ port: 53, protocol: UDP }] }";
     for (const more of ["", dns]) {

@@ -55,7 +55,7 @@ describe("cli/policy: addresses of nodes", () => {
     });
   }
 
-  it("DIFF-01: a rule for a node's further address that goes is a difference", async () => {
+  it("DIFF-01: it is a difference when a rule goes that is for another address of a node than its first", async () => {
     const gone = policy("policyTypes: [Ingress, Egress], ingress: [{ from: [{ ipBlock: { cidr: 192.168.0.0/24 } }] }]");
     const files = memoryFiles({ "a.yaml": NODE + X + RULES, "b.yaml": NODE + X + gone });
     const { code, out } = await runCli(["policy", "diff", "a.yaml", "b.yaml"], files);
@@ -79,7 +79,7 @@ describe("cli/policy: addresses of nodes", () => {
       `type: LoadBalancer, externalIPs: [7.7.7.7]${more}`,
     );
 
-  it("EXPLAIN-03: of many nodes with endpoints also the last one decides, whose pods policies close", async () => {
+  it("EXPLAIN-03: of 18 nodes with endpoints the last is tried, too, whose pod a policy isolates", async () => {
     const nodes = numbers(18).map((i) => {
       const closed = i === 27 ? "kind: shut" : "";
       return (
@@ -95,7 +95,7 @@ describe("cli/policy: addresses of nodes", () => {
     assert.match(out, /denied in part/);
   });
 
-  it("EXPLAIN-03: a node without endpoints decides that policies tell apart as the new source", async () => {
+  it("EXPLAIN-03: each node without endpoints is tried whose address policies tell apart as the new source", async () => {
     const nodes = ["192.168.0.1", "192.168.0.2", "192.168.1.3"].map((ip, i) => node(`n${i}`, ip)).join("");
     const input = nodes + pod("s/x", "10.0.0.5", { spec: "nodeName: n0" }) + balanced("");
     const rule = policy(

@@ -208,7 +208,7 @@ describe("cli/policy/diff: what is in no file", () => {
     });
   }
 
-  it("DIFF-11: a label that no policy asks for, and a workload that no policy selects, say nothing of pods in no file", async () => {
+  it("DIFF-11: a label that no policy asks for, and a workload that no policy selects, make no difference for pods in no file", async () => {
     const other = WEB.replace("app: web", "app: web, version: v2");
     assert.deepEqual(await diff(WEB + fromWeb, other + fromWeb), [0, "no difference in what may be sent"]);
     const [code, ...lines] = await diff(WEB + fromWeb, WEB + workload("Job", "shop/job") + fromWeb);
