@@ -4,8 +4,6 @@ import process from "node:process";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { kernelObstacle } from "../support/privilege.ts";
 import { PEER_VERSIONS, peerAdvice, peerDirectory, peerRefusal, peerVersion } from "../support/cni/peer.ts";
-import { benchCli } from "./cli.ts";
-import { CLI_SUBJECTS } from "./cli/scenarios.ts";
 import { clusterSubjects } from "./cluster/cluster.ts";
 import * as cluster from "./cluster/plan.ts";
 import { cniSubjects } from "./cni.ts";
@@ -18,7 +16,6 @@ import { measureSubjects, type Subjects, type Wanted } from "./subjects.ts";
 /** The smallest number of pairs whose interval is narrow enough to show anything. */
 const MINIMUM_PAIRS = 40;
 const QUICK_PAIRS = 8;
-const CLI_RUNS = 5;
 const QUIET_LOAD = 0.5;
 
 interface Given extends Wanted {
@@ -69,21 +66,7 @@ for (const { name, description, subjects } of BENCHMARKS) {
       process.exitCode = obstacle === undefined ? 0 : 1;
     });
 }
-program
-  .command("cli")
-  .description("the command line on a cluster of 10,000 pods and 1,000 policies")
-  .option("--runs <number>", "how often each command is run", positiveInteger, CLI_RUNS)
-  .addOption(new Option("--only <subject...>", "only these").choices(CLI_SUBJECTS))
-  .action(({ runs, only }: CliOptions) => {
-    benchCli(runs, only, progress);
-    clearProgress();
-  });
 await program.parseAsync();
-
-interface CliOptions {
-  readonly runs: number;
-  readonly only: readonly (typeof CLI_SUBJECTS)[number][] | undefined;
-}
 
 function withOptions(command: Command, subjects: readonly string[]): Command {
   return command

@@ -8,9 +8,6 @@ export interface Plan {
   readonly changesPerSecond: number;
   /** The duration of changes at that rate. */
   readonly seconds: number;
-  /** Connections of one measurement, and rounds over the programs that keep the tables. */
-  readonly connections: number;
-  readonly connectionRounds: number;
 }
 
 /** A plan with the size of its cluster. */
@@ -27,8 +24,6 @@ export const DEFAULT_PLAN: Plan = {
   singleChanges: 5,
   changesPerSecond: 100,
   seconds: 15,
-  connections: 3000,
-  connectionRounds: 8,
 };
 
 /** A plan to check that the benchmark works: too few rounds for an interval. */
@@ -37,6 +32,4 @@ export const QUICK_PLAN: Plan = {
   rounds: 2,
   singleChanges: 2,
   seconds: 5,
-  connections: 500,
-  connectionRounds: 2,
 };
