@@ -7,7 +7,6 @@ import { MeasuredCluster } from "./measured_cluster.ts";
 import type { MeasuredDaemon } from "./measured_daemon.ts";
 import type { Plan } from "./plan.ts";
 import { SteadyChanges } from "./steady_changes.ts";
-import { tenants } from "./tenants.ts";
 
 const P50_GOAL = 5;
 const P95_GOAL = 25;
@@ -15,15 +14,11 @@ const LOOP_GOAL = 50;
 const MEMORY_GOAL = 150;
 const PEAK_GOAL = 220;
 
-/**
- * Returns the subjects: a cluster with steady changes, a node with idle pods, and one tenant's costliest objects beside
- * another tenant.
- */
+/** Returns the subjects: a cluster with steady changes, and a node with idle pods. */
 export function daemonSubjects(plan: Plan): Subjects {
   return {
     cluster: (lab, progress) => measure(lab, plan, progress),
     idle: (lab, progress) => idleNode(lab, plan.idle, progress),
-    tenants: (lab, progress) => tenants(lab, progress),
   };
 }
 
