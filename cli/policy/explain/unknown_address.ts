@@ -1,3 +1,5 @@
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily } from "../../../kernel/ip/cidr.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import { type Direction, DIRECTIONS, type Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type {
@@ -5,7 +7,7 @@ import type {
   IndexedNetworkPolicy,
   IndexedRule,
 } from "../../../objects/semantics/policies/indexed_policy.ts";
-import { fitsPort } from "../../../objects/semantics/policies/match.ts";
+import { fitsPort, hasEveryAddress } from "../../../objects/semantics/policies/match.ts";
 import { printable } from "../../../objects/printable.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { Decision, EvaluatedFlow, Party } from "../../../objects/semantics/policies/verdict.ts";
@@ -36,9 +38,17 @@ export function unknownAddresses(
   if (other.type === "outside" || other.address !== undefined || profile === undefined) return [];
   const host = nameOf(other);
   const destination = index.pods.get(flow.destination.type === "pod" ? flow.destination.key : "")?.pod;
-  const end = { pod: destination, party: flow.destination, address: undefined, subject: undefined, others: [] };
+  const end = {
+    pod: destination,
+    party: flow.destination,
+    address: undefined,
+    family: undefined,
+    subject: undefined,
+    others: [],
+  };
+  const isOfFlow = (cidr: Cidr): boolean => own.address === undefined || cidrFamily(cidr) === familyOf(own.address);
   const mayFit = ({ peers, ports }: IndexedRule): boolean =>
-    (peers ?? []).some(({ type }) => type === "addresses") &&
+    (peers ?? []).some((peer) => peer.type === "addresses" && peer.ranges.some(({ cidr }) => isOfFlow(cidr))) &&
     (ports ?? [undefined]).some((port) => port === undefined || fitsPort(port, traffic, end));
   const { decision, passed } = flow[direction];
   const asked = askedTiers(decision);
@@ -64,7 +74,9 @@ export function tellUnknownDenials({ err }: Pick<Io, "err">, { pods, clusterPoli
   if (unknown.length === 0) return;
   const denying = clusterPolicies.filter(({ rules }) =>
     DIRECTIONS.some((direction) =>
-      rules[direction].some(({ isDenying, peers }) => isDenying && peers?.some(({ type }) => type === "addresses")),
+      rules[direction].some(({ isDenying, peers = [] }) => {
+        return isDenying && peers.some((peer) => peer.type === "addresses" && !hasEveryAddress(peer, undefined));
+      }),
     ),
   );
   for (const { policy } of denying)

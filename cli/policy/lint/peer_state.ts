@@ -1,3 +1,4 @@
+import { familyOf } from "../../../kernel/ip/address.ts";
 import type {
   ClusterNetworkPolicy,
   ClusterPolicyPeer,
@@ -91,7 +92,8 @@ export function podsOfBlocks({ pods }: LintContext, { indexed }: RuleSite): read
   if (blocks.length === 0) return [];
   return pods.filter((pod) => {
     const ends = pod.addresses.map((address): ResolvedEnd => {
-      return { party: { type: "pod", key: pod.key, address }, address, pod, subject: undefined, others: [] };
+      const party = { type: "pod", key: pod.key, address } as const;
+      return { party, address, family: familyOf(address), pod, subject: undefined, others: [] };
     });
     return ends.length === 0 || ends.some((end) => blocks.some((block) => fitsPeer(block, end)));
   });

@@ -1,4 +1,5 @@
-import type { Address } from "../../../kernel/ip/address.ts";
+import type { Address, Family } from "../../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily } from "../../../kernel/ip/cidr.ts";
 import { matchesOne } from "../../domain_name.ts";
 import type { ContainerPort } from "../../model.ts";
 import type { Direction, Traffic } from "./flow.ts";
@@ -64,7 +65,7 @@ export function fitsPeer(peer: IndexedPeer, end: ResolvedEnd): boolean {
   return fitsOne(peer, end) && end.others.every((one) => fitsOne(peer, one));
 }
 
-function fitsOne(peer: IndexedPeer, { subject, party, address, asked }: ResolvedEnd): boolean {
+function fitsOne(peer: IndexedPeer, { subject, party, address, family, asked }: ResolvedEnd): boolean {
   switch (peer.type) {
     case "pods":
       return subject !== undefined && peer.members[subject.identity.number] === 1;
@@ -75,8 +76,18 @@ function fitsOne(peer: IndexedPeer, { subject, party, address, asked }: Resolved
       if (asked === undefined || party.type !== "outside") return false;
       return asked === ANY_NAME || matchesOne(peer.names, asked);
     case "addresses":
-      return address !== undefined && isInOne(peer.ranges, address) && !isInOne(peer.except, address);
+      if (address === undefined) return hasEveryAddress(peer, family);
+      return isInOne(peer.ranges, address) && !isInOne(peer.except, address);
   }
+}
+
+/** Returns whether a peer contains an end without an address yet, whichever it gets of a family, or of any if unknown. */
+export function hasEveryAddress(
+  { ranges, except }: { readonly ranges: readonly { readonly cidr: Cidr }[]; readonly except: readonly unknown[] },
+  family: Family | undefined,
+): boolean {
+  if (except.length > 0) return false;
+  return ranges.some(({ cidr }) => cidr.prefixLength === 0 && (family ?? cidrFamily(cidr)) === cidrFamily(cidr));
 }
 
 function isInOne(ranges: readonly PrefixRange[], address: Address): boolean {

@@ -1,6 +1,7 @@
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import type { IpBlockPeer, NetworkPolicy, PodPeer, PolicyPeer, PolicyPort, PolicyRule } from "../../model.ts";
 import type { Direction, Traffic } from "./flow.ts";
+import { hasEveryAddress } from "./match.ts";
 import { eachOf, type ResolvedEnd, type ResolvedFlow } from "./party.ts";
 import { unmet } from "./selector.ts";
 import type { Failure, NearMiss } from "./verdict.ts";
@@ -72,8 +73,10 @@ function sharedAddress({ party }: ResolvedEnd): Failure {
   return { type: "shared address", name };
 }
 
-function addressFailures({ cidr, except }: IpBlockPeer, { address }: ResolvedEnd): readonly Failure[] {
-  if (address === undefined) return [{ type: "no address" }];
+function addressFailures({ cidr, except }: IpBlockPeer, { address, family }: ResolvedEnd): readonly Failure[] {
+  if (address === undefined) {
+    return hasEveryAddress({ ranges: [{ cidr }], except }, family) ? [] : [{ type: "no address" }];
+  }
   if (!cidrContains(cidr, address)) return [{ type: "outside cidr", cidr }];
   const excepted = except.find((one) => cidrContains(one, address));
   return excepted === undefined ? [] : [{ type: "except", except: excepted }];

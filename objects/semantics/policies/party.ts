@@ -11,6 +11,8 @@ import type { ImpossibleFlow, Party } from "./verdict.ts";
 export interface ResolvedEnd {
   readonly party: Party;
   readonly address: Address | undefined;
+  /** The family of the flow; undefined if neither end has an address yet. */
+  readonly family: Family | undefined;
   /** The domain name for which DNS gave an outside address to the sender; undefined if none is known. */
   readonly asked?: string | typeof ANY_NAME;
   /** The pod that policies may select; undefined for nodes and outside addresses. */
@@ -135,7 +137,7 @@ function nodeCandidate({ nodes }: PolicyIndex, name: string | undefined): Candid
 function resolved(index: PolicyIndex, end: Candidate, family: Family | undefined): ResolvedEnd {
   const { pod, subject, node } = end;
   const address = ofFamily(end.addresses, family);
-  const alone = { party: partyOf(pod, node, address), address, pod, subject, others: NO_OTHERS };
+  const alone = { party: partyOf(pod, node, address), address, family, pod, subject, others: NO_OTHERS };
   const owners = address === undefined ? undefined : index.owners.get(address);
   if (address === undefined || owners === undefined || owners.length === 1) return alone;
   const isIt = (owner: AddressOwner): boolean =>

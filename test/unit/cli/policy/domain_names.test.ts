@@ -38,6 +38,14 @@ describe("domain names on the command line", () => {
   const NAMES = policy('api.example.com, "*.example.org"');
   /** Without the rule that denies all other addresses. */
   const NAMES_ONLY = NAMES.replace(/ {4}- action: Deny[^]*/, "---\n");
+  /** Before the rule that denies all other addresses, also those of DNS servers. */
+  const NAMES_AND_DNS = NAMES.replace(
+    "    - action: Deny",
+    `    - action: Accept
+      to: [{ namespaces: {} }]
+      protocols: [{ udp: { destinationPort: { number: 53 } } }]
+    - action: Deny`,
+  );
 
   it("NAME-14: explain answers for a name as the destination, at the rule's port", async () => {
     assert.match(
@@ -140,15 +148,14 @@ describe("domain names on the command line", () => {
   it("NAME-14: lint does not call a policy unneeded that only allows names", async () => {
     const more = policy("other.example.com").replace("name: names", "name: more").replace("priority: 1", "priority: 0");
     const allow = more.slice(0, more.indexOf("    - action: Deny"));
-    assert.match(await ask(`${NAMES}---${allow}`, "lint"), /^0 /);
+    assert.match(await ask(`${NAMES_AND_DNS}---${allow}`, "lint"), /^0 /);
   });
 
   it("LINT-10 NAME-02: lint warns of names for pods that may ask DNS neither by labels nor by address, and refuses a wildcard of a top-level domain", async () => {
     const closed = NAMES.replace(/to: \[\{ networks: .*/, "to: [{ namespaces: {} }]");
-    assert.match(
-      await ask(closed, "lint"),
-      /^1 [^]*dns-forgotten +ClusterNetworkPolicy names: has domain names .*shop\/web$/m,
-    );
+    const warning = /^1 [^]*dns-forgotten +ClusterNetworkPolicy names: has domain names .*shop\/web$/m;
+    assert.match(await ask(closed, "lint"), warning);
+    assert.match(await ask(NAMES, "lint"), warning);
     const byAddress = `${closed}---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -159,7 +166,7 @@ spec:
   egress: [{ to: [{ ipBlock: { cidr: 169.254.20.10/32 } }], ports: [{ port: 53, protocol: UDP }] }]
 `;
     assert.doesNotMatch(await ask(byAddress, "lint"), /has domain names/);
-    assert.match(await ask(NAMES, "lint"), /^0 /);
+    assert.match(await ask(NAMES_AND_DNS, "lint"), /^0 /);
     assert.match(await ask(policy('"*.com"'), "lint"), /^1 [^]*"\*\.com"; expected a domain name of two labels/);
   });
 });

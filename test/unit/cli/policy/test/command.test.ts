@@ -133,6 +133,34 @@ describe("policy test", () => {
     }
   });
 
+  it("POL-59 EXPLAIN-06: a rule for every address of a family has a pod without an address, one with exceptions has not", async () => {
+    const pods = pod("shop/db") + pod("shop/web") + pod("shop/six", "fd00::6");
+    const block = (peer: string) =>
+      networkPolicy("shop/db", `podSelector: {}, policyTypes: [Ingress], ingress: [{ from: [{ ipBlock: ${peer} }] }]`);
+    const deny = (networks: string) =>
+      clusterPolicy("deny", `egress: [{ action: Deny, to: [{ networks: [${networks}] }] }]`);
+    for (const [policy, from, expect] of [
+      [block("{ cidr: 0.0.0.0/0 }"), "web", "allowed"],
+      [block('{ cidr: "::/0" }'), "web", "allowed"],
+      [block('{ cidr: "::/0" }'), "six", "allowed"],
+      [block("{ cidr: 0.0.0.0/0 }"), "six", "denied"],
+      [block("{ cidr: 0.0.0.0/0, except: [10.0.0.0/8] }"), "web", "denied"],
+      [block("{ cidr: 0.0.0.0/1 }"), "web", "denied"],
+      [deny("0.0.0.0/0"), "web", "denied"],
+      [deny('"::/0"'), "six", "denied"],
+      [deny("0.0.0.0/0"), "six", "allowed"],
+    ] as const) {
+      const files = memoryFiles({
+        "a.yaml": pods + policy,
+        "e.yaml": head + entry(`shop/${from}`, "shop/db", "80", expect),
+      });
+      const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
+      assert.equal(code, 0, `${policy} ${out}`);
+      const { err } = await runCli(["policy", "matrix", "-f", "a.yaml"], files);
+      assert.doesNotMatch(err, /not known: addresses/);
+    }
+  });
+
   it("PTEST-04: an invalid file of expectations ends with 3, with file and line of each error", async () => {
     for (const [tests, message] of [
       [

@@ -17,7 +17,7 @@ describe("objects/semantics/policies: named ports", () => {
     }));
     const pod = { ...objectOf("Pod", { metadata: { name: "a", namespace: "x" }, spec: {} }), ports };
     const party = { type: "outside", address: parseAddress("192.0.2.1") } as const;
-    const end: ResolvedEnd = { party, address: undefined, subject: undefined, pod, others: [] };
+    const end: ResolvedEnd = { party, address: undefined, family: undefined, subject: undefined, pod, others: [] };
     const asked = Array.from({ length: 8192 }, (_, i) => ({ name: `p${i}`, protocol: "TCP" as const, port: 1000 + i }));
     assert.equal(asked.filter((one) => isNamed(end, one)).length, 512);
     assert.equal(isNamed(end, { name: "p1", protocol: "TCP", port: 1000 }), false);
