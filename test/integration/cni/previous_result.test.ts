@@ -75,22 +75,4 @@ describe("a plugin that is not the first of its chain", function () {
     assert.deepEqual(removed, { exitCode: 0, stdout: "", stderr: "" });
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
-
-  it("P17: a malformed earlier result is error 7 before anything is made, and DEL succeeds with it", () => {
-    const pod = lab.pod("malformed");
-    for (const [prevResult, says] of [
-      ["x", /^prevResult: "x"; expected object/],
-      [{ ips: [{ address: "10.0.0.1/24", interface: 2 }] }, /^prevResult\.ips\[0\]\.interface: 2/],
-      [{ interfaces: "eth0" }, /^prevResult\.interfaces: "eth0"; expected list/],
-    ] as const) {
-      const { exitCode, error } = add(wired, pod, { prevResult });
-      assert.deepEqual([exitCode, error?.code], [1, 7]);
-      assert.match(error?.msg ?? "", says);
-      assert.equal(
-        wired.node.links().some(({ name }) => name === "cni0"),
-        false,
-      );
-      assert.equal(del(wired, pod, { prevResult }).exitCode, 0);
-    }
-  });
 });

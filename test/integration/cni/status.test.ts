@@ -196,4 +196,21 @@ describe("STATUS", function () {
     for (const pod of pods) assert.equal(del(wired, pod).exitCode, 0);
     assertWell(networkStatus(wired), "without pods nobody suffers");
   });
+
+  it("STATUS-05: a daemon that starts reports ADDs that failed before because no daemon answered", async () => {
+    const policyd = new PolicydNode(lab, wired);
+    assert.notEqual(add(wired, lab.pod("a"), policyd.overridesWith({ wait: "100ms" })).exitCode, 0);
+    try {
+      const daemon = await policyd.start();
+      const { problems } = await daemon.statusWhen(({ problemCount }) => problemCount > 0, "reported", 30);
+      assert.match(
+        problems[0] ?? "",
+        /^attachments: pods cannot be attached to network drawbridge: policyd did not answer/,
+      );
+      assert.equal(add(wired, lab.pod("b"), policyd.overrides).exitCode, 0);
+      await daemon.statusWhen(({ problemCount }) => problemCount === 0, "over", 30);
+    } finally {
+      await policyd.kill();
+    }
+  });
 });
