@@ -42,20 +42,9 @@ const HOSTILE_VARIABLES: readonly string[] = [
   ),
 ];
 
-/** Texts that are not a configuration. */
-const RAW_TEXTS: readonly string[] = [
-  "",
-  "null",
-  '{"name":"pods"',
-  "\ufeff{}",
-  '{"__proto__":{"name":"pods"}}',
-  "{}{}",
-  `{"name":"pods","policyd":${"[".repeat(50_000)}${"]".repeat(50_000)}}`,
-  `${'{"ipam":'.repeat(2000)}1${"}".repeat(2000)}`,
-];
-
 /**
- * Generates calls with up to three mutations of an accepted configuration, and of its text and its environment.
+ * Generates calls with up to three mutations of an accepted configuration, and of its environment. Texts that are not
+ * JSON are left to the test of the executable.
  *
  * @param configurations their `dataDir` and `runDir` are only ever replaced by texts that the plugin refuses
  */
@@ -63,52 +52,28 @@ function mutatedCalls(
   configurations: readonly object[],
   environment: Readonly<Record<string, string>>,
 ): fc.Arbitrary<MutatedCall> {
-  const mutatedText = fc
+  const stdin = fc
     .tuple(
       fc.constantFrom(...configurations),
       fc.array(fc.record({ where: fc.nat(), change: anyChange }), { maxLength: 3 }),
-      textMutation,
     )
-    .map(([configuration, mutations, mutateText]) =>
-      mutateText(
-        JSON.stringify(
-          mutations.reduce<unknown>((value, { where, change }) => mutatedAt(value, where, change), configuration),
-        ),
+    .map(([configuration, mutations]) =>
+      JSON.stringify(
+        mutations.reduce<unknown>((value, { where, change }) => mutatedAt(value, where, change), configuration),
       ),
     );
-  const change = fc.tuple(
+  const variable = fc.tuple(
     fc.constantFrom("CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS"),
     fc.constantFrom(...HOSTILE_VARIABLES),
   );
   return fc.record({
     verb: fc.constantFrom("ADD", "DEL"),
-    environment: fc.oneof(
-      { weight: 3, arbitrary: fc.constant(environment) },
-      {
-        weight: 2,
-        arbitrary: fc
-          .array(change, { minLength: 1, maxLength: 2 })
-          .map((list) => ({ ...environment, ...Object.fromEntries(list) })),
-      },
-    ),
-    stdin: fc.oneof({ weight: 12, arbitrary: mutatedText }, { weight: 1, arbitrary: fc.constantFrom(...RAW_TEXTS) }),
+    environment: fc
+      .option(variable, { freq: 2, nil: undefined })
+      .map((changed) => ({ ...environment, ...(changed && Object.fromEntries([changed])) })),
+    stdin,
   });
 }
-
-/**
- * Turns a text into one that is not JSON any more, but leaves it as it is most often. It changes no character of a
- * path, which must not lead elsewhere.
- */
-const textMutation: fc.Arbitrary<(text: string) => string> = fc.oneof(
-  { weight: 8, arbitrary: fc.constant((text: string) => text) },
-  { weight: 1, arbitrary: fc.nat().map((at) => (text: string) => text.slice(0, at % text.length)) },
-  { weight: 1, arbitrary: fc.string({ minLength: 1, maxLength: 4 }).map((tail) => (text: string) => text + tail) },
-  { weight: 1, arbitrary: fc.constant((text: string) => text.replaceAll(/"(\w+)":/g, (key) => key.toUpperCase())) },
-  {
-    weight: 1,
-    arbitrary: fc.constant((text: string) => text.replace("{", '{"__proto__":{"name":"x"},"constructor":1,')),
-  },
-);
 
 /** Changes the value at one of the places of a configuration; a directory is only replaced, never changed. */
 function mutatedAt(value: unknown, where: number, change: Change): unknown {
@@ -128,19 +93,14 @@ describe("cni fuzz", function () {
     ranges: [[{ subnet: "10.244.1.0/24" }], [{ subnet: "fd00:244:1::/64" }]],
   };
   const configurations = [
-    { ...ipamInput(directories), runDir: `${root}/run` },
     {
       ...ipamInput({
         ...directories,
-        ranges: undefined,
-        subnet: "10.244.1.0/24",
-        gateway: "10.244.1.1",
-        rangeEnd: "10.244.1.9",
+        subnet: "10.244.2.0/24",
+        gateway: "10.244.2.1",
+        rangeEnd: "10.244.2.9",
+        routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }],
       }),
-      runDir: `${root}/run`,
-    },
-    {
-      ...ipamInput({ ...directories, routes: [{ dst: "0.0.0.0/0", gw: "10.244.1.1" }, { dst: "fd00::/8" }] }),
       runDir: `${root}/run`,
       bridge: "drawbridge0",
       isGateway: true,
@@ -187,7 +147,7 @@ describe("cni fuzz", function () {
     );
     assert.equal(openDescriptors(), before);
     // With a faulty generator everything could fail at the same first gate.
-    for (const outcome of ["ok", 1, 4, 6, 7, 8, 105] as const) {
+    for (const outcome of ["ok", 1, 4, 7, 8, 105] as const) {
       assert.ok((seen.get(outcome) ?? 0) > 0, `no call ended with ${outcome}: ${JSON.stringify([...seen])}`);
     }
   });
