@@ -189,22 +189,6 @@ describe("kernel/nftables/socket: a batch", () => {
     assert.deepEqual(nft.elements(table, frontends), elements.slice(0, 1));
   });
 
-  it("of 10,000 refused messages ends with the first refusal", function () {
-    this.timeout(120_000);
-    const changes = manyElements(10_000).map((element): Change => ({
-      kind: "delete elements",
-      table,
-      set: frontends,
-      elements: [element],
-    }));
-    assertRefused(
-      changes,
-      "delete element inet t frontends: no such file or directory (ENOENT, attribute 10.0.0.0 . tcp . 80)",
-    );
-    nft.commit([{ kind: "add elements", table, set: frontends, elements: manyElements(1) }]);
-    assert.deepEqual(nft.elements(table, frontends), manyElements(1));
-  });
-
   it("whose refusals overrun the receive buffer has failed, and the socket can be used further", () => {
     const small = namespace.inside(
       () => new NetlinkSocket(namespace.calls, NETLINK_NETFILTER, { bufferBytes: 512 * 1024 }),

@@ -196,20 +196,6 @@ describe("kernel/traffic_control", () => {
       node.route.request(deleteLink({ index: link.index }));
     }
   });
-
-  it("a name that the kernel could not take, or would cut or complete, is refused", () => {
-    for (const name of ["0123456789abcdef", "", "a/b", "..", "a b"]) {
-      const links = node.links().length;
-      assert.match(refusalOf(createDelayDevice({ ...device, name }, 1500)), /^(EINVAL|ERANGE|made)$/, name);
-      for (const link of node.links().slice(links)) node.route.request(deleteLink({ index: link.index }));
-    }
-    assert.throws(() => createDelayDevice({ ...device, name: "dbi\0x" }, 1500), /NUL/);
-  });
-
-  function refusalOf(request: Request): string {
-    const [reply] = node.route.batch([request]);
-    return reply?.error?.errnoName ?? "made";
-  }
 });
 
 function frameOf(type: number, length: number): Uint8Array {
