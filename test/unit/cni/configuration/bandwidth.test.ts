@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { limitsOf, tokenBucket } from "../../../../cni/configuration/bandwidth.ts";
+import { tokenBucket } from "../../../../cni/configuration/bandwidth.ts";
 import { configurationOf, networkInput } from "../../../support/cni/cni.ts";
 
 const KUBELET_BURST = 2 ** 32 - 1;
@@ -21,14 +21,6 @@ describe("cni/bandwidth", () => {
       ingress: undefined,
       egress,
     });
-  });
-
-  it("zeros and an absent capability mean no limit", () => {
-    assert.equal(limitsOf(undefined), undefined);
-    assert.equal(limitsOf({}), undefined);
-    assert.equal(limitsOf({ bandwidth: {} }), undefined);
-    const zeros = { ingressRate: 0, ingressBurst: 0, egressRate: 0, egressBurst: 0 };
-    assert.equal(limitsOf({ bandwidth: zeros }), undefined);
   });
 
   it("a burst is cut to 100 ms of the rate, and a shorter one is kept", () => {

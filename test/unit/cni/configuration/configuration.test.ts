@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
-import { networkConfiguration } from "../../../../cni/configuration/configuration.ts";
-import { decodeConfiguration } from "../../../../cni/configuration/decoding.ts";
-import { networkShape } from "../../../../cni/configuration/network_input.ts";
 import { formatRangeSet } from "../../../../ipam/range.ts";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import { assertRefusal, configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni/cni.ts";
+import { configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni/cni.ts";
 
 describe("cni/configuration accepts", () => {
   it("the smallest configuration, with the documented defaults", () => {
@@ -106,15 +102,6 @@ describe("cni/configuration accepts", () => {
     ]);
   });
 
-  it("requested addresses from all three sources, with or without a prefix length (I6)", () => {
-    const input = networkInput({
-      args: { cni: { ips: ["10.244.1.8/24"] } },
-      runtimeConfig: { ips: ["fd00:244:1::9"] },
-    });
-    const { requested } = configurationOf(input, { ...noArguments, ip: "10.244.1.7" }).ipam;
-    assert.deepEqual(requested.map(formatAddress), ["10.244.1.7", "10.244.1.8", "fd00:244:1::9"]);
-  });
-
   it("routes with the options of version 1.1.0, of which 0 counts as absent", () => {
     const routes = [
       { dst: "10.0.0.0/8", mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
@@ -129,14 +116,5 @@ describe("cni/configuration accepts", () => {
 
   it("one address of each family in the oldest versions (P9)", () => {
     for (const cniVersion of ["0.1.0", "0.2.0", undefined]) configurationOf(networkInput({ cniVersion }));
-  });
-
-  it("as an IPAM plugin, fields that only an interface plugin would refuse", () => {
-    const input = { ...ipamInput({ subnet: "10.2.0.0/24", gateway: "10.3.0.1" }), isGateway: false, mtu: 7 };
-    networkConfiguration(decodeConfiguration(JSON.stringify(input), networkShape), noArguments);
-    assertRefusal(() => configurationOf({ ...input, isGateway: true, mtu: 0 }), {
-      code: 7,
-      says: ["gateway", '"10.3.0.1"', "10.2.0.0/24"],
-    });
   });
 });

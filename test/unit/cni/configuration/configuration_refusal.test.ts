@@ -12,7 +12,6 @@ describe("cni/configuration refuses", () => {
   }
 
   const badArguments: readonly (readonly [Partial<CniArguments>, ...string[]])[] = [
-    [{ ip: "10.244.1.256" }, 'CNI_ARGS IP: "10.244.1.256" is not an IP address'],
     [{ ip: "10.244.1.7/x" }, 'CNI_ARGS IP: "10.244.1.7/x" is not a prefix'],
     [{ mac: "0a:58" }, 'CNI_ARGS MAC: "0a:58" is not a unicast MAC address'],
   ];
@@ -44,16 +43,6 @@ describe("cni/configuration refuses", () => {
     for (const key of ["policyd", "cniVersion", "prevResult", "other"]) {
       const text = `{"name":"pods","${key}":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
       assertRefusal(() => decodeConfiguration(text, networkShape), { code: 6, says: ["deeper than 64 levels"] });
-    }
-  });
-
-  it("with a message of bounded length for a value of any length", () => {
-    for (const key of ["mtu", "cniVersion", "policyd", "type"]) {
-      const input = networkInput({ [key]: `%${"x".repeat(100_000)}` });
-      assertRefusal(() => configurationOf(input), {
-        code: key === "cniVersion" ? 1 : 7,
-        says: ["xxx…"],
-      });
     }
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
 import { showValue } from "../../../../cni/error.ts";
 import { decode, isNestedDeeper } from "../../../../cni/json.ts";
 import { assertRefusal } from "../../../support/cni/cni.ts";
@@ -38,39 +37,27 @@ describe("cni/json", () => {
     assert.deepEqual(decode(JSON.parse('{"hostPort":1,"hostPort":2}'), shape), { hostPort: 2 });
   });
 
-  it("null is an absent key, so it does not hide another spelling", () => {
-    assert.deepEqual(decode({ hostPort: 2, HostPort: null }, shape), { hostPort: 2 });
-    assert.deepEqual(decode({ hostPort: null, inner: { deepKey: null }, list: null }, shape), { inner: {} });
-  });
-
   it("undeclared keys are dropped, and values that are only passed on stay as they are (P12)", () => {
     const passed = { AnyCase: [1, null], x: { Y: "z" } };
     assert.deepEqual(decode({ other: 1, WHOLE: passed, anything: [passed, null] }, shape), {
       whole: passed,
       anything: [passed, null],
     });
-    for (const anything of [1, "x", true, [], {}]) assert.deepEqual(decode({ anything }, shape), { anything });
   });
 
   const wrong: readonly (readonly [path: string, input: unknown, shown: string, expected: string])[] = [
     ["hostPort", { HOSTPORT: "1" }, '"1"', "number"],
     ["text", { text: 1 }, "1", "string"],
     ["flag", { flag: "true" }, '"true"', "boolean"],
-    ["flag", { flag: 0 }, "0", "boolean"],
     ["whole", { whole: [] }, "[]", "object"],
-    ["whole", { whole: "x" }, '"x"', "object"],
     ["inner", { inner: [] }, "[]", "object"],
-    ["inner", { inner: 7 }, "7", "object"],
     ["inner.deepKey", { INNER: { DEEPKEY: [1] } }, "[1]", "number"],
     ["list", { list: {} }, "{}", "list"],
-    ["list", { list: { "0": { itemKey: 1 }, length: 1 } }, '{"0":{"itemKey":1},"length":1}', "list"],
     ["list[1]", { list: [{}, []] }, "[]", "object"],
     ["list[0]", { list: [null] }, "null", "object"],
     ["list[1].itemKey", { list: [{}, { itemKey: true }] }, "true", "number"],
     ["lists[0][2].itemKey", { lists: [[{}, {}, { ITEMKEY: "5" }]] }, '"5"', "number"],
-    ["configuration", [], "[]", "object"],
     ["configuration", "x", '"x"', "object"],
-    ["configuration", null, "null", "object"],
   ];
   for (const [path, input, shown, expected] of wrong) {
     it(`refuses ${JSON.stringify(input)}, naming path, value and type`, () => {
@@ -78,51 +65,13 @@ describe("cni/json", () => {
     });
   }
 
-  it("the type of every spelling is checked, also of one that another replaces", () => {
-    assertRefusal(() => decode({ hostPort: "x", HostPort: 2 }, shape), {
-      code: 7,
-      says: ['hostPort: "x"; expected number'],
-    });
-  });
-
-  it("values of the right types are decoded unchanged", () => {
-    const plain = { requiredKeys: [], noNullPrototype: true };
-    const member = { itemKey: fc.double({ noNaN: true }) };
-    const anyInput = fc.record(
-      {
-        hostPort: fc.double({ noNaN: true }),
-        text: fc.string(),
-        flag: fc.boolean(),
-        anything: fc.jsonValue().filter((value) => value !== null),
-        inner: fc.record({ deepKey: fc.integer() }, plain),
-        lists: fc.array(fc.array(fc.record(member, plain))),
-      },
-      plain,
-    );
-    fc.assert(fc.property(anyInput, (input) => assert.deepEqual(decode(input, shape), input)));
-  });
-
-  it("a hostile key does not reach a prototype", () => {
+  it("a hostile key does not reach a prototype, and the name of a prototype's member is not a declared key", () => {
     const hostile =
-      '{"__proto__":{"hostPort":1},"constructor":{"prototype":{"hostPort":1}},"__PROTO__":1,"toString":1,"inner":{"__proto__":{"deepKey":1}}}';
+      '{"__proto__":{"hostPort":1},"constructor":{"prototype":{"hostPort":1}},"__PROTO__":1,"toString":1,"hasownproperty":1,"VALUEOF":2,"inner":{"__proto__":{"deepKey":1}}}';
     const decoded = decode(JSON.parse(hostile), shape);
     assert.deepEqual(decoded, { inner: {} });
     assert.equal(Object.getPrototypeOf(decoded), Object.prototype);
     assert.equal("hostPort" in decoded, false);
-  });
-
-  it("the name of a prototype's member is not a declared key", () => {
-    assert.deepEqual(decode({ hasownproperty: 1, VALUEOF: 2 }, shape), {});
-  });
-
-  it("decoding goes only as deep as the shape, and takes long lists in linear time", () => {
-    const nested: unknown = JSON.parse(`{"anything":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
-    assert.ok(decode(nested, shape).anything !== undefined);
-    const items = Array.from({ length: 100_000 }, (_, itemKey) => ({ ITEMKEY: itemKey }));
-    const started = performance.now();
-    const decoded = decode({ LIST: items }, shape);
-    assert.ok(performance.now() - started < 2000);
-    assert.deepEqual(decoded, { list: items.map(({ ITEMKEY }) => ({ itemKey: ITEMKEY })) });
   });
 });
 
@@ -132,11 +81,6 @@ describe("cni/json limits", () => {
     assert.equal(isNestedDeeper([], 0), true);
     assert.equal(isNestedDeeper({ a: [1] }, 2), false);
     assert.equal(isNestedDeeper({ a: [1, {}] }, 2), true);
-  });
-
-  it("isNestedDeeper stops counting at the limit, however deep the value", () => {
-    const deep: unknown = JSON.parse(`${'{"a":['.repeat(200_000)}${"]}".repeat(200_000)}`);
-    assert.equal(isNestedDeeper(deep, 64), true);
   });
 
   it("showValue prints values as JSON and cuts long ones", () => {
