@@ -1,6 +1,8 @@
 import { domainToASCII } from "node:url";
 import { expectString, invalid } from "./gate/reader.ts";
 
+/** The port of DNS servers, for TCP and UDP. */
+export const DNS_PORT = 53;
 /** The usual domain of a cluster. Its names stand for pods, which policies select by labels. */
 export const CLUSTER_DOMAIN = "cluster.local";
 

@@ -3,7 +3,7 @@ import { judge } from "../../objects/gate/gate.ts";
 import type { ClusterObject, NetworkPolicy, Pod, PodPeer, PolicyPort, Service } from "../../objects/model.ts";
 import { nameLabel } from "../../objects/name.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
-import { DNS_PORT } from "../../objects/semantics/policies/decide.ts";
+import { DNS_PORT } from "../../objects/domain_name.ts";
 import { evaluatePolicy } from "../../objects/semantics/policies/evaluate.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";

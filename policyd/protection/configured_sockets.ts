@@ -1,4 +1,5 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
+import { DNS_PORT } from "../../objects/domain_name.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { HEALTH_BESIDE_OTHERS } from "../configuration/own_ports.ts";
 import { TUNNEL } from "../routes/tunnel.ts";
@@ -31,8 +32,6 @@ const USUAL_OWNERS: Readonly<Record<number, string>> = {
   10258: "the cloud's controller manager",
   10259: "the scheduler",
 };
-
-const DNS_PORT = 53;
 
 /**
  * Returns the ports and sockets that the configuration protects: `protectedPorts`, the daemon's own ports, the tunnel's

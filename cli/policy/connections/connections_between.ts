@@ -1,5 +1,5 @@
+import { DNS_PORT } from "../../../objects/domain_name.ts";
 import {
-  DNS_PORT,
   eachQuestion,
   endOf,
   exemptionFromAll,

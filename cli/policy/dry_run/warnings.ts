@@ -1,6 +1,6 @@
 import { nameOf } from "../../../objects/gate/gate.ts";
 import { type Direction, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
-import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import { DNS_PORT } from "../../../objects/domain_name.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";

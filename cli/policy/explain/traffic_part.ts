@@ -3,7 +3,7 @@ import type { Protocol } from "../../../objects/model.ts";
 import type { Direction, FlowEnd, FlowEnds, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import { type ConnectionSet, LAST_PORT, merged, ofPorts } from "../connections/connection_set.ts";
-import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import { DNS_PORT } from "../../../objects/domain_name.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 

@@ -1,3 +1,4 @@
+import { DNS_PORT } from "../../domain_name.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Direction, Traffic } from "./flow.ts";
 import type { IndexedClusterPolicy, IndexedNetworkPolicy } from "./indexed_policy.ts";
@@ -20,9 +21,6 @@ export interface Decided {
   /** The Pass rules that were met on the way to it. */
   readonly passed: readonly ClusterRuleMatch[];
 }
-
-/** The port of DNS servers, for UDP and TCP. */
-export const DNS_PORT = 53;
 
 const NO_POLICIES: DirectionProfile = Object.freeze({ admin: [], isolating: [], shadow: [], baseline: [] });
 const DEFAULT: Decision = Object.freeze({ type: "default" });

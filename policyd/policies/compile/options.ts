@@ -1,9 +1,6 @@
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 
-/** The port of the node's DNS server (`nodeLocalDNS`), for TCP and UDP. */
-export const DNS_PORT = 53;
-
 /** The configuration of the rules of policies, with the same names of fields. */
 export interface PolicyOptions {
   /** The bridge of the pods. */

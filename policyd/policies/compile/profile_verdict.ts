@@ -1,8 +1,8 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { isInRanges } from "../../../kernel/ip/ranges.ts";
-import { matchesOne } from "../../../objects/domain_name.ts";
+import { DNS_PORT, matchesOne } from "../../../objects/domain_name.ts";
 import type { Protocol } from "../../../objects/model.ts";
-import { DNS_PORT, type PolicyOptions } from "./options.ts";
+import type { PolicyOptions } from "./options.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 import { type MemberView, ruleIndexOf } from "./rule_index.ts";
 

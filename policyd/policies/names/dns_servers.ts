@@ -4,7 +4,7 @@ import type { ClusterObject, EndpointPort, ObjectChange } from "../../../objects
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { serverElement } from "../compile/name_rules.ts";
-import { DNS_PORT } from "../compile/options.ts";
+import { DNS_PORT } from "../../../objects/domain_name.ts";
 
 /** The keys of the Services of the cluster's DNS. */
 const SERVICES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace, service }) => `${namespace}/${service}`));

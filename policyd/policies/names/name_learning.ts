@@ -208,7 +208,7 @@ export class NameLearning implements PolicyFollower {
       if (found !== undefined) connected.add(found);
     };
     await this.#parts.eachFlow(flowQuestions(new Set(byPod.keys())), see).catch((error: unknown) =>
-      this.#orReport("addresses that pods know by names cannot be written", () => {
+      this.#orReport("the connections of pods that know addresses by names cannot be read", () => {
         throw error;
       }),
     );

@@ -1,7 +1,7 @@
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
-import { DNS_PORT } from "../../../objects/semantics/policies/decide.ts";
+import { DNS_PORT } from "../../../objects/domain_name.ts";
 import type { Flow, FlowEnd, FlowEnds, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
