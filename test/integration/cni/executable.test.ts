@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync } from "node:fs";
+import os from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { add, configurationOf, del, DRAWBRIDGE } from "../../lab/cni.ts";
@@ -50,10 +51,18 @@ describe("the plugin's executable", function () {
     );
   }
 
-  /** Calls an executable where it sees none of the machine's own state, to which a damaged configuration may lead. */
+  /**
+   * Calls an executable where it sees none of the machine's own state, and writes only to the lab's directory: a damaged
+   * configuration may name any path.
+   */
   function hiddenCall(executable: string, env: Readonly<Record<string, string>>, stdin: string): RawOutcome {
-    const mounts = ["/run", "/var/lib"].map((path) => `mount -t tmpfs none ${path}`).join(" && ");
-    const hidden = ["unshare", "--mount", "sh", "-c", `${mounts} && exec "$0"`, executable] as const;
+    const steps = [
+      ...[os.tmpdir(), lab.scratch].map((path) => `mount --bind ${path} ${path}`),
+      ...[os.tmpdir(), "/"].map((path) => `mount -o remount,bind,ro ${path}`),
+      ...["/run", "/var/lib"].map((path) => `mount -t tmpfs none ${path}`),
+      'exec "$0"',
+    ];
+    const hidden = ["unshare", "--mount", "sh", "-c", steps.join(" && "), executable] as const;
     return rawCall(wired.node, { ...env, PATH: process.env["PATH"] ?? "" }, stdin, hidden);
   }
 
