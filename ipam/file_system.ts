@@ -145,10 +145,16 @@ export function replaceFile(
     try {
       files.unlink(scratch);
     } catch (second) {
-      if (!(second instanceof DrawbridgeError)) throw second;
+      expectStoreError(second);
     }
     throw error;
   }
+}
+
+/** Returns a file system failure; anything else is a bug of ours and is thrown. */
+export function expectStoreError(error: unknown): DrawbridgeError {
+  if (error instanceof DrawbridgeError) return error;
+  throw error;
 }
 
 /** Returns the error of a failed file operation: `cannot write <path>: no space left on device (ENOSPC)`. */

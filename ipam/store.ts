@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import { type Address, compareAddresses, formatAddress, tryParseAddress } from "../kernel/ip/address.ts";
 import { type Allocation, allocationOf, assignRequested, candidates } from "./allocator.ts";
-import type { StoreFileSystem } from "./file_system.ts";
+import { expectStoreError, type StoreFileSystem } from "./file_system.ts";
 import { expectNetworkName, expectOwner, type Owner } from "./owner.ts";
 import { formatRangeSet, rangeFor, type RangeSet } from "./range.ts";
 import { contentOf, parseReservation, type Reservation } from "./reservation.ts";
@@ -9,8 +9,7 @@ import type { AddressStoreOptions, DuplicateCheck, FileLock, Holding, ReleaseSte
 
 export type { Allocation } from "./allocator.ts";
 export type { Owner } from "./owner.ts";
-export type { Reservation } from "./reservation.ts";
-export type { AddressStoreOptions, DuplicateCheck, FileLock, Holding, ReleaseSteps } from "./store_options.ts";
+export type { FileLock, Holding, ReleaseSteps } from "./store_options.ts";
 
 /** The requested address of each set, and the addresses to skip. */
 interface Wishes {
@@ -44,7 +43,7 @@ const MAX_PROBES = 8;
  * `last_reserved_ip` is removed and written again. A process that is killed in between only loses the place in the
  * round. Replacing the file by rename or truncation would make ext4 flush it, which costs as much as everything else.
  *
- * Nothing is synced: a power loss may leave empty files, and the boot id in the attachment record proves them stale.
+ * Nothing is synced: a power loss may leave empty files, which GC removes.
  */
 export class AddressStore {
   readonly #directory: string;
@@ -112,6 +111,8 @@ export class AddressStore {
           if (!this.#files.link(claim, this.#path(address))) throw this.#heldByOther(address);
           claimed.push(address);
         }
+        const [first] = addresses;
+        if (first !== undefined) this.#writeLastReserved(0, first);
       } catch (error) {
         for (const address of claimed) this.#tryUnlink(this.#path(address));
         throw error;
@@ -177,6 +178,19 @@ export class AddressStore {
       const held: Address[] = [];
       for (const address of addresses) if (this.#content(address) === contentOf(owner)) held.push(address);
       return { held, failure: undefined };
+    });
+  }
+
+  /**
+   * Releases an address whose reservation is empty: that of a power loss. No pod has it, since a reservation is whole
+   * when its process unlocks the store.
+   *
+   * @throws DrawbridgeError ERR_STORE; ERR_LOCK_TIMEOUT
+   */
+  releaseEmpty(address: Address): void {
+    this.#locked(() => {
+      // Some file systems leave the length of the lost content, all zeros.
+      if (/^\0*$/.test(this.#content(address) ?? "foreign")) this.#files.unlink(this.#path(address));
     });
   }
 
@@ -253,7 +267,7 @@ export class AddressStore {
     }
     throw new DrawbridgeError(
       "ERR_RANGE_EXHAUSTED",
-      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners, and drawbridge node audit --repair frees what ended pods have left${passedOver === 0 ? "" : `, but for ${passedOver} that pods of another plugin or the bridge have: recreate those pods`}`,
+      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners, and drawbridge node audit --repair frees what ended pods have left${passedOver === 0 ? "" : `, but for ${passedOver} that pods of another plugin or the bridge have: recreate those pods, and where they are gone, remove their files beside that directory`}`,
     );
   }
 
@@ -362,12 +376,13 @@ export class AddressStore {
   }
 
   /**
-   * As {@link #locked}, after restoring a lost store. If the store was removed or emptied, its lock is missing, too,
-   * and addresses of running pods would seem free: their attachment records name them.
+   * As {@link #locked}, after restoring a lost store. If the store was removed or emptied, the address last taken is
+   * missing, too, and addresses of running pods would seem free: their attachment records name them. Only the action
+   * writes that address, so a restore that fails is repeated.
    */
   #lockedWhole<T>(action: () => T): T {
-    const isLost = this.#files.readSmallFile(`${this.#directory}/lock`, MAX_CONTENT_BYTES).kind === "missing";
     return this.#locked(() => {
+      const isLost = this.#files.readSmallFile(this.#lastReservedPath(0), MAX_CONTENT_BYTES).kind === "missing";
       if (isLost) for (const holding of this.#recorded()) this.restore(holding, "claim");
       return action();
     });
@@ -382,10 +397,4 @@ export class AddressStore {
       release();
     }
   }
-}
-
-/** Returns a file system failure; anything else is a bug of ours and is thrown. */
-function expectStoreError(error: unknown): DrawbridgeError {
-  if (error instanceof DrawbridgeError) return error;
-  throw error;
 }

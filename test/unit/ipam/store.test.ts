@@ -7,8 +7,10 @@ import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import {
   addresses,
   dualStack,
+  failingFileSystem,
   FakeLock,
   type FileCall,
+  killedFileSystem,
   pod,
   rangeSets,
   realFileSystem,
@@ -34,11 +36,11 @@ describe("ipam/store", () => {
     const OTHER: Owner = { containerId: "facade", ifname: "eth0" };
 
     /** Returns a store that knows the records of pods. */
-    function openWith(recorded: () => Iterable<Holding>): AddressStore {
+    function openWith(recorded: () => Iterable<Holding>, fileSystem = realFileSystem): AddressStore {
       return new AddressStore({
         directory: directory(),
         network: NETWORK,
-        fileSystem: realFileSystem,
+        fileSystem,
         lock: new FakeLock(),
         recorded,
       });
@@ -56,10 +58,30 @@ describe("ipam/store", () => {
       assert.deepEqual(scratch(), []);
     });
 
-    it("STATE-07: records are not read if the store still has its lock file, and an existing reservation is not replaced", () => {
+    it("STATE-07: a lock that another call has made since, and a restore that was interrupted, hide no record", () => {
+      const lost = open()
+        .allocate(DUAL_STACK, POD, [])
+        .map(({ address }) => address.address);
+      const recorded = (): Iterable<Holding> => [{ owner: POD, addresses: lost }];
+      for (const fail of [killedFileSystem, (at: number) => failingFileSystem(at, "from", "ENOSPC")]) {
+        for (let at = 0, isDone = false; !isDone; at++) {
+          for (const name of readdirSync(`${directory()}/${NETWORK}`)) rmSync(path(name));
+          writeForeign(path("lock"), "");
+          try {
+            openWith(recorded, fail(at)).allocate(DUAL_STACK, OTHER, [], "caller");
+            isDone = true;
+          } catch {
+            // The next ADD repeats it.
+          }
+          openWith(recorded).allocate(DUAL_STACK, { containerId: "third", ifname: "eth0" }, [], "caller");
+          for (const one of lost) assert.match(readFileSync(path(formatAddress(one)), "utf8"), /^c0ffee/, `call ${at}`);
+        }
+      }
+    });
+
+    it("STATE-07: records are not read if the store has given an address, and an existing reservation is not replaced", () => {
       const [first] = open().allocate(DUAL_STACK, POD, []);
       assert.ok(first !== undefined);
-      writeForeign(path("lock"), "");
       const store = openWith(() => assert.fail("records are read"));
       store.allocate(DUAL_STACK, OTHER, [], "caller");
       assert.equal(store.restore({ owner: OTHER, addresses: [first.address.address] }, "kept"), 0);
