@@ -1,5 +1,6 @@
 import type { Owner } from "../ipam/owner.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
+import { realWaiting } from "../kernel/waiting.ts";
 import { type Configured, configuredVersion, decodeConfiguration } from "./configuration/decoding.ts";
 import {
   type DetachConfiguration,
@@ -194,15 +195,22 @@ function runGc(node: PluginMachine, face: Face, call: PluginInput): void {
 
 const NOBODY = { netns: undefined, arguments: { mac: undefined, ip: undefined, pod: undefined } };
 
-/** Returns the DEL for attachments of a network whose namespaces are gone. */
+/**
+ * Returns the DEL for attachments of a network whose namespaces are gone. All of them together wait for the daemon as
+ * long as one would: if it does not answer by then, the plugin removes the others without it.
+ */
 function detachOf(
   node: PluginMachine,
   call: PluginInput,
   input: DetachInput,
   home: NetworkNamespace,
 ): (owner: Owner) => void {
+  let deadline: number | undefined;
   return (owner) => {
-    const configuration = detachConfiguration(input);
+    const { policyd, ...places } = detachConfiguration(input);
+    deadline ??= realWaiting.now() + (policyd?.wait ?? 0);
+    const wait = Math.max(1, Math.ceil(deadline - realWaiting.now()));
+    const configuration = { ...places, policyd: policyd && { ...policyd, wait } };
     const attachment = { ...owner, ...NOBODY };
     const taker = node.deleting().addressTaker(node, callFor(call, owner), input, configuration, attachment);
     delAll(node, configuration, attachment, { home, namespace: undefined }, taker);

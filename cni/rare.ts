@@ -7,6 +7,7 @@ export { readIpamAnswer } from "./delegation/ipam_answer.ts";
 export { NotExecutedError, runIpam } from "./delegation/ipam_program.ts";
 export { detachMarked } from "./gc/ended.ts";
 export { collectReservations, gc } from "./gc/gc.ts";
+export { isOlderThanBoot } from "./gc/proof.ts";
 export { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc/valid_attachments.ts";
 export { kernelChecksumProgram } from "../kernel/bpf/kernel_program.ts";
 export { status } from "./status/status.ts";

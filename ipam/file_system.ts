@@ -40,6 +40,9 @@ const decoder = new TextDecoder();
 /** The errors of opening or reading anything other than a regular file: a link, a socket, a directory. */
 const foreign: ReadonlySet<number> = new Set([Errno.ELOOP, Errno.ENXIO, Errno.EISDIR, Errno.EAGAIN]);
 
+/** The errors of a missing file, also where a file has the name of its directory. */
+const missing: ReadonlySet<number> = new Set([Errno.ENOENT, Errno.ENOTDIR]);
+
 /** {@link StoreFileSystem} over the kernel's own calls. */
 export function systemFileSystem(files: FileCalls): StoreFileSystem {
   const makeDirectory = (path: string, mode: number): void => {
@@ -93,7 +96,7 @@ export function systemFileSystem(files: FileCalls): StoreFileSystem {
 
     unlink(path: string): boolean {
       const result = files.unlink(path);
-      if (result < 0 && result !== -Errno.ENOENT) throw storeError("remove", path, -result);
+      if (result < 0 && !missing.has(-result)) throw storeError("remove", path, -result);
       return result === 0;
     },
 
@@ -102,7 +105,7 @@ export function systemFileSystem(files: FileCalls): StoreFileSystem {
     readSmallFile(path: string, limit: number): SmallFile {
       const flags = OpenFlag.RDONLY | OpenFlag.NOFOLLOW | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC;
       const fd = files.open(path, flags, 0);
-      if (fd === -Errno.ENOENT) return { kind: "missing" };
+      if (missing.has(-fd)) return { kind: "missing" };
       if (foreign.has(-fd)) return { kind: "foreign" };
       if (fd < 0) throw storeError("read", path, -fd);
       try {

@@ -14,7 +14,8 @@ const LARGEST_RESERVATION = 1024;
  * gateway of an earlier range that pods still use, so that our pods must not get it (FOREIGN-04, POD-17).
  *
  * After a change of plugins, the pods of the previous one stay until they are recreated, and their addresses come from
- * the node's pod CIDR, as ours do. Two sources name them: the reservations of host-local's other networks, and a route
+ * the node's pod CIDR, as ours do. Two sources name them: the reservations of host-local's other networks since the boot, which
+ * no pod outlives, and a route
  * to the single address by another link than our bridge, as the plugin `ptp` and kindnet make. A network of ours that
  * has pods on this node does not count.
  *
@@ -34,8 +35,12 @@ export function foreignAddresses(
   return (address) => {
     if (own.some((one) => one?.address.address === address)) return true;
     const text = formatAddress(address);
-    const isReserved = (store: string): boolean =>
-      node.files.readSmallFile(`${store}/${text}`, LARGEST_RESERVATION).kind === "text";
+    const isReserved = (store: string): boolean => {
+      const path = `${store}/${text}`;
+      return (
+        node.files.readSmallFile(path, LARGEST_RESERVATION).kind === "text" && !node.rare().isOlderThanBoot(node)(path)
+      );
+    };
     return stores.some(isReserved) || hasRouteElsewhere(socket, address, bridge);
   };
 }

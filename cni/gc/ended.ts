@@ -1,6 +1,8 @@
 import { readAttachment } from "../../attachment/attachment.ts";
 import { ENDED_SECONDS, type EndedMark, forgetEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { CniError } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 import { linksOf } from "./proof.ts";
@@ -9,10 +11,9 @@ import { linksOf } from "./proof.ts";
 const MOST_AT_ONCE = 8;
 
 /**
- * Removes what is left of marked sandboxes, of those whose time is over.
+ * Removes what is left of marked sandboxes, of those whose time is over, except where this fails.
  *
  * @param detach the DEL of an attachment whose namespace is gone
- * @throws DrawbridgeError, CniError what the DEL throws
  */
 export function detachMarked(
   node: PluginMachine,
@@ -26,8 +27,13 @@ export function detachMarked(
   const hasLink = linksOf(node);
   for (const { containerId, ifname } of over.slice(0, MOST_AT_ONCE)) {
     const owner = { containerId, ifname };
-    const record = readAttachment(runDir, name, owner, node.files);
-    if (record === undefined) forgetEnded(runDir, name, owner, node.files);
-    else if (!hasLink(record.hostInterface)) detach(owner);
+    try {
+      const record = readAttachment(runDir, name, owner, node.files);
+      if (record === undefined) forgetEnded(runDir, name, owner, node.files);
+      else if (!hasLink(record.hostInterface)) detach(owner);
+    } catch (error) {
+      // One that cannot be removed must not keep the others.
+      if (!(error instanceof DrawbridgeError) && !(error instanceof CniError)) throw error;
+    }
   }
 }

@@ -28,7 +28,10 @@ export function releaseOldReservations(
   const socket = openRouteSocket(node.syscalls);
   try {
     for (const one of old) {
-      if (one.kind === "unreadable") continue;
+      if (one.kind === "unreadable") {
+        attempt(() => store.releaseEmpty(one.address));
+        continue;
+      }
       const owner = one.kind === "owned" ? one.owner : { containerId: one.containerId, ifname: "eth0" };
       attempt(() => {
         // A link proves that the pod runs, whatever the clock says.
@@ -44,7 +47,7 @@ export function releaseOldReservations(
 }
 
 function isForgotten(one: Reservation, isValid: IsValid, recorded: (owner: Owner) => boolean): boolean {
-  if (one.kind === "unreadable") return false;
+  if (one.kind === "unreadable") return true;
   if (one.kind === "legacy") return !isValid(one.containerId, undefined);
   return !isValid(one.owner.containerId, one.owner.ifname) && !recorded(one.owner);
 }

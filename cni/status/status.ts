@@ -26,7 +26,8 @@ const MOST_SERIOUS_FIRST: readonly FailureKind[] = ["traffic", "node", "attach"]
  * The kubelet polls it and marks the node NotReady as long as it fails; after five minutes of that the node's pods are
  * evicted. So STATUS fails only for what has lasted a minute: error 51 when running pods have no network, and error 50
  * when no pod could be attached, by the outcome of ADDs (attach_outcome.ts) and by its own checks. A range without free
- * addresses, a full bridge and a daemon that is being replaced do not count.
+ * addresses, a full bridge and a daemon that is being replaced do not count. Where failures cannot be noted, as on a full
+ * disk, no pod can be attached either, and for how long is not known: then it fails at once.
  *
  * @param where the network's directories, which exist even in a configuration that ADD refuses
  * @param isForeignIpam whether an external IPAM plugin gives the addresses
@@ -39,6 +40,7 @@ export function status(
   isForeignIpam: boolean,
 ): void {
   const { runDir, name } = where;
+  expectWritable(node, runDir, name);
   const links = allLinks(node);
   const found = [
     ["traffic", trafficFailure(node, where, links)],
@@ -64,6 +66,20 @@ export function status(
           CniErrorCode.NOT_AVAILABLE,
           `no pod could be attached to network ${name} for ${seconds} s: ${failure.reason}`,
         );
+  }
+}
+
+/** Writes and removes a file beside the notes. @throws CniError 50 */
+function expectWritable({ files }: PluginMachine, runDir: string, network: string): void {
+  const directory = `${runDir}/failures`;
+  const trial = `${directory}/.${network}`;
+  try {
+    files.makeDirectory(directory, 0o700);
+    files.createFile(trial, "trial");
+    files.unlink(trial);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError)) throw error;
+    throw new CniError(CniErrorCode.NOT_AVAILABLE, `no pod can be attached to network ${network}: ${error.message}`);
   }
 }
 

@@ -156,6 +156,9 @@ describe("GC", function () {
     put("10.244.1.103", "listed", true);
     put("10.244.1.104", "new\r\neth0", false);
     put("10.244.1.105", "", true);
+    put("10.244.1.106", "\0\0\0", true);
+    put("10.244.1.107", "", false);
+    put("10.244.1.108", "a note of the administrator", true);
     const running = attach("running").pod;
     for (const name of readdirSync(store())) {
       const file = `${store()}/${name}`;
@@ -169,12 +172,26 @@ describe("GC", function () {
       "10.244.1.102",
       "10.244.1.103",
       "10.244.1.104",
-      "10.244.1.105",
+      "10.244.1.107",
+      "10.244.1.108",
     ]);
     assert.deepEqual(readdirSync(records()), [`${running.containerId}:eth0.json`]);
     rmSync(records(), { recursive: true });
     assertDone(collectGarbage(wired, [{ containerID: "listed" }]), "without records the link shows that the pod runs");
     assert.equal(readdirSync(store()).filter((name) => ofRunning.includes(name)).length, 2);
+  });
+
+  it("FOREIGN-04: an address in another network's store is given away if it was reserved before the boot, and not if since, whatever file lies among the stores", () => {
+    mkdirSync(store("former"), { recursive: true });
+    for (const address of ["10.244.1.2", "10.244.1.3"])
+      writeFileSync(`${store("former")}/${address}`, "former\r\neth0");
+    utimesSync(`${store("former")}/10.244.1.3`, 1000, 1000);
+    writeFileSync(store("backup.tgz"), "no directory");
+    attach("ours");
+    assert.deepEqual(
+      readdirSync(store()).filter((name) => name.startsWith("10.")),
+      ["10.244.1.3"],
+    );
   });
 
   it("I11: the daemon forgets an attachment that GC removes", async () => {

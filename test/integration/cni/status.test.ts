@@ -172,6 +172,15 @@ describe("STATUS", function () {
     }
   });
 
+  it("STATUS-01: fails at once where nothing can be written beside the notes, since ADDs cannot write there either", () => {
+    assertWell(networkStatus(wired), "at first");
+    rmSync(`${wired.node.runDir}/failures`, { recursive: true });
+    writeFileSync(`${wired.node.runDir}/failures`, "");
+    assertFails(networkStatus(wired), 50, /^no pod can be attached to network drawbridge: .*failures: already exists/);
+    rmSync(`${wired.node.runDir}/failures`);
+    assertWell(networkStatus(wired), "again");
+  });
+
   it("STATUS-03: fails with code 51 once running pods have had no bridge for a minute, and not before nor after", () => {
     const pods = [lab.pod("a"), lab.pod("b")];
     const results = pods.map((pod) => add(wired, pod).result as { interfaces: { name: string }[] });
