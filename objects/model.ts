@@ -79,6 +79,8 @@ export interface Pod extends Namespaced<"Pod">, WithUid {
 export interface Controller {
   readonly kind: string;
   readonly name: string;
+  /** The labels by which it finds its pods, only where a file has the controller itself. */
+  readonly selector?: Labels;
 }
 
 export interface ContainerPort {

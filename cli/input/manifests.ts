@@ -12,7 +12,7 @@ import { membersAt } from "./raw.ts";
 import type { PlacedWayObject } from "./ways/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
-import { renamedPod, standInName } from "./workload.ts";
+import { renamedPod, standInName, withSelector } from "./workload.ts";
 
 /** An object from a file. */
 export interface Manifest<T extends ClusterObject = ClusterObject> {
@@ -181,9 +181,22 @@ function contentOf({ object, source, hostPorts }: Manifest): string {
   return contentText([object, source, hostPorts]);
 }
 
-/** Returns written objects and, for workloads without pods among them, pods that stand for their templates. */
+/**
+ * Returns written objects, pods with the selectors of their workloads, and, for workloads without pods among them, pods
+ * that stand for their templates.
+ */
 function withStandInPods(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
-  return [...written, ...withFreeNames(written, withoutPods(templates, written))];
+  const selectors = new Map(
+    templates.flatMap(({ object }) =>
+      object.kind === "Pod" ? [[workloadKey(object), object.controller?.selector]] : [],
+    ),
+  );
+  const found = written.map((manifest) =>
+    manifest.object.kind === "Pod"
+      ? { ...manifest, object: withSelector(manifest.object, selectors.get(workloadKey(manifest.object))) }
+      : manifest,
+  );
+  return [...found, ...withFreeNames(written, withoutPods(templates, written))];
 }
 
 /** Returns the pods of templates, except those of workloads with written pods. */

@@ -1,10 +1,11 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { groupOf } from "../../objects/gate/gate.ts";
 import { readNamespacedMetadata } from "../../objects/gate/metadata.ts";
-import type { Pod } from "../../objects/model.ts";
+import type { Labels, Pod } from "../../objects/model.ts";
+import { frozenLabels } from "../../objects/name.ts";
 import { Reader } from "../../objects/gate/reader.ts";
 import type { FieldPath } from "../../objects/yaml/documents.ts";
-import { at, listAt, membersAt, textAt } from "./raw.ts";
+import { at, listAt, membersAt, textAt, textsAt } from "./raw.ts";
 
 /** An object that makes pods from a template, as far as files show it. */
 export interface Workload {
@@ -50,6 +51,7 @@ const MOST_PODS = 20;
 /** Labels that controllers put on pods in addition to those of the template. */
 export const CONTROLLER_LABELS: readonly string[] = [
   "pod-template-hash",
+  "rollouts-pod-template-hash",
   // The API server copies these from the node (PodTopologyLabels, Kubernetes 1.35).
   "topology.kubernetes.io/region",
   "topology.kubernetes.io/zone",
@@ -199,6 +201,20 @@ function templatesIn(value: unknown, path: FieldPath): readonly FieldPath[] {
 
 function isMachine(template: unknown): boolean {
   return at(template, "spec", "domain") !== undefined;
+}
+
+/** Returns the labels of a workload's selector, without those of controllers; undefined without any. */
+export function selectorOf(workload: unknown): Labels | undefined {
+  const selector = at(workload, "spec", "selector", "matchLabels") ?? at(workload, "spec", "selector");
+  const labels = textsAt(selector).filter(([key]) => !CONTROLLER_LABELS.includes(key));
+  return labels.length === 0 ? undefined : frozenLabels(labels);
+}
+
+/** Returns the pod with the selector of its controller; as it is without one. */
+export function withSelector(pod: Pod, selector: Labels | undefined): Pod {
+  const { controller } = pod;
+  if (controller === undefined || selector === undefined) return pod;
+  return Object.freeze({ ...pod, controller: Object.freeze({ ...controller, selector }) });
 }
 
 /** Returns the pod under another name. */

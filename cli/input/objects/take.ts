@@ -9,7 +9,15 @@ import type { Reading } from "../reading.ts";
 import { wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
-import { isOwnGroup, isWorkloadKind, renamedPod, type Workload, workloadOf } from "../workload.ts";
+import {
+  isOwnGroup,
+  isWorkloadKind,
+  renamedPod,
+  selectorOf,
+  withSelector,
+  type Workload,
+  workloadOf,
+} from "../workload.ts";
 import { isMirror } from "./endpoints.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
@@ -138,7 +146,7 @@ function takeTemplate(workload: Workload, located: LocatedObject, file: string):
     verdict.type === "accepted" && verdict.object.kind === "Pod"
       ? [
           {
-            object: renamedPod(verdict.object, podName),
+            object: withSelector(renamedPod(verdict.object, podName), selectorOf(source)),
             file,
             line,
             lineOf: () => line,

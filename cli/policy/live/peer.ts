@@ -12,19 +12,45 @@ export function entryAt({ owners, pods }: PolicyIndex, address: Address): PodEnt
   return owner?.type === "pod" ? pods.get(owner.key) : undefined;
 }
 
-/** Returns the common labels of some pods, without those of controllers, as a selector; undefined without any. */
-export function commonSelector(pods: readonly Pod[]): { readonly matchLabels: Labels } | undefined {
+/** Matches keys of labels that usually change with a release, as Helm, Argo, Istio and Knative write them. */
+const RELEASE_LABEL = /(?:chart|version|revision|rev|generation|hash|checksum|commit|sha|build|uid)$/i;
+
+/**
+ * Returns a selector for some pods of one workload: that of its controller where it is known, else their common labels,
+ * without those of controllers; undefined without any. A label that changes with releases is omitted where the others
+ * select no more of the present pods.
+ */
+export function commonSelector(
+  pods: readonly Pod[],
+  { pods: all }: Pick<PolicyIndex, "pods">,
+): { readonly matchLabels: Labels } | undefined {
   const [first] = pods;
-  const labels = Object.entries(first?.labels ?? {}).filter(
+  const common = Object.entries(first?.labels ?? {}).filter(
     ([key, value]) => !CONTROLLER_LABELS.includes(key) && pods.every((pod) => pod.labels[key] === value),
   );
-  return labels.length === 0 ? undefined : { matchLabels: Object.fromEntries(labels) };
+  const selector = first?.controller?.selector;
+  if (
+    selector !== undefined &&
+    Object.entries(selector).every((one) => common.some((other) => `${one}` === `${other}`))
+  )
+    return { matchLabels: selector };
+  const has = ({ labels }: Pod, wanted: typeof common): boolean =>
+    wanted.every(([key, value]) => labels[key] === value);
+  let left = common;
+  for (const label of common.filter(([key]) => RELEASE_LABEL.test(key))) {
+    const fewer = left.filter((one) => one !== label);
+    const isAsNarrow = [...all.values()].every(
+      ({ pod }) => pod.namespace !== first?.namespace || !has(pod, fewer) || has(pod, left),
+    );
+    if (fewer.length > 0 && isAsNarrow) left = fewer;
+  }
+  return left.length === 0 ? undefined : { matchLabels: Object.fromEntries(left) };
 }
 
-/** Returns a peer that selects pods of one namespace by their common labels; undefined where they have none. */
-export function podPeer(pods: readonly Pod[], namespace: string): object | undefined {
+/** Returns a peer that selects pods of one workload as {@link commonSelector} does; undefined where it has no label. */
+export function podPeer(pods: readonly Pod[], namespace: string, index: PolicyIndex): object | undefined {
   const [first] = pods;
-  const podSelector = commonSelector(pods);
+  const podSelector = commonSelector(pods, index);
   if (first === undefined || podSelector === undefined) return undefined;
   if (first.namespace === namespace) return { podSelector };
   return { namespaceSelector: { matchLabels: { [NAMESPACE_NAME]: first.namespace } }, podSelector };

@@ -95,7 +95,7 @@ function peersOf(
   const pods = [...new Set(others.flatMap(({ address }) => entryAt(index, address)?.pod ?? []))];
   const [first] = pods;
   if (first !== undefined) {
-    const peer = podPeer(pods, namespace);
+    const peer = podPeer(pods, namespace, index);
     return peer === undefined ? `its pods have no label in common; give ${first.namespace}'s workload one` : [peer];
   }
   const ranges = new Map(others.map(({ range }) => [formatCidr(range), range]));

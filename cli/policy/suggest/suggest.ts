@@ -113,7 +113,7 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
   const pairs = observation.pairs.filter((pair) => pair.workload === workload);
   const directions = DIRECTIONS.filter((direction) => isOpen(index, pods, direction));
   if (directions.length === 0) return [];
-  const podSelector = commonSelector(pods);
+  const podSelector = commonSelector(pods, index);
   if (podSelector === undefined) {
     omitted.add(`${workload}: its pods have no label in common, so no policy can select them`);
     return [];
@@ -197,12 +197,12 @@ function peerObject(context: Context, workload: string, peer: Peer): object | un
     return rangePeer(peer.range);
   }
   const pods = context.observation.workloads.get(peer.name) ?? [];
-  const found = podPeer(pods, context.namespace);
+  const found = podPeer(pods, context.namespace, context.index);
   if (found === undefined) {
     context.omitted.add(`${workload} and ${peer.name}: the pods of ${peer.name} have no label in common`);
     return undefined;
   }
-  const others = othersSelected(context, commonSelector(pods) ?? {}, peer.name, pods[0]?.namespace);
+  const others = othersSelected(context, commonSelector(pods, context.index) ?? {}, peer.name, pods[0]?.namespace);
   if (others.length > 0)
     context.remarks.add(`${workload}: the labels of ${peer.name} also select ${others.join(", ")}`);
   return found;
@@ -224,13 +224,13 @@ function portObject({ observation }: Context, { protocol, port, server }: Pair):
 }
 
 /** Returns a rule for each kind of pod of the cluster's DNS, or one for the usual pods where the input has none. */
-function dnsRules({ namespace, dns, remarks }: Context): readonly SuggestedRule[] {
+function dnsRules({ index, namespace, dns, remarks }: Context): readonly SuggestedRule[] {
   const [usual] = STAND_INS;
   const [labels] = Object.entries(usual.pod.labels).map(([key, value]) => `${key}=${value}`);
   const where = `; it is not in the input: expected are pods with ${labels} in ${usual.pod.namespace}`;
   remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not${dns.length > 0 ? "" : where}`);
   const rules = (dns.length > 0 ? dns : [usual]).flatMap(({ pod, port }): readonly SuggestedRule[] => {
-    const peer = podPeer([pod], namespace);
+    const peer = podPeer([pod], namespace, index);
     return peer === undefined ? [] : [{ to: [peer], ports: ["UDP", "TCP"].map((protocol) => ({ protocol, port })) }];
   });
   return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];

@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { type Connection, flowOf } from "../../../../../cli/policy/live/connection.ts";
+import { commonSelector } from "../../../../../cli/policy/live/peer.ts";
 import { suggest, type SuggestedPolicy, type Suggestion } from "../../../../../cli/policy/suggest/suggest.ts";
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
 import { evaluatePolicy, isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
+import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import {
+  manifest,
+  named,
   namespace as namespaceOf,
   node as nodeOf,
   objectsIn,
@@ -202,6 +206,41 @@ describe("cli/policy/suggest", () => {
         },
       ],
     });
+  });
+
+  it("SUGGEST-03: labels of a release are in no selector, unless only they tell workloads apart or nothing else is left", async () => {
+    const table =
+      "tcp 6 9 ESTABLISHED src=10.244.2.9 dst=10.244.1.9 sport=5 dport=80 src=10.244.1.9 dst=10.244.2.9 sport=80 dport=5\n";
+    const selectorsOf = async (labels: string, more = ""): Promise<readonly string[]> => {
+      const web = { app: "web", labels, metadata: ownedBy("ReplicaSet", "web"), spec: "nodeName: n1" };
+      const text =
+        pod("shop/web-1", "10.244.1.9", web) + pod("shop/cli", "10.244.2.9", { spec: "nodeName: n2" }) + more;
+      const files = memoryFiles({ "a.yaml": text, "table.txt": table });
+      const args = ["policy", "suggest", "-f", "a.yaml", "-n", "shop", "--conntrack", "table.txt"];
+      const { out } = await runCli(args, files);
+      // The policy of web, and the rule of cli for it.
+      return [...out.matchAll(/podSelector:\n +matchLabels:\n((?: +\S+: \S+\n)+)/g)]
+        .map(([, found = ""]) =>
+          found
+            .trim()
+            .split(/\s*\n\s*/)
+            .join(),
+        )
+        .filter((found) => !found.includes("app: cli") && !found.includes("kube-dns"));
+    };
+    const release =
+      "app.kubernetes.io/version: 1.16.0, helm.sh/chart: web-0.1.0, rollouts-pod-template-hash: abc, istio.io/rev: a";
+    assert.deepEqual(await selectorsOf(release), ["app: web", "app: web"]);
+    const canary = pod("shop/web-2", "10.244.1.8", { app: "web", labels: "version: v2" });
+    const [own, peer] = await selectorsOf("version: v1, commit: abc", canary);
+    assert.deepEqual([own, peer], ["app: web,version: v1", "app: web,version: v1"]);
+    const controller =
+      "selector: { matchLabels: { tier: front } }, template: { metadata: { labels: { app: web } }, spec: {} }";
+    const replicaSet = manifest("ReplicaSet", named("shop/web"), `spec: { ${controller} }`);
+    assert.deepEqual(await selectorsOf("tier: front, day: monday", replicaSet), ["tier: front", "tier: front"]);
+    const [{ pod: any } = assert.fail()] = indexWith().pods.values();
+    const bare = { ...any, labels: { version: "v1" } };
+    assert.deepEqual(commonSelector([bare], indexWith()), { matchLabels: { version: "v1" } });
   });
 
   it("SUGGEST-03: the cluster's DNS is always allowed at the port of its pods, seen or not, and gets no policy", () => {
