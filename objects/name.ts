@@ -2,7 +2,8 @@ import type { Labels } from "./model.ts";
 import { expectInteger, expectString, invalid, type Reader } from "./gate/reader.ts";
 
 const LONGEST_NAME = 253;
-const LONGEST_ANNOTATION = 1024;
+/** The most characters of one of our annotations. */
+export const LONGEST_ANNOTATION = 1024;
 const MOST_LABELS = 512;
 /** The most characters of all labels of an object, which stay in memory: ten times those of a node with many features. */
 const LONGEST_LABELS = 32_768;

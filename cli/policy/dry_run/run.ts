@@ -125,7 +125,7 @@ async function tryOnConnections(
     before: buildPolicyIndex(storeOf(addressed(applied.before.map(({ object }) => object))), options),
     after: buildPolicyIndex(storeOf(addressed(applied.after.map(({ object }) => object))), options),
   };
-  const tables = await readTables(io, places, sides.before);
+  const tables = await readTables(io, places, sides.before, sides.after);
   // A table of the current moment needs no remark.
   for (const text of ledgers.length > 0 ? tables.remarks : []) io.err.write(`note: ${printable(text)}\n`);
   return liveReport(sides, locate, tables);

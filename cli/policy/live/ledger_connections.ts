@@ -2,9 +2,11 @@ import { type Address, type Family, familyOf, FAMILIES } from "../../../kernel/i
 import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { workloadText } from "../../../objects/workload_name.ts";
 import type { RowEnd, FlowRow } from "../../../policyd/flows/row.ts";
+import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
+import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { trafficText } from "../../output/text.ts";
-import type { Connection } from "./connection.ts";
+import { type Connection, flowOf, remembered } from "./connection.ts";
 
 /** The connections that represent the rows of a ledger. */
 export interface LedgerConnections {
@@ -35,11 +37,19 @@ const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
 ]);
 
 /**
- * Returns connections that represent the rows of a ledger, between the pods that workloads have now: one pod represents
- * its workload, and the first and the last address of an outside range represent the range.
+ * Returns connections that represent the rows of a ledger, between the pods that workloads have now: one pod of each
+ * class that policies distinguish represents its workload, and the first and the last address of an outside range
+ * represent the range. Of these the ones that policies deny are omitted for an allowed row, if others are allowed.
+ *
+ * @param after the policies after a change, which may distinguish other pods
  */
-export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]): LedgerConnections {
-  const ends = endsIn(index);
+export function ledgerConnections(
+  index: PolicyIndex,
+  rows: readonly FlowRow[],
+  after: PolicyIndex = index,
+): LedgerConnections {
+  const ends = endsIn(index, after);
+  const isAllowedNow = remembered((connection) => isAllowed(index, flowOf(connection)));
   const found = { connections: [] as Connection[], denied: [] as Connection[] };
   const gone = new Set<string>();
   const lost: LostFlow[] = [];
@@ -52,7 +62,6 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
       others++;
       continue;
     }
-    const [sources, servers] = addressesOf(ends, from, to);
     for (const [end, other] of [
       [from, to],
       [to, from],
@@ -64,8 +73,8 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
       const way = end === from ? `from ${end.name}` : `to ${end.name}`;
       lost.push({ namespace, text: `${other.name} ${way}, ${trafficText({ protocol, port })}: nothing of that name` });
     }
-    found[verdict === "allowed" ? "connections" : "denied"].push(
-      ...pairsOf(sources, servers).map(([source, destination]) => ({
+    const possible = standingPairs(ends, from, to).flatMap(([sources, servers]) =>
+      pairsOf(sources.addresses, servers.addresses).map(([source, destination]) => ({
         protocol,
         source,
         sourcePort: undefined,
@@ -76,6 +85,8 @@ export function ledgerConnections(index: PolicyIndex, rows: readonly FlowRow[]):
         ...outsideOf(from, to),
       })),
     );
+    const likely = possible.filter((one) => isAllowedNow(one) === (verdict === "allowed"));
+    found[verdict === "allowed" ? "connections" : "denied"].push(...(likely.length > 0 ? likely : possible));
   }
   return { ...found, others, gone: [...gone].sort(), lost };
 }
@@ -102,7 +113,7 @@ function pairsOf(
   return [];
 }
 
-/** A pod that represents its workload. */
+/** A pod that represents its class of a workload, or the addresses of another end. */
 interface Standing {
   readonly addresses: readonly Address[];
   readonly nodeName: string | undefined;
@@ -110,21 +121,24 @@ interface Standing {
 
 /** The pods and nodes in which the ends of flows are looked up. */
 interface Ends {
-  readonly pods: ReadonlyMap<string, readonly Standing[]>;
+  /** The pods of each workload by its name, in the classes that policies distinguish. */
+  readonly pods: ReadonlyMap<string, readonly (readonly Standing[])[]>;
   readonly nodes: ReadonlyMap<string, readonly Address[]>;
 }
 
-function endsIn({ pods, owners }: PolicyIndex): Ends {
-  const workloads = new Map<string, Standing[]>();
-  for (const { pod } of pods.values()) {
+function endsIn(before: PolicyIndex, after: PolicyIndex): Ends {
+  const { pods, owners } = before;
+  const [classes, classesAfter] = [before, after].map(
+    (index) => new Map(podClasses(index).flatMap((one, i) => one.pods.map((key) => [key, i] as const))),
+  );
+  const standing = [...pods.values()].flatMap(({ pod }) => {
     const addresses = pod.addresses.filter((address) => owners.get(address)?.[0].type === "pod");
-    if (addresses.length === 0) continue;
-    const name = workloadText(pod);
-    const known = workloads.get(name);
-    const standing = { addresses, nodeName: pod.nodeName };
-    if (known === undefined) workloads.set(name, [standing]);
-    else known.push(standing);
-  }
+    const kind = `${classes?.get(pod.key)} ${classesAfter?.get(pod.key)}`;
+    return addresses.length === 0 ? [] : [{ addresses, nodeName: pod.nodeName, workload: workloadText(pod), kind }];
+  });
+  const workloads = [...Map.groupBy(standing, ({ workload }) => workload)].map(
+    ([name, all]) => [name, [...Map.groupBy(all, ({ kind }) => kind).values()]] as const,
+  );
   const nodes = new Map<string, Address[]>();
   for (const [address, [owner]] of owners) {
     if (owner.type !== "node") continue;
@@ -132,7 +146,7 @@ function endsIn({ pods, owners }: PolicyIndex): Ends {
     if (known === undefined) nodes.set(owner.name, [address]);
     else known.push(address);
   }
-  return { pods: workloads, nodes };
+  return { pods: new Map(workloads), nodes };
 }
 
 function isUnknown({ pods, nodes }: Ends, end: RowEnd): end is RowEnd & { readonly type: "workload" | "node" } {
@@ -140,29 +154,31 @@ function isUnknown({ pods, nodes }: Ends, end: RowEnd): end is RowEnd & { readon
 }
 
 /**
- * Returns addresses of both ends. A workload's connections to itself are between two of its pods, and those with a node
- * other than its own are with one on another node: a pod always reaches itself and usually its own node.
+ * Returns pairs that represent both ends. A workload's connections to itself are between two of its pods, and those with
+ * a node other than its own are with one on another node: a pod always reaches itself and usually its own node.
  */
-function addressesOf(ends: Ends, from: RowEnd, to: RowEnd): readonly [readonly Address[], readonly Address[]] {
-  const source = standingFor(ends, from, to);
-  const server = standingFor(ends, to, from, from.type === "workload" ? source : undefined);
-  const ofNode = (end: RowEnd, other: Standing | undefined): readonly Address[] =>
-    end.type === "own node" ? (ends.nodes.get(other?.nodeName ?? "") ?? []) : [];
-  return [source?.addresses ?? ofNode(from, server), server?.addresses ?? ofNode(to, source)];
+function standingPairs(ends: Ends, from: RowEnd, to: RowEnd): readonly (readonly [Standing, Standing])[] {
+  if (from.type === "own node")
+    return standingFor(ends, to, from).flatMap((server) =>
+      standingFor(ends, from, to, server).map((source) => [source, server] as const),
+    );
+  return standingFor(ends, from, to).flatMap((source) =>
+    standingFor(ends, to, from, source).map((server) => [source, server] as const),
+  );
 }
 
-function standingFor({ pods, nodes }: Ends, end: RowEnd, other: RowEnd, not?: Standing): Standing | undefined {
+/** @param other the other end, which is represented by `not` if that is known */
+function standingFor({ pods, nodes }: Ends, end: RowEnd, other: RowEnd, not?: Standing): readonly Standing[] {
   switch (end.type) {
     case "workload": {
-      const all = pods.get(end.name) ?? [];
       const isOther = (one: Standing): boolean => one !== not && (other.type !== "node" || one.nodeName !== other.name);
-      return all.find(isOther) ?? all[0];
+      return (pods.get(end.name) ?? []).flatMap((all) => all.find(isOther) ?? all[0] ?? []);
     }
     case "own node":
-      return undefined;
+      return [{ addresses: nodes.get(not?.nodeName ?? "") ?? [], nodeName: undefined }];
     case "node":
-      return { addresses: nodes.get(end.name) ?? [], nodeName: end.name };
+      return [{ addresses: nodes.get(end.name) ?? [], nodeName: end.name }];
     case "outside":
-      return { addresses: [...new Set([networkAddress(end.range), lastAddress(end.range)])], nodeName: undefined };
+      return [{ addresses: [...new Set([networkAddress(end.range), lastAddress(end.range)])], nodeName: undefined }];
   }
 }

@@ -46,15 +46,17 @@ const MOST_NAMES = 5;
  * Reads tables of connections and ledgers of flows.
  *
  * @param index the cluster in which the ends of flows are looked up by their names
+ * @param after the same after a change
  * @throws DrawbridgeError ERR_INPUT as {@link readConntrack}, {@link readFlowFile} and {@link liveTables}
  */
 export async function readTables(
   io: Io,
   { isLive, files = [], ledgers, access }: TablePlaces,
   index: PolicyIndex,
+  after: PolicyIndex = index,
 ): Promise<SeenConnections> {
   const rows = mergedRows(ledgers.flatMap((file) => readFlowFile(io.files.read(file), file)));
-  const { gone, denied, lost, ...ofLedgers } = ledgerConnections(index, rows);
+  const { gone, denied, lost, ...ofLedgers } = ledgerConnections(index, rows, after);
   const tables = [
     ...files.map((file) => readConntrack(io.files.read(file), file)),
     ...(isLive ? await liveTables(io.programs, { kubeconfig: access.kubeconfig, context: access.context }) : []),

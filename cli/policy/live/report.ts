@@ -5,6 +5,8 @@ import { type Cut, type Denial, type Forecast, forecast } from "./forecast.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { type Cidr, formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { Direction } from "../../../objects/semantics/policies/flow.ts";
+import { workloadKeyOf } from "../../../objects/workload_name.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { entryAt, podPeer, rangeAt, rangePeer } from "./peer.ts";
 
@@ -56,7 +58,7 @@ const MOST_ADDRESSES = 20;
 
 /**
  * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them. A rule names
- * the other end's pods by their common labels, or other addresses themselves, and only this protocol and port.
+ * the other end's workload as `policy suggest` does, or other addresses themselves, and only this protocol and port.
  */
 function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
   return cut.denials.map((denial) => keepingRule(index, cut, denial));
@@ -73,8 +75,8 @@ function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denia
   }
   const [policy] = isolatedBy;
   if (policy === undefined) return { direction, reason: "no NetworkPolicy isolates it" };
-  if (cut.protocol === "ICMP")
-    return { direction, reason: "a rule with ports does not allow ICMP; one without ports does" };
+  if (cut.protocol === "ICMP" || (cut.port ?? 0) === 0)
+    return { direction, reason: "a rule with ports does not allow ICMP or port 0; one without ports does" };
   const [namespace = ""] = policy.split("/");
   const others = cut.connections.map((connection) => {
     const address = direction === "ingress" ? connection.source : connection.destination;
@@ -92,10 +94,11 @@ function peersOf(
   namespace: string,
   others: readonly { readonly address: Address; readonly range: Cidr }[],
 ): readonly object[] | string {
-  const pods = [...new Set(others.flatMap(({ address }) => entryAt(index, address)?.pod ?? []))];
-  const [first] = pods;
+  const [first] = others.flatMap(({ address }) => entryAt(index, address)?.pod ?? []);
   if (first !== undefined) {
-    const peer = podPeer(pods, namespace, index);
+    const all = [...index.pods.values()].filter(({ pod, subject }) => subject !== undefined && !isFinished(pod));
+    const workload = all.map(({ pod }) => pod).filter((pod) => workloadKeyOf(pod) === workloadKeyOf(first));
+    const peer = podPeer(workload, namespace, index);
     return peer === undefined ? `its pods have no label in common; give ${first.namespace}'s workload one` : [peer];
   }
   const ranges = new Map(others.map(({ range }) => [formatCidr(range), range]));

@@ -43,8 +43,8 @@ export interface Observation {
   readonly concerned: number;
   /** The number of connections that policies deny already. */
   readonly denied: number;
-  /** The number of ICMP connections, which no rule with ports allows. */
-  readonly icmp: number;
+  /** The number of connections by ICMP or at port 0, which no rule with ports allows. */
+  readonly portless: number;
   /** The objects that ask for connections which policies deny already. */
   readonly closed: readonly string[];
 }
@@ -64,8 +64,8 @@ export function observe(
   const pods = [...index.pods.values()].map(({ pod }) => pod);
   const running = pods.filter((pod) => !pod.hostNetwork && !isFinished(pod));
   const workloads = Map.groupBy(running, (pod) => groupName(pod, "workload"));
-  const pairsFor = remembered((connection) => pairsOf(index, namespace, connection, "seen"));
-  const pairsAsked = remembered((connection) => pairsOf(index, namespace, connection, "asked"));
+  const pairsFor = remembered((connection) => pairsOf(index, workloads, namespace, connection, "seen"));
+  const pairsAsked = remembered((connection) => pairsOf(index, workloads, namespace, connection, "asked"));
   const pairs = new Map<string, Pair>();
   const add = (found: readonly FoundPair[], isSeen: boolean, askedBy: readonly string[]): void => {
     for (const pair of found) {
@@ -74,13 +74,13 @@ export function observe(
       pairs.set(pairKey(pair), { ...pair, isSeen: isSeen || known?.isSeen === true, askedBy: [...all].sort() });
     }
   };
-  const counts = { concerned: 0, denied: 0, icmp: 0 };
+  const counts = { concerned: 0, denied: 0, portless: 0 };
   for (const connection of connections) {
     const ends = [podAt(index, connection.source), podAt(index, connection.destination)];
     if (ends.every((pod) => pod?.namespace !== namespace)) continue;
     counts.concerned++;
-    if (connection.protocol === "ICMP") {
-      counts.icmp++;
+    if (connection.protocol === "ICMP" || (connection.port ?? 0) === 0) {
+      counts.portless++;
       continue;
     }
     const found = pairsFor(connection);
@@ -120,6 +120,7 @@ type FoundPair = Omit<Pair, "isSeen" | "askedBy">;
 /** Returns the pairs of an allowed connection that need a rule, at most one at each end; undefined if it is denied. */
 function pairsOf(
   index: PolicyIndex,
+  workloads: Observation["workloads"],
   namespace: string,
   connection: Connection,
   why: "seen" | "asked",
@@ -138,12 +139,15 @@ function pairsOf(
     if (own?.namespace !== namespace) return [];
     // A pod whose own node asks may run on another node later.
     const { decision } = verdict[direction];
+    const workload = groupName(own, "workload");
     const isOwnNode = decision.type === "exempt" && decision.because === "own node";
-    if (!needsRule(verdict[direction]) && !(why === "asked" && isOwnNode)) return [];
+    // The suggested policy also isolates pods of the workload that the policy with this rule does not select.
+    const isPartOpen = decision.type === "rule" && isOpen(index, workloads.get(workload) ?? [], direction);
+    if (!needsRule(verdict[direction]) && !isPartOpen && !(why === "asked" && isOwnNode)) return [];
     if (why === "seen" && isExempt(index, connection, direction)) return [];
     return [
       {
-        workload: groupName(own, "workload"),
+        workload,
         direction,
         peer:
           direction === "egress" && connection.name !== undefined
@@ -165,6 +169,11 @@ export function peerKey(peer: Peer): string {
 
 function pairKey({ workload, direction, peer, protocol, port }: FoundPair): string {
   return [workload, direction, peerKey(peer), protocol, port].join(" ");
+}
+
+/** Returns whether no policy isolates some pod of a workload in a direction. */
+export function isOpen({ pods: entries }: PolicyIndex, pods: readonly Pod[], direction: Direction): boolean {
+  return pods.some(({ key }) => (entries.get(key)?.subject?.profile[direction].isolating.length ?? 0) === 0);
 }
 
 /** Returns whether an end is open only for lack of a NetworkPolicy, which would precede the Baseline tier. */

@@ -1,4 +1,6 @@
 import { NAMES_ANNOTATION } from "../../../objects/gate/network_policy.ts";
+import { LONGEST_ANNOTATION } from "../../../objects/name.ts";
+import { shortList } from "../../../objects/printable.ts";
 import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { Labels, Pod, Service } from "../../../objects/model.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -8,7 +10,7 @@ import { type DnsServer, dnsServersIn, STAND_INS } from "../cluster_dns.ts";
 import type { Connection } from "../live/connection.ts";
 import { commonSelector, podPeer, rangePeer } from "../live/peer.ts";
 import type { AskedConnection } from "./asked.ts";
-import { type Observation, observe, type Pair, type Peer, peerKey } from "./observe.ts";
+import { isOpen, type Observation, observe, type Pair, type Peer, peerKey } from "./observe.ts";
 
 /** Policies for a namespace, with remarks. */
 export interface Suggestion {
@@ -51,6 +53,9 @@ export interface SuggestedRule {
 /** The most addresses in a rule; nobody can check more. */
 const MOST_ADDRESSES = 50;
 
+/** The most omitted domain names that are listed for a workload; further ones are counted. */
+const MOST_NAMES = 5;
+
 /**
  * Returns the smallest NetworkPolicies for the workloads of a namespace that allow each pair of workloads, port and
  * protocol in some connections. They add to the existing policies: what these allow gets no rule, and a direction in
@@ -78,10 +83,12 @@ export function suggest(
     remarks: new Set<string>(),
     omitted: new Set<string>(),
   };
-  const context = { index, namespace, observation, dns, ...notes };
+  const taken = new Set(index.networkPolicies.map(({ policy }) => policy.key));
+  const context = { index, namespace, observation, dns, taken, ...notes };
   const isNothingKnown = observation.concerned === 0 && observation.pairs.length + observation.closed.length === 0;
   const policies = own.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, pods]) => policyFor(context, name, pods));
-  if (observation.icmp > 0) context.omitted.add(`${observation.icmp} by ICMP: a rule with ports does not allow it`);
+  const { portless } = observation;
+  if (portless > 0) context.omitted.add(`${portless} by ICMP or at port 0: a rule with ports does not allow it`);
   if (observation.denied > 0) context.omitted.add(`${observation.denied} are denied by policies that are there`);
   for (const by of observation.closed) context.remarks.add(`${by}: policies that are there close it`);
   return {
@@ -99,13 +106,15 @@ interface Context {
   readonly observation: Observation;
   /** None where the cluster's DNS is not in the input. */
   readonly dns: readonly DnsServer[];
+  /** The keys of all policies, those suggested before among them. */
+  readonly taken: Set<string>;
   readonly comments: Map<object, readonly string[]>;
   readonly remarks: Set<string>;
   readonly omitted: Set<string>;
 }
 
 function policyFor(context: Context, workload: string, pods: readonly Pod[]): readonly SuggestedPolicy[] {
-  const { index, namespace, observation, dns, remarks, omitted } = context;
+  const { index, namespace, observation, dns, taken, remarks, omitted } = context;
   if (dns.some(({ pod }) => groupName(pod, "workload") === workload)) {
     remarks.add(`${workload}: the cluster's DNS, which everyone may ask, gets no policy`);
     return [];
@@ -136,17 +145,17 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
     ...Object.fromEntries(directions.map((direction) => [direction, rules[direction]])),
   };
   const names = policyTypes.includes("Egress") ? nameEntries(pairs) : [];
+  let room = LONGEST_ANNOTATION + 1;
+  const kept = names.filter((name) => (room -= name.length + 1) >= 0);
+  const left = shortList(names.slice(kept.length), MOST_NAMES);
+  if (left !== "")
+    omitted.add(`${workload}: ${left}: ${LONGEST_ANNOTATION} characters of names fit into the annotation`);
   const metadata = {
-    name: nameFor(index, namespace, workload),
+    name: nameFor(taken, namespace, workload),
     namespace,
-    ...(names.length === 0 ? {} : { annotations: { [NAMES_ANNOTATION]: names.join(" ") } }),
+    ...(kept.length === 0 ? {} : { annotations: { [NAMES_ANNOTATION]: kept.join(" ") } }),
   };
   return [{ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata, spec }];
-}
-
-/** Returns whether no policy isolates some pod of a workload in a direction. */
-function isOpen({ pods: entries }: PolicyIndex, pods: readonly Pod[], direction: Direction): boolean {
-  return pods.some(({ key }) => (entries.get(key)?.subject?.profile[direction].isolating.length ?? 0) === 0);
 }
 
 /** Returns the entries of the annotation for what was reached by a domain name: `api.example.com:443/TCP`. */
@@ -255,13 +264,13 @@ function othersSelected(
   });
 }
 
-/** Returns `observed-NAME`, with a number where a policy has this name already. */
-function nameFor({ networkPolicies }: PolicyIndex, namespace: string, workload: string): string {
-  const taken = new Set(networkPolicies.map(({ policy }) => policy.key));
-  const base = `observed-${workload.split("/").at(-1) ?? ""}`.slice(0, 240);
+/** Returns `observed-NAME`, with a number where a policy has this name already, and takes it. */
+function nameFor(taken: Set<string>, namespace: string, workload: string): string {
+  const base = `observed-${workload.split("/").at(-1) ?? ""}`.slice(0, 240).replace(/[-.]+$/, "");
   for (let number = 1; ; number++) {
     const name = number === 1 ? base : `${base}-${number}`;
-    if (!taken.has(`${namespace}/${name}`)) return name;
+    const { size } = taken;
+    if (taken.add(`${namespace}/${name}`).size > size) return name;
   }
 }
 

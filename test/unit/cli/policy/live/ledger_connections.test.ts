@@ -116,6 +116,46 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
   });
 
+  it("LIVE-08: where policies tell a workload's pods apart, each sort is judged, and suggest cuts none of them", async () => {
+    const owned = { app: "api", metadata: ownedBy("StatefulSet", "api"), spec: "nodeName: n1" };
+    const world =
+      WORLD +
+      pod("shop/api-0", "10.244.1.50", { ...owned, labels: "track: canary" }) +
+      pod("shop/api-1", "10.244.1.51", owned);
+    const canary = (rules: string): string =>
+      networkPolicy("shop/canary", `podSelector: { matchLabels: { track: canary } }, ingress: [${rules}]`);
+    const web = addressOf(0, 0, 1);
+    const [row = assert.fail()] = rowsOf([[web, addressOf(0, 1, 0), 5432]]);
+    const table = `tcp 6 9 ESTABLISHED src=${web} dst=10.244.1.50 sport=5 dport=5432 src=10.244.1.50 dst=${web} sport=5432 dport=5\n`;
+    const files = {
+      "open.yaml": world + canary("{ from: [{ podSelector: {} }] }"),
+      "world.yaml": world,
+      "shut.yaml": canary(""),
+      "both.yaml": networkPolicy("shop/api", "podSelector: { matchLabels: { app: api } }"),
+      "flows.jsonl": rowLine({ ...row, to: { type: "workload", name: "shop/statefulset/api" } }),
+      "table.txt": table,
+    };
+    const judge = async (change: string, against: string): Promise<string | undefined> => {
+      const args = ["policy", "dry-run", "-f", change, "--against", against, "--ledger", "flows.jsonl"];
+      return /^of .*$/m.exec((await runCli(args, memoryFiles(files))).out)?.[0];
+    };
+    assert.equal(await judge("shut.yaml", "world.yaml"), "of 2 connections 1 would be cut", "only after the change");
+    assert.equal(await judge("both.yaml", "open.yaml"), "of 2 connections 1 would be cut", "before it, too");
+    for (const seen of [
+      ["--ledger", "flows.jsonl"],
+      ["--conntrack", "table.txt"],
+    ]) {
+      const suggested = await runCli(
+        ["policy", "suggest", "-n", "shop", "-f", "open.yaml", ...seen],
+        memoryFiles(files),
+      );
+      const sides = memoryFiles({ ...files, "new.yaml": suggested.out });
+      const ends = ["--from", "shop/statefulset/web", "--to", "shop/statefulset/api", "--port", "5432"];
+      const { code, out } = await runCli(["policy", "explain", "-f", "open.yaml", "new.yaml", ...ends], sides);
+      assert.deepEqual([suggested.code, code], [0, 0], out);
+    }
+  });
+
   it("LIVE-08: denied flows that the change allows are listed, and suggest does not learn from them", async () => {
     const [row] = rowsOf([[addressOf(0, 0, 0), addressOf(0, 1, 1), 5432]]);
     const denied = { ...(row ?? assert.fail()), verdict: "denied", reason: "isolated" } as const;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
-import { namespace, pod } from "../../../../support/cli/objects.ts";
+import { namespace, ownedBy, pod } from "../../../../support/cli/objects.ts";
 
 const SHOP =
   namespace("shop", "kubernetes.io/metadata.name: shop") +
@@ -20,5 +20,34 @@ describe("cli/policy/suggest: the command", () => {
     const none = await runCli(COMMAND, memoryFiles(FILES));
     assert.equal(none.code, 2);
     assert.match(none.err, /no connections to go by: give --live, or files with --conntrack/);
+  });
+
+  it("SUGGEST-07: each policy has a name of its own that the API server accepts, and domain names without room are listed", async () => {
+    const long = `${"a".repeat(230)}.b`;
+    const shop =
+      pod("shop/web-1", "10.244.0.4", { metadata: ownedBy("StatefulSet", "web"), spec: "nodeName: n1" }) +
+      pod("shop/web-2", "10.244.0.5", { metadata: ownedBy("DaemonSet", "web"), spec: "nodeName: n1" }) +
+      pod("shop/long-1", "10.244.0.6", { metadata: ownedBy("DaemonSet", long), spec: "nodeName: n1" });
+    const row = (i: number): string =>
+      `${JSON.stringify({ from: { workload: "shop/daemonset/web" }, to: { outside: `203.0.113.${i}/32`, name: `${"n".repeat(60)}.number-${i}.example.com` }, protocol: "TCP", port: 443, verdict: "allowed", observedAt: "from", firstSeen: "2026-11-01T00:00:00Z", lastSeen: "2026-11-02T00:00:00Z", count: 3, open: 1, bytes: 100 })}\n`;
+    const ledger = Array.from({ length: 20 }, (_, i) => row(i)).join("");
+    const files = { "shop.yaml": shop, "flows.jsonl": ledger };
+    const { code, out, err } = await runCli([...COMMAND, "--ledger", "flows.jsonl"], memoryFiles(files));
+    assert.equal(code, 1);
+    assert.deepEqual(out.match(/(?<=^ {2}name: )\S+/gm), [
+      `observed-${"a".repeat(230)}`,
+      "observed-web",
+      "observed-web-2",
+    ]);
+    const [{ length: kept }] = [[...out.matchAll(/number-\d+/g)]];
+    assert.match(
+      err,
+      new RegExp(`^not allowed: shop/daemonset/web: .* and ${20 - kept - 5} more: 1024 characters`, "m"),
+    );
+    const lint = await runCli(
+      ["policy", "lint", "-f", "shop.yaml", "new.yaml"],
+      memoryFiles({ ...files, "new.yaml": out }),
+    );
+    assert.match(lint.out, /^0 errors, 0 warnings/m);
   });
 });

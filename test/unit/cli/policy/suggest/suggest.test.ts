@@ -301,13 +301,14 @@ describe("cli/policy/suggest", () => {
     const denied = connection(web, "10.244.2.11", 80);
     const { omitted, remarks } = suggest(indexWith(deny), "shop", [
       ping,
+      connection(web, db, 0),
       ...many,
       denied,
       connection("192.0.2.2", web, 80),
     ]);
     assert.deepEqual(omitted, [
       "shop/deployment/web: more than 50 addresses (egress); allow a range of them",
-      "1 by ICMP: a rule with ports does not allow it",
+      "2 by ICMP or at port 0: a rule with ports does not allow it",
       "1 are denied by policies that are there",
     ]);
     assert.ok(remarks.some((text) => text.includes("addresses outside of the cluster: such addresses change")));
