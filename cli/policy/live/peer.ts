@@ -25,15 +25,12 @@ export function commonSelector(
   { pods: all }: Pick<PolicyIndex, "pods">,
 ): { readonly matchLabels: Labels } | undefined {
   const [first] = pods;
+  const isCommon = ([key, value]: readonly [string, string]): boolean => pods.every((pod) => pod.labels[key] === value);
   const common = Object.entries(first?.labels ?? {}).filter(
-    ([key, value]) => !CONTROLLER_LABELS.includes(key) && pods.every((pod) => pod.labels[key] === value),
+    (one) => !CONTROLLER_LABELS.includes(one[0]) && isCommon(one),
   );
   const selector = first?.controller?.selector;
-  if (
-    selector !== undefined &&
-    Object.entries(selector).every((one) => common.some((other) => `${one}` === `${other}`))
-  )
-    return { matchLabels: selector };
+  if (selector !== undefined && Object.entries(selector).every(isCommon)) return { matchLabels: selector };
   const has = ({ labels }: Pod, wanted: typeof common): boolean =>
     wanted.every(([key, value]) => labels[key] === value);
   let left = common;

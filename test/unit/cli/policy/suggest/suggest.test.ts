@@ -212,9 +212,9 @@ describe("cli/policy/suggest", () => {
     const table =
       "tcp 6 9 ESTABLISHED src=10.244.2.9 dst=10.244.1.9 sport=5 dport=80 src=10.244.1.9 dst=10.244.2.9 sport=80 dport=5\n";
     const selectorsOf = async (labels: string, more = ""): Promise<readonly string[]> => {
-      const web = { app: "web", labels, metadata: ownedBy("ReplicaSet", "web"), spec: "nodeName: n1" };
+      const owned = { app: "web", labels, metadata: ownedBy("ReplicaSet", "web"), spec: "nodeName: n1" };
       const text =
-        pod("shop/web-1", "10.244.1.9", web) + pod("shop/cli", "10.244.2.9", { spec: "nodeName: n2" }) + more;
+        pod("shop/web-1", "10.244.1.9", owned) + pod("shop/cli", "10.244.2.9", { spec: "nodeName: n2" }) + more;
       const files = memoryFiles({ "a.yaml": text, "table.txt": table });
       const args = ["policy", "suggest", "-f", "a.yaml", "-n", "shop", "--conntrack", "table.txt"];
       const { out } = await runCli(args, files);
