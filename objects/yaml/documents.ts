@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type JsonPiece, parseJson, scanJson, unreadable } from "./json_scanner.ts";
+import { type JsonPiece, parseJson, scanJson } from "./json_scanner.ts";
 import { type YamlDocument, yamlDocuments } from "./yaml_documents.ts";
 import { type CutList, cutList, headerOf, type ObjectHeader } from "./yaml_list.ts";
 import { readSimple } from "./yaml_simple.ts";
@@ -19,7 +19,8 @@ export type { FieldPath, LocatedObject } from "./yaml_tree.ts";
  * @throws DrawbridgeError ERR_OBJECT naming the line, when it is reached; the objects before may be part of a torn file
  */
 export function* readObjects(text: string, fileName: string): Generator {
-  if (fileName.endsWith(".json")) for (const { value } of openList(parseJson({ text }))) yield value;
+  if (fileName.endsWith(".json"))
+    for (const { value } of openList({ value: parseJson({ text }), lineOf: () => 1 })) yield value;
   else for (const { value } of readYamlObjects(text)) yield value;
 }
 
@@ -58,9 +59,9 @@ function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => bo
   }
   let isCutRight = true;
   for (const [index, item] of cut.items.entries()) {
-    const object = attempt(() => readItem(item, list));
-    if (object !== undefined) {
-      yield object;
+    const objects = attempt(() => readItem(item, list));
+    if (objects !== undefined) {
+      yield* objects;
       continue;
     }
     // A text within quotes may look like a dash, and an alias may refer to another item.
@@ -70,7 +71,7 @@ function* readParts(document: YamlDocument, passes: (broken: BrokenObject) => bo
       return;
     }
     isCutRight = false;
-    yield* attemptPart(item.text, passes, () => [readItem(item, list)]);
+    yield* attemptPart(item.text, passes, () => readItem(item, list));
   }
 }
 
@@ -90,11 +91,7 @@ function attemptPart(
 }
 
 function* readWhole(document: YamlDocument): Generator<LocatedObject> {
-  for (const { value, lineOf } of readDocument(document)) {
-    for (const { value: object, path: place } of openList(value)) {
-      yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
-    }
-  }
+  for (const object of readDocument(document)) yield* openList(object);
 }
 
 /** Returns the kind and version of a list's items; undefined for any other object. */
@@ -103,10 +100,9 @@ function frameOf({ frame }: CutList): List | undefined {
   return asList(object?.value);
 }
 
-function readItem(item: YamlDocument, list: List): LocatedObject {
-  const [object] = readDocument(item);
-  if (object === undefined) return { value: null, lineOf: () => item.line };
-  return { value: itemOf(list, object.value), lineOf: object.lineOf };
+function readItem(item: YamlDocument, list: List): readonly LocatedObject[] {
+  const [object = { value: null, lineOf: () => item.line }] = readDocument(item);
+  return [...openList({ ...object, value: itemOf(list, object.value) })];
 }
 
 /** Returns the objects of a JSON document, with lists replaced by their items; undefined where it is not JSON. */
@@ -116,7 +112,9 @@ function jsonObjects({ text, line }: YamlDocument): readonly LocatedObject[] | u
 }
 
 /** An item of a list. One without a kind waits for the list's, which may come after it. */
-type Item<T> = { readonly isTaken: true; readonly taken: T } | { readonly isTaken: false; readonly piece: JsonPiece };
+type Item<T> =
+  | { readonly isTaken: true; readonly taken: readonly T[] }
+  | { readonly isTaken: false; readonly piece: JsonPiece };
 
 /** A list without a kind and version of its items. */
 const ANY = { kind: "", apiVersion: undefined };
@@ -135,8 +133,8 @@ export function readJsonObjects<T>(
 ): readonly T[] {
   const all: T[] = [];
   let items: Item<T>[] = [];
-  const takeOf = (value: unknown, { text, line }: JsonPiece): T =>
-    take({ value, lineOf: jsonLines({ text, line: line + firstLine - 1 }) });
+  const takeOf = (value: unknown, { text, line }: JsonPiece): readonly T[] =>
+    [...openList({ value, lineOf: jsonLines({ text, line: line + firstLine - 1 }) })].map(take);
   for (const piece of scanJson(chunks)) {
     const value = parseJson(piece);
     if (piece.type === "item") {
@@ -145,10 +143,10 @@ export function readJsonObjects<T>(
       continue;
     }
     const list = asList(value);
-    if (list === undefined) all.push(takeOf(value, piece));
+    if (list === undefined) all.push(...takeOf(value, piece));
     else {
       for (const item of items) {
-        all.push(item.isTaken ? item.taken : takeOf(itemOf(list, parseJson(item.piece)), item.piece));
+        all.push(...(item.isTaken ? item.taken : takeOf(itemOf(list, parseJson(item.piece)), item.piece)));
       }
     }
     items = [];
@@ -197,29 +195,23 @@ function* readDocument(document: YamlDocument): Generator<LocatedObject> {
   };
 }
 
-/** A value and, for an item of a list, its path in the list's document. */
-interface Opened {
-  readonly value: unknown;
-  readonly path: FieldPath;
-}
-
-/** Yields the items of a `kind: List`, or of a typed list such as PodList, whose items may lack kind and apiVersion. */
-function* openList(value: unknown): Generator<Opened> {
-  const list = asList(value);
-  if (list === undefined) {
-    yield { value, path: [] };
-    return;
-  }
-  for (const [index, item] of list.items.entries()) yield { value: itemOf(list, item), path: ["items", index] };
-}
-
 /**
- * Returns an item of a list, with kind and apiVersion from the list where it has none.
- *
- * @throws DrawbridgeError ERR_OBJECT for a list inside a list
+ * Yields the items of a `kind: List`, or of a typed list such as PodList, whose items may lack kind and apiVersion. The
+ * items of a list inside a list come last, as in kubectl.
  */
+export function* openList({ value, lineOf }: LocatedObject): Generator<LocatedObject> {
+  const all: { readonly value: unknown; readonly place: FieldPath }[] = [{ value, place: [] }];
+  for (const { value: object, place } of all) {
+    const list = asList(object);
+    if (list === undefined) yield { value: object, lineOf: (path) => lineOf([...place, ...path]) };
+    else
+      for (const [index, item] of list.items.entries())
+        all.push({ value: itemOf(list, item), place: [...place, "items", index] });
+  }
+}
+
+/** Returns an item of a list, with kind and apiVersion from the list where it has none. */
 export function itemOf({ kind, apiVersion }: Pick<List, "kind" | "apiVersion">, item: unknown): unknown {
-  if (asList(item) !== undefined) throw unreadable("a list inside a list; expected objects");
   const isObject = typeof item === "object" && item !== null && !Array.isArray(item);
   return isObject && kind !== "" ? { apiVersion, kind, ...item } : item;
 }

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import path from "node:path";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { BrokenObject, LocatedObject } from "../../../objects/yaml/documents.ts";
+import { type BrokenObject, type LocatedObject, openList } from "../../../objects/yaml/documents.ts";
 import { readManifestObjects } from "../manifest_objects.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import type { ManifestProblem } from "../manifests.ts";
@@ -44,7 +44,8 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   const take = (object: LocatedObject): void => {
     if (isManifestLike(object.value)) manifestLike++;
     else others++;
-    for (const one of openTemplate(object).flatMap(mirrored)) taken.push(takeObject(one, context));
+    const objects = openTemplate(object).flatMap((one) => [...openList(one)]);
+    for (const one of objects.flatMap(mirrored)) taken.push(takeObject(one, context));
   };
   const passes = ({ apiVersion, kind, reason }: BrokenObject): boolean => {
     if (!isIgnoredKind(apiVersion, kind)) return false;

@@ -4,7 +4,7 @@ import type { FieldPath, LocatedObject } from "../../../objects/yaml/documents.t
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
-import { textAt } from "../raw.ts";
+import { at as valueAt, textAt } from "../raw.ts";
 import type { Reading } from "../reading.ts";
 import { wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../ways/read.ts";
@@ -102,8 +102,9 @@ function takeUnsupported(
   return { type: "problems", problems: [{ file, line: located.lineOf([]), message, source: located.value }] };
 }
 
-/** Returns whether no command reads objects of this kind. */
+/** Returns whether no answer depends on objects of this kind, read or not; one of other makers may stand for pods. */
 export function isIgnoredKind(apiVersion: string, kind: string): boolean {
+  if (!isOwnGroup(apiVersion) || kind.endsWith("List") || kind === "Endpoints") return false;
   if (isWorkloadKind(apiVersion, kind) || isUnsupportedKind(apiVersion, kind)) return false;
   return judge({ apiVersion, kind }).type === "ignored" && unknownKindText(apiVersion, kind) === undefined;
 }
@@ -164,12 +165,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   const { value } = located;
   const line = located.lineOf([]);
   const verdict = judge(value);
-  if (verdict.type === "ignored") {
-    const [kind, apiVersion] = [textAt(value, "kind") ?? "", textAt(value, "apiVersion") ?? ""];
-    const message = unknownKindText(apiVersion, kind);
-    if (message === undefined) return { type: "ignored", kind, isOwn: isOwnGroup(apiVersion) };
-    return { type: "problems", problems: [{ file, line, message, source: value }] };
-  }
+  if (verdict.type === "ignored") return takeIgnored(located, file);
   const messages = messagesOf(verdict, value);
   // A misspelt field is the likely cause of whatever else is refused; of an accepted object, lint reports it itself.
   const isFinding = validate === undefined && messages.every(isExperimental);
@@ -211,6 +207,16 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     ...withHostPorts(object, value),
   };
   return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...reported, ...unknown] };
+}
+
+/** Returns an object of a kind that is not read, or the problem that it is probably meant to be of another. */
+function takeIgnored({ value, lineOf }: LocatedObject, file: string): Taken {
+  const [kind, apiVersion] = [textAt(value, "kind") ?? "", textAt(value, "apiVersion") ?? ""];
+  // A list that can be read is open by now.
+  const isShut = isOwnGroup(apiVersion) && kind.endsWith("List") && valueAt(value, "items") !== undefined;
+  const message = isShut ? `${kind}: items: expected a list of objects` : unknownKindText(apiVersion, kind);
+  if (message === undefined) return { type: "ignored", kind, isOwn: isOwnGroup(apiVersion) };
+  return { type: "problems", problems: [{ file, line: lineOf([]), message, source: value }] };
 }
 
 /** A pod without a status is one of a file: like one of a template it counts as running. */

@@ -81,10 +81,36 @@ describe("objects with the API server's defaults", () => {
       omitted.map(({ line, message }) => `${line}: ${message}`),
       ["6: Secret: a key stands twice in one object (nothing here depends on this object)"],
     );
-    for (const kind of ["NetworkPolicy", "Pod", "Deployment", "Service", "CiliumNetworkPolicy"]) {
-      const apiVersion = { Deployment: "apps/v1", NetworkPolicy: "networking.k8s.io/v1" }[kind] ?? "v1";
+    const versions = {
+      NetworkPolicy: "networking.k8s.io/v1",
+      Pod: "v1",
+      Deployment: "apps/v1",
+      Service: "v1",
+      CiliumNetworkPolicy: "v1",
+      List: "v1",
+      NetworkPolicyList: "networking.k8s.io/v1",
+      Endpoints: "v1",
+      Template: "template.openshift.io/v1",
+      Rollout: "argoproj.io/v1alpha1",
+    };
+    for (const [kind, apiVersion] of Object.entries(versions)) {
       const broken = secret.replace("kind: Secret", `kind: ${kind}`).replace("v1", apiVersion);
       assert.equal(read(broken).problems.length, 1, kind);
     }
+  });
+
+  it("YAML-04: lists in lists and in Templates are opened, and one whose items are an object is refused", () => {
+    const inList = (item: string): string => `{"kind":"List","apiVersion":"v1","items":[${item}]}`;
+    const one = '{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"name":"p"},"spec":{}}';
+    const template = `{"apiVersion":"template.openshift.io/v1","kind":"Template","objects":[${inList(one)}]}`;
+    for (const text of [inList(inList(one)), template, inList(template)]) {
+      assert.deepEqual(
+        read(text).manifests.map(({ object }) => object.key),
+        ["default/p"],
+      );
+    }
+    assert.deepEqual(problemsOf('{"kind":"List","apiVersion":"v1","items":{"a":1}}'), [
+      "wl.yaml:1: List: items: expected a list of objects",
+    ]);
   });
 });

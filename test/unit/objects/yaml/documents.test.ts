@@ -29,10 +29,13 @@ describe("policyd/sources/directory/documents", () => {
       { apiVersion: "v1", kind: "Pod", metadata: { name: "a" } },
     ]);
     assert.deepEqual(json('{"kind":"List","items":null}'), []);
-    assert.match(
-      refusalOf(() => yaml("kind: List\nitems: [{kind: List, items: []}]")),
-      /a list inside a list/,
-    );
+    const nested = '{"kind":"List","items":[{"kind":"PodList","apiVersion":"v1","items":[{"a":1}]},{"kind":"B"}]}';
+    const items = [{ kind: "B" }, { kind: "Pod", apiVersion: "v1", a: 1 }];
+    assert.deepEqual([json(nested), yaml(`x: 1\n---\n${nested}`).slice(1)], [items, items]);
+    assert.deepEqual(yaml("kind: List\nitems:\n- kind: List\n  items:\n  - kind: A\n  - kind: B\n"), [
+      { kind: "A" },
+      { kind: "B" },
+    ]);
   });
 
   it("DAEMON-01: YAML is read as kubectl reads it", () => {
