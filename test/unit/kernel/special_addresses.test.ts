@@ -17,6 +17,10 @@ function classByPrefixes(address: Address): string | undefined {
 }
 
 describe("kernel/ip/special: the special addresses of RFC 6890", () => {
+  it("bothFamilies returns the networks of IPv4 and of IPv6", () => {
+    assert.deepEqual(bothFamilies(LOOPBACK, MULTICAST), [LOOPBACK[4], LOOPBACK[6], MULTICAST[4], MULTICAST[6]]);
+  });
+
   for (const [name, cidrs] of PREFIXES) {
     for (const cidr of cidrs) {
       it(`${formatCidr(cidr)} ends where ipaddr.js ends ${name} addresses`, () => {
