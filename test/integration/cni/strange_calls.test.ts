@@ -45,7 +45,7 @@ describe("calls that no runtime should make", function () {
       own: ["link", "link-of-link", "directory/../link"]
         .map((name) => `${directory}/${name}`)
         .concat("/proc/self/ns/net", "/proc/thread-self/ns/net", `/proc/self/root${wired.node.path}`),
-      none: ["directory", "circle", "dangling", "file", "fifo"]
+      none: ["directory", "circle", "dangling", "file", "file/x", "fifo"]
         .map((name) => `${directory}/${name}`)
         .concat("/", "/dev/zero", "/proc/self/ns/mnt", "/proc/self/ns/user"),
     };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import type { Environment } from "../../../cni/environment.ts";
 import { toCniError } from "../../../cni/error.ts";
 import type { PluginMachine } from "../../../cni/host.ts";
@@ -214,23 +214,7 @@ describe("cni DEL and objects of other attachments", () => {
     assert.equal(call("DEL", "first"), "");
     assert.deepEqual([[...kernel.links.node], [...kernel.links.pod], neighbours(kernel)], [["drawbridge0"], [], []]);
   });
-
-  it("removes neighbour entries before another pod can get the addresses", () => {
-    const kernel = new FakeKernel(directory());
-    callOn(kernel, directory(), "ADD");
-    for (const lose of [false, true]) {
-      if (lose) {
-        callOn(kernel, directory(), "ADD");
-        rmSync(`${directory()}/run`, { recursive: true });
-      }
-      callOn(kernel, directory(), "DEL");
-      const first = kernel.journal.findIndex((event) => /^unlink (10|fd00)/.test(event));
-      const last = kernel.journal.findLastIndex((event) => event === `request ${RTM_DELNEIGH}`);
-      assert.ok(last >= 0 && first > last, kernel.journal.join());
-    }
-  });
 });
 
-const RTM_DELNEIGH = 29;
 /** NFT_MSG_GETTABLE: the question whether the daemon has left tables. */
 const TABLES = `request ${messageType(Subsystem.NFTABLES, 1)}`;

@@ -1,39 +1,7 @@
 import assert from "node:assert/strict";
 import { hasEnded, isOlderThanBoot } from "../../../cni/gc/proof.ts";
-import { unknownAttachments, validAttachments } from "../../../cni/gc/valid_attachments.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
-import { assertRefusal } from "../../support/cni/cni.ts";
 import { fakeNode } from "../../support/cni/fake_node.ts";
-
-describe("cni/gc: the runtime's list of valid attachments", () => {
-  it("contains an interface by container and name, and every interface of a container listed without one (I11)", () => {
-    const isValid = validAttachments([
-      { containerID: "a", ifname: "eth0" },
-      { containerID: "a", ifname: "net1" },
-      { containerID: "b" },
-      { containerID: "b", ifname: "eth0" },
-      { containerID: "c", ifname: "" },
-    ]);
-    assert.ok(isValid !== undefined);
-    const attachments = ["a:eth0", "a:net1", "a:net2", "b:eth0", "b:net9", "c:eth0", "d:eth0", "A:eth0"].map((text) => {
-      const [containerId = "", ifname = ""] = text.split(":");
-      return { containerId, ifname };
-    });
-    assert.deepEqual(
-      unknownAttachments(attachments, isValid).map(({ containerId, ifname }) => `${containerId}:${ifname}`),
-      ["a:net2", "d:eth0", "A:eth0"],
-    );
-    assert.deepEqual([isValid("a", undefined), isValid("b", undefined), isValid("d", undefined)], [true, true, false]);
-  });
-
-  it("keeps everything when absent and nothing when empty, and is refused with an entry without a container (I11)", () => {
-    assert.equal(validAttachments(undefined), undefined);
-    assert.equal(validAttachments([])?.("a", "eth0"), false);
-    for (const entry of [{}, { ifname: "eth0" }, { containerID: "" }]) {
-      assertRefusal(() => validAttachments([{ containerID: "a" }, entry]), { code: 7, says: ["[1].containerID"] });
-    }
-  });
-});
 
 describe("cni/gc: the proof that a pod has ended", () => {
   const directory = useTemporaryDirectory();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { type Face, faceOf, runVerb } from "../../../cni/plugin.ts";
 import type { Environment } from "../../../cni/environment.ts";
-import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
+import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { assertRefusal, ipamInput, networkInput } from "../../support/cni/cni.ts";
 import { fakeNode } from "../../support/cni/fake_node.ts";
 
@@ -76,25 +76,6 @@ describe("cni/plugin verbs", () => {
       }
     }
     assertRefusal(() => run("drawbridge", "CHECK", { ...stored(), cniVersion: "0.4.0" }), { code: 8, says: [] });
-  });
-
-  it("refuses an ADD without a network namespace, with code 8, and makes nothing", () => {
-    writeForeign(`${directory()}/file`, "");
-    for (const netns of [
-      "/run/netns/does-not-exist",
-      `${directory()}/file`,
-      `${directory()}/file/x`,
-      directory(),
-      "/dev/null",
-    ]) {
-      for (const face of ["drawbridge", "loopback"] as const) {
-        assertRefusal(() => run(face, "ADD", stored(), { CNI_NETNS: netns }), {
-          code: 8,
-          says: [`CNI_NETNS: ${JSON.stringify(netns)}`],
-        });
-      }
-    }
-    assert.deepEqual([existsSync(`${directory()}/networks`), existsSync(`${directory()}/run`)], [false, false]);
   });
 
   it("refuses the node's own namespace with code 8, whatever path leads to it (P14)", () => {

@@ -14,6 +14,9 @@ const MOST_EVENTS = 200;
 /** The answer of the IPAM plugin of others. */
 const GIVEN = { cniVersion: "1.0.0", ips: [{ address: "10.99.0.5/24" }, { address: "fd00:99::5/64" }] };
 
+/** The kernel's message that removes a neighbour entry. */
+const RTM_DELNEIGH = /^request 29$/;
+
 type Configuration = Readonly<Record<string, unknown>>;
 
 const bandwidth = { IngressRate: 20e6, IngressBurst: 2 ** 32, EgressRate: 20e6, EgressBurst: 2 ** 32 };
@@ -152,11 +155,12 @@ describe("cni order of events", () => {
     assert.equal(onNode.length, 4, "in each family the bridge's address, and the route to the pod's address");
   });
 
-  it("DEL removes the link, then the addresses, then the record", () => {
+  it("DEL removes the link and the neighbour entries, then the addresses, then the record", () => {
     const world = added();
     assert.deepEqual([...world.kernel.neighbours.node], ["10.244.1.2", "fd00:244:1::2"]);
     assert.equal(world.run("DEL"), "");
     assertOrder(world.kernel, /^delete dbv/, /^unlink (10|fd00)/, /^unlink c1:eth0\.json$/);
+    assertOrder(world.kernel, RTM_DELNEIGH, /^unlink (10|fd00)/);
     assert.deepEqual(world.held, []);
   });
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
-import { toCniError } from "../../../../cni/error.ts";
 import { delayDeviceMac, delayDeviceName, hostInterfaceName } from "../../../../attachment/names_and_macs.ts";
 import { decideShaping, shapingSteps } from "../../../../cni/wiring/shaping.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
@@ -21,18 +20,6 @@ function operations(limits: Parameters<typeof decideShaping>[0]): readonly strin
 
 describe("cni/shaping", () => {
   const directory = useTemporaryDirectory();
-
-  const run = (kernel: FakeKernel, verb: "ADD" | "DEL", bandwidth: object = both): string =>
-    callOn(kernel, directory(), verb, undefined, { runtimeConfig: { bandwidth } });
-
-  function restart(): FakeKernel {
-    for (const name of readdirSync(directory())) rmSync(path.join(directory(), name), { recursive: true });
-    return new FakeKernel(directory());
-  }
-
-  function podLinks(kernel: FakeKernel): readonly string[] {
-    return [...kernel.links.node, ...kernel.links.pod].filter((name) => name !== "drawbridge0");
-  }
 
   it("the delay device is named after the host end, and has a MAC address of its own", () => {
     assert.equal(DEVICE.slice(3), hostInterfaceName(sha256, "c1", "eth0").slice(3));
@@ -55,8 +42,8 @@ describe("cni/shaping", () => {
   });
 
   it("W1: limits are set after the link is made and before the pod's end gets addresses, and the record has them", () => {
-    const kernel = restart();
-    run(kernel, "ADD");
+    const kernel = new FakeKernel(directory());
+    callOn(kernel, directory(), "ADD", undefined, { runtimeConfig: { bandwidth: both } });
     const { journal } = kernel;
     const created = journal.findIndex((event) => event.startsWith("create dbv"));
     const device = journal.indexOf(`create ${DEVICE}`);
@@ -76,7 +63,7 @@ describe("cni/shaping", () => {
   });
 
   it("an ADD and a DEL without limits ask nothing about traffic control", () => {
-    const kernel = restart();
+    const kernel = new FakeKernel(directory());
     for (const verb of ["ADD", "DEL"] as const) {
       callOn(kernel, directory(), verb, undefined, { bypassBridge: false });
       assert.deepEqual(
@@ -89,34 +76,4 @@ describe("cni/shaping", () => {
       );
     }
   });
-
-  it("a DEL without a record removes the delay device, too", () => {
-    const kernel = restart();
-    run(kernel, "ADD");
-    rmSync(path.join(directory(), "run"), { recursive: true });
-    assert.ok(podLinks(kernel).includes(DEVICE));
-    run(kernel, "DEL", {});
-    assert.deepEqual(podLinks(kernel), []);
-  });
-
-  it("a foreign link with the device's name is kept, at ADD and at DEL (B2)", () => {
-    const kernel = restart();
-    kernel.links.node.add(DEVICE);
-    assert.equal(
-      codeOf(() => run(kernel, "ADD")),
-      101,
-    );
-    assert.deepEqual(podLinks(kernel), [DEVICE]);
-    run(kernel, "DEL");
-    assert.deepEqual(podLinks(kernel), [DEVICE]);
-  });
 });
-
-function codeOf(action: () => unknown): number | undefined {
-  try {
-    action();
-    return undefined;
-  } catch (error) {
-    return toCniError(error).code;
-  }
-}
