@@ -109,6 +109,7 @@ describe("cni/previous_result (P17)", () => {
     ['{"interfaces": [{"name": "a"}], "ips": [{"address": "10.0.0.1/24", "interface": 0.5}]}', "ips[0].interface: 0.5"],
     ['{"routes": [{"dst": "default"}]}', "prevResult.routes[0].dst"],
     ['{"routes": [{"dst": "10.0.0.0/8", "gw": "x"}]}', "prevResult.routes[0].gw"],
+    ['{"dns": {"nameservers": "10.0.0.1"}}', "prevResult.dns.nameservers"],
     [
       `{"ips": [${'{"address": "10.0.0.1/24"},'.repeat(1024)}{"address": "10.0.0.1/24"}]}`,
       "prevResult.ips: 1025; expected at most 1024",

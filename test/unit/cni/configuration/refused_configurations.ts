@@ -43,6 +43,7 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [7, networkInput({ runtimeConfig: { mac: "x" } }), 'runtimeConfig.mac: "x"', "MAC address"],
   [7, networkInput({ args: { cni: { mac: "01:00:5e:00:00:01" } } }), 'args.cni.mac: "01:00:5e:00:00:01"', "unicast"],
   [7, networkInput({ dns: { nameservers: [53] } }), "dns.nameservers[0]: 53; expected string"],
+  [7, networkInput({ dns: { options: [5] } }), "dns.options[0]: 5; expected string"],
   [7, networkInput({ prevResult: "x" }), 'prevResult: "x"; expected object'],
   // Addresses.
   [7, networkInput({ ipam: undefined }), "ipam: missing", "host-local"],
@@ -60,6 +61,11 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
     "ipam.ranges[0][0].rangeEnd: RangeEnd 10.0.1.1 not in network 10.0.0.0/24",
   ],
   [7, ranges([{ subnet: "10.0.0.0/24", gateway: "10.0.1.1" }]), 'gateway: "10.0.1.1"', "an address of 10.0.0.0/24"],
+  [
+    7,
+    ranges([{ subnet: "10.0.0.0/24", exclude: ["10.1.0.0/24"] }]),
+    "ipam.ranges[0][0].exclude[0]: 10.1.0.0/24 not in network",
+  ],
   // A refusal names the field as it was written, also where host-local puts other ranges before it.
   [7, ipamInput({ subnet: "10.0.0.1/24" }), "ipam.subnet: 10.0.0.1/24: Network has host bits set"],
   [7, ipamInput({ subnet: "" }), 'ipam.subnet: ""'],
