@@ -1,7 +1,11 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { type Address, parseAddress } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import { type Listening, type ListeningAddress, placeId } from "./http_listener.ts";
+
+/** All addresses, in each family. */
+export const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
 
 export interface ListenersParts {
   readonly clock: Clock;
@@ -86,7 +90,7 @@ export class Listeners {
     const { place, pause, problem } = one;
     const isWanted = (): boolean => this.#waiting.get(id) === one;
     try {
-      const listening = await open(place);
+      const listening = await open(place).catch((error: unknown) => withoutIpv6(place, error));
       if (!isWanted()) return listening.close();
       this.#waiting.delete(id);
       this.#open.set(id, listening);
@@ -100,4 +104,11 @@ export class Listeners {
       one.pause = Math.min(2 * pause, retries[1]);
     }
   }
+}
+
+/** Returns a server that serves nobody, where a kernel without IPv6 refuses all its addresses. @throws any other error */
+function withoutIpv6({ family, address }: ListeningAddress, error: unknown): Listening {
+  const isWithoutFamily = error instanceof DrawbridgeError && error.message.includes("EAFNOSUPPORT");
+  if (isWithoutFamily && family === 6 && ANY.includes(address)) return { close: () => {} };
+  throw error;
 }

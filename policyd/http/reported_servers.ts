@@ -1,11 +1,8 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Fields } from "../log/logger.ts";
-import { type Answer, type HttpListener, type Listening, type ListeningAddress, placeId } from "./http_listener.ts";
-import { Listeners } from "./listeners.ts";
-
-const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
+import { type Answer, type HttpListener, type ListeningAddress, placeId } from "./http_listener.ts";
+import { ANY, Listeners } from "./listeners.ts";
 
 export interface ReportedServersParts {
   readonly listener: HttpListener;
@@ -35,19 +32,9 @@ export interface ReportedServers {
 /** Serves HTTP. A port in use is reported once, and retried until it is free. */
 export function reportedServers(parts: ReportedServersParts): ReportedServers {
   const { listener, clock, onRefused, onOpen, addresses, port, answer, retryMilliseconds } = parts;
-  const open = async (place: ListeningAddress): Promise<Listening> => {
-    try {
-      return await listener.listen(place, answer);
-    } catch (error) {
-      // A kernel without IPv6 has no clients that use it.
-      const isWithoutFamily = error instanceof DrawbridgeError && error.message.includes("EAFNOSUPPORT");
-      if (isWithoutFamily && place.family === 6 && ANY.includes(place.address)) return { close: () => {} };
-      throw error;
-    }
-  };
   const listeners = new Listeners({
     clock,
-    open,
+    open: (place) => listener.listen(place, answer),
     onRefused: (place, error, isFirst) => {
       if (isFirst) onRefused({ ...where(place), error });
     },

@@ -1,12 +1,11 @@
-import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../../kernel/ip/special.ts";
 import type { NodePortAddresses } from "../rules/context.ts";
 import type { ListeningAddress } from "../../http/http_listener.ts";
+import { ANY } from "../../http/listeners.ts";
 import { servesNodePorts } from "../node_port_addresses.ts";
 import type { HealthCheck } from "./health_check.ts";
-
-const ANY: readonly Address[] = ["0.0.0.0", "::"].map((text) => parseAddress(text));
 
 /**
  * Returns the addresses at which the node answers health checks: all, or those of its own that serve NodePorts.

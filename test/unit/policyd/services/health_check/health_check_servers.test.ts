@@ -15,12 +15,19 @@ function setUp() {
   const taken = new Set<string>();
   const clock = new FakeClock();
   const logger = recordingLogger();
-  const state = { addresses: ["0.0.0.0"] as readonly string[], refuses: false, isHealthy: true, attempts: 0 };
+  const state = {
+    addresses: ["0.0.0.0"] as readonly string[],
+    refuses: false,
+    isHealthy: true,
+    isWithoutIpv6: false,
+    attempts: 0,
+  };
   const servers = new HealthCheckServers({
     listener: {
       listen: async (place, answer) => {
         const id = placeId(place);
         state.attempts++;
+        if (state.isWithoutIpv6 && place.family === 6) throw new DrawbridgeError("ERR_UNAVAILABLE", "EAFNOSUPPORT");
         if (taken.has(id) || open.has(id)) throw new DrawbridgeError("ERR_UNAVAILABLE", `EADDRINUSE ${id}`);
         open.set(id, answer);
         await turn();
@@ -78,6 +85,16 @@ describe("services/health_check servers", () => {
     assert.deepEqual([...open.keys()], ["0.0.0.0 30001"]);
     servers.replace("n/b", undefined);
     assert.equal(open.size, 0);
+  });
+
+  it("D11 LB-14: a dual-stack Service's check on a kernel without IPv6 is answered over IPv4 and reports no problem", async () => {
+    const { servers, state, settle, open, logger } = setUp();
+    state.isWithoutIpv6 = true;
+    state.addresses = ["0.0.0.0", "::"];
+    servers.replace("n/a", { ...check("a", 1), localEndpoints: new Map([[4, 1] as const, [6, 1] as const]) });
+    servers.rulesInForce();
+    await settle();
+    assert.deepEqual([[...open.keys()], servers.problems(), logger.lines], [["0.0.0.0 30000"], [], []]);
   });
 
   it("a server that is removed while it is being opened does not stay open, and is not retried", async () => {
