@@ -5,12 +5,17 @@ import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { tunnelPortOf } from "../../kernel/route/tunnel_port.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Lifecycle } from "../component.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { tunnelPortElements } from "./tables/other_tunnels.ts";
 
+const RETRY_MILLISECONDS = 1000;
+
 export interface TunnelPortsParts {
   readonly ruleset: Pick<Ruleset, "claim">;
+  readonly clock: Clock;
   readonly logger: Logger;
   /** Returns RTM_NEWLINK messages about all links. @throws DrawbridgeError when the kernel refuses */
   readonly links: () => readonly ReceivedMessage[];
@@ -19,9 +24,12 @@ export interface TunnelPortsParts {
 /** Claims the UDP ports of the node's tunnels as links come and go (GUARD-17). */
 export class TunnelPorts implements Lifecycle {
   readonly #parts: TunnelPortsParts;
+  readonly #loop: ControlLoop;
+  #hasFailed = false;
 
   constructor(parts: TunnelPortsParts) {
     this.#parts = parts;
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#pass() });
   }
 
   begin(): void {
@@ -35,19 +43,32 @@ export class TunnelPorts implements Lifecycle {
 
   /** Claims the ports of the present tunnels: at the start, and after notifications were lost. */
   lookAgain(): void {
+    this.#loop.run();
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+  }
+
+  #pass(): NextPass {
     const { ruleset, logger, links } = this.#parts;
     try {
       const ports = links().flatMap((message) => tunnelPortOf(message) ?? []);
       ruleset.claim("ports of tunnels", tunnelPortElements([...new Set(ports)]), "urgent");
+      this.#hasFailed = false;
+      return undefined;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      logger.error("the ports of tunnels are not read; the next change of a link reads them", { error: error.message });
+      if (!this.#hasFailed)
+        logger.error("the ports of tunnels are not read; it is tried again", { error: error.message });
+      this.#hasFailed = true;
+      return RETRY_MILLISECONDS;
     }
   }
 }
 
 /** Returns the component for the links of this thread's network namespace. */
-export function openTunnelPorts(syscalls: Syscalls, parts: Pick<TunnelPortsParts, "ruleset" | "logger">): TunnelPorts {
+export function openTunnelPorts(syscalls: Syscalls, parts: Omit<TunnelPortsParts, "links">): TunnelPorts {
   const links = (): readonly ReceivedMessage[] => withRouteSocket(syscalls, (socket) => socket.dump(dumpLinks()));
   return new TunnelPorts({ ...parts, links });
 }
