@@ -251,8 +251,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const failures = new AttachmentFailures({ recorded, clock, logger, events: clusterEvents, nodeName });
 
   const components = [
-    // The others read what these two have learned from a change.
-    judge,
+    // The others read what it has learned from a change.
     protection.index,
     ended,
     metrics.syncTimes,

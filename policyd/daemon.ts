@@ -3,6 +3,7 @@ import type { AttachmentName, PolicydStatus } from "../attachment/policyd_messag
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { AttachmentRegistry } from "./attachments/registry.ts";
 import type { Cancel, Clock } from "./lib/clock.ts";
+import type { NodeJudge } from "../objects/nodes/node_judge.ts";
 import { type Kind, KINDS, type ObjectChange } from "../objects/model.ts";
 import { namespaceOf } from "../objects/namespace_of.ts";
 import type { Component } from "./component.ts";
@@ -28,6 +29,8 @@ export interface DaemonParts {
   readonly nodeName: string;
   readonly source: ObjectSource;
   readonly attachments: AttachmentRegistry;
+  /** Gets objects before the components, which get Nodes from it. */
+  readonly judge: Pick<NodeJudge, "apply" | "synced">;
   /** In this order they begin, apply changes and register attachments. */
   readonly components: readonly Component[];
   readonly logger: Logger;
@@ -65,13 +68,15 @@ export class Daemon implements ObjectSink, RequestHandlers {
   }
 
   changed(changes: readonly ObjectChange[]): void {
-    for (const component of this.#parts.components) component.apply?.(changes);
+    const used = this.#parts.judge.apply(changes);
+    for (const component of this.#parts.components) component.apply?.(used);
     for (const { type, kind, key } of changes) this.#parts.logger.debug("object changed", { change: type, kind, key });
   }
 
   synced(): void {
     this.#isSynced = true;
     this.#parts.logger.info("all objects read", this.#counts());
+    this.#parts.judge.synced();
     for (const component of this.#parts.components) component.synced?.();
   }
 

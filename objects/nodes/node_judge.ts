@@ -25,7 +25,7 @@ const MOST_TOGETHER = 256;
  * Keeps the verdict on all Nodes. It is computed when it is read and something relevant has changed since.
  *
  * Only changed nodes, and those whose claims overlap or overlapped theirs, are judged again. The result is the same as
- * that of judgeNodes for all nodes. One judge serves the whole daemon, as the first of its components.
+ * that of judgeNodes for all nodes. One judge serves the whole daemon, before its components.
  */
 export class NodeJudge {
   readonly #options: NodeJudgeOptions;
@@ -61,8 +61,12 @@ export class NodeJudge {
     return this.#notReady.size > 0;
   }
 
-  /** Applies changes; none when only time has passed. The daemon's components that read the verdict get them after the judge. */
-  apply(changes: readonly ObjectChange[]): void {
+  /**
+   * Applies changes; none when only time has passed.
+   *
+   * @returns the changes for all other parts of the daemon, in which Nodes have the addresses that stay in use (D14)
+   */
+  apply(changes: readonly ObjectChange[]): readonly ObjectChange[] {
     const names: string[] = [];
     for (const change of changes) {
       const { kind, key } = change;
@@ -70,8 +74,22 @@ export class NodeJudge {
       if (kind === "ServiceCIDR") this.#setRanges(key, object?.kind === "ServiceCIDR" ? object : undefined);
       if (kind === "Node" && this.#setNode(key, object?.kind === "Node" ? object : undefined)) names.push(key);
     }
-    names.push(...this.#ended(names));
-    if (names.length === 0) return;
+    const ended = this.#ended(names);
+    names.push(...ended);
+    if (names.length > 0) this.#changed(names);
+    if (this.#kept.size === 0 && ended.length === 0) return changes;
+    const used = changes.map((change) => {
+      const object = change.kind === "Node" && change.type === "set" ? this.#kept.get(change.key)?.node : undefined;
+      return object === undefined ? change : ({ type: "set", kind: "Node", key: change.key, object } as const);
+    });
+    const further = ended.flatMap((key): readonly ObjectChange[] => {
+      const object = this.#objects.get(key);
+      return object === undefined ? [] : [{ type: "set", kind: "Node", key, object }];
+    });
+    return [...used, ...further];
+  }
+
+  #changed(names: readonly string[]): void {
     this.#isCurrent = false;
     const concerned = new Set([...this.#concerned, ...names]);
     if (concerned.size > MOST_TOGETHER) this.#isWhole = true;
@@ -101,11 +119,6 @@ export class NodeJudge {
   get judged(): JudgedNodes {
     this.#judge();
     return { nodes: this.#nodes, problemsOf: this.#problemsOf };
-  }
-
-  /** Returns the addresses of a Node that stay in use although it does not name them. */
-  keptOf(name: string): readonly Address[] {
-    return this.#kept.get(name)?.kept ?? [];
   }
 
   /** Returns a reader of changes, for a part that keeps state derived from the verdict. */
@@ -146,7 +159,9 @@ export class NodeJudge {
     const known = this.#notReadySince.get(name);
     // Only the first look compares with the wall clock: a daemon may start long after the node has failed.
     const passed = Math.min(Math.max(clock.time() - said, 0), MOST_NOT_READY);
-    const since = known?.said === said ? known : { said, seen: clock.now() - passed };
+    // A Node that no longer keeps anything comes a second time, with the time by the monotonic clock.
+    const since =
+      known !== undefined && [known.said, known.seen].includes(said) ? known : { said, seen: clock.now() - passed };
     this.#notReadySince.set(name, since);
     return { ...node, notReadySince: since.seen };
   }
@@ -155,7 +170,8 @@ export class NodeJudge {
   #keep(name: string, named: Node): Node {
     const earlier = this.#nodes.get(name)?.addresses ?? [];
     const mayKeep = this.#options.keeps === true && this.#isSettled;
-    const kept = mayKeep ? keptNode(named, earlier, (address) => this.#isNamed(address, name)) : undefined;
+    const before = this.#objects.get(name);
+    const kept = mayKeep ? keptNode(named, earlier, before, (address) => this.#isNamed(address, name)) : undefined;
     if (kept === undefined) this.#kept.delete(name);
     else this.#kept.set(name, kept);
     return kept?.node ?? named;

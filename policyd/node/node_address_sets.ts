@@ -74,7 +74,7 @@ export class NodeAddressSets implements ObjectConsumer {
   #claimNode(name: string): void {
     const { judge, ruleset, nodeName, isTunnel, nodePortAddresses } = this.#parts;
     const podCidrs = judge.judged.nodes.get(name)?.podCidrs ?? [];
-    const end = endOf(this.#nodes.get(name)?.addresses ?? [], judge.keptOf(name), podCidrs);
+    const end = endOf(this.#nodes.get(name)?.addresses ?? [], podCidrs);
     const text = textOf(end, podCidrs);
     if ((this.#claimed.get(name) ?? NOTHING) === text) return;
     if (text === NOTHING) this.#claimed.delete(name);
@@ -102,11 +102,11 @@ export function openNodeAddressSets(
   return new NodeAddressSets({ ruleset, judge, nodeName, podCidrs, isTunnel, nodePortAddresses });
 }
 
-function endOf(addresses: Node["addresses"], kept: readonly Address[], podCidrs: readonly Cidr[]): TunnelEnd {
+function endOf(addresses: Node["addresses"], podCidrs: readonly Cidr[]): TunnelEnd {
   const of = (kind: Node["addresses"][number]["type"]): readonly Address[] =>
     addresses.flatMap(({ type, address }) => (type === kind && !isReserved(address) ? [address] : []));
   const implied = addressesOfNode({ addresses: [], podCidrs });
-  return { internal: [...of("InternalIP"), ...kept], external: of("ExternalIP"), implied };
+  return { internal: of("InternalIP"), external: of("ExternalIP"), implied };
 }
 
 function textOf({ internal, external }: Omit<TunnelEnd, "implied">, podCidrs: readonly Cidr[]): string {

@@ -1,3 +1,4 @@
+import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import { Startup } from "../../../policyd/startup.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
@@ -160,6 +161,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     logger,
     events: recordingNotices(),
     clock,
+    judge: new NodeJudge({ nodeName: "n" }),
   };
   const published = (): readonly string[] => commentsIn("ports4");
   const commentsIn = (name: string): readonly string[] =>

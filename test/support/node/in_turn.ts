@@ -1,3 +1,4 @@
+import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../../policyd/component.ts";
 
 /** Components that get everything in order. */
@@ -7,7 +8,11 @@ export type InTurn = Required<Pick<ObjectConsumer, "apply" | "synced">>;
 export function inTurn(...components: readonly ObjectConsumer[]): InTurn {
   return {
     apply: (changes) => {
-      for (const component of components) component.apply(changes);
+      let used = changes;
+      for (const component of components) {
+        if (component instanceof NodeJudge) used = component.apply(changes);
+        else component.apply(used);
+      }
     },
     synced: () => {
       for (const component of components) component.synced?.();

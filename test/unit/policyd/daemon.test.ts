@@ -6,8 +6,11 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { AttachmentRegistry } from "../../../policyd/attachments/registry.ts";
 import { FakeClock } from "../../support/fake_clock.ts";
 import { judge } from "../../../objects/gate/gate.ts";
+import { NodeJudge } from "../../../objects/nodes/node_judge.ts";
+import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { node } from "../../support/routes/machine.ts";
 import { Daemon } from "../../../policyd/daemon.ts";
-import type { ClusterObject, Kind, ObjectChange } from "../../../objects/model.ts";
+import type { ClusterObject, Kind, Node, ObjectChange } from "../../../objects/model.ts";
 import type { ObjectConsumer, PodGate } from "../../../policyd/component.ts";
 import { recordingNotices } from "../../support/recording_notices.ts";
 import { recordingLogger } from "../../support/recording_logger.ts";
@@ -58,7 +61,7 @@ class NotingComponent implements ObjectConsumer, PodGate {
   /** The promise that a registration waits for. */
   obstacle: Promise<void> | undefined;
 
-  apply(changes: readonly { readonly key: string }[]): void {
+  apply(changes: readonly ObjectChange[]): void {
     this.asked.push(`apply ${changes.map(({ key }) => key).join()}`);
   }
 
@@ -112,12 +115,32 @@ describe("policyd/daemon", () => {
       nodeName: "n",
       source,
       attachments,
+      judge: new NodeJudge({ nodeName: "n", keeps: true, clock }),
       components: [component],
       logger,
       events,
       clock,
     });
     daemon.start();
+  });
+
+  it("D14: components get a Node that names no addresses for a while with those before, and one that loses them to another Node", () => {
+    const given: string[] = [];
+    component.apply = (changes: readonly ObjectChange[]) => {
+      const nodes = changes.flatMap((one) => (one.type === "set" && one.object.kind === "Node" ? [one.object] : []));
+      const text = nodes.map(({ name, addresses }) =>
+        [name, ...addresses.map((one) => formatAddress(one.address))].join(" "),
+      );
+      given.push(text.join());
+    };
+    const external = { type: "ExternalIP", address: parseAddress("198.51.100.2") } as const;
+    const named = node("b", ["192.0.2.2"], []);
+    const tell = (object: Node): void => source.tell({ type: "set", kind: "Node", key: object.key, object });
+    tell({ ...named, addresses: [...named.addresses, external] });
+    source.sink?.synced();
+    for (const one of [node("b", [], []), node("c", ["192.0.2.2"], []), node("b", [], [])]) tell(one);
+    const whole = "b 192.0.2.2 198.51.100.2";
+    assert.deepEqual(given, [whole, whole, "c 192.0.2.2,b", "b"]);
   });
 
   it("DOCTOR-18: the daemon passes objects on to its components and reports its status, errors of the node first", () => {
