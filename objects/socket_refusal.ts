@@ -26,6 +26,9 @@ export type Frontend =
   | { readonly type: "cluster" | "load balancer" | "external"; readonly address: Address; readonly port: number }
   | { readonly type: "node port"; readonly port: number };
 
+/** A claim of a Service: a frontend, or the port at which nodes themselves answer load balancers' health checks. */
+export type PortClaim = Frontend | { readonly type: "health check"; readonly port: number };
+
 /** Why a Service or a Pod does not get an address and port. */
 export type Refusal =
   /** Nodes depend on the program that listens there. */

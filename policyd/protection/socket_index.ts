@@ -9,18 +9,18 @@ import {
   API_SERVER,
   CLUSTER_OWNERS,
   type ConfiguredSockets,
-  type Frontend,
   KUBERNETES_SERVICE,
   METADATA_ADDRESSES,
   portKey,
+  type PortClaim,
   type ProtectedSocket,
   type Refusal,
 } from "../../objects/socket_refusal.ts";
 
 /** Decides which addresses and ports Services do not get. */
 export interface FrontendRefusals {
-  /** Returns why a Service does not get a frontend of one protocol; undefined where it may have it. */
-  refusalOf(service: Pick<Service, "key">, frontend: Frontend, protocol: Protocol): Refusal | undefined;
+  /** Returns why a Service does not get a port of one protocol; undefined where it may have it. */
+  refusalOf(service: Pick<Service, "key">, claim: PortClaim, protocol: Protocol): Refusal | undefined;
   /** Whether a port of an address is protected, so that only `default/kubernetes` may have the whole address. */
   isProtectedAddress(address: Address): boolean;
   /** Whether a Node has an address. */
@@ -119,23 +119,31 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     return new Set(this.#nodeAddresses.keys());
   }
 
-  refusalOf({ key }: Pick<Service, "key">, frontend: Frontend, protocol: Protocol): Refusal | undefined {
+  refusalOf({ key }: Pick<Service, "key">, claim: PortClaim, protocol: Protocol): Refusal | undefined {
+    // A server of the daemon takes the port at all addresses of the node, whosever Service it is.
+    if (claim.type === "health check") return this.#refusalOfServer(claim.port, protocol);
     if (key === KUBERNETES_SERVICE.key) return undefined;
-    const ofPort = (): Refusal | undefined => {
-      const owner = this.#ports.get(portKey(protocol, frontend.port));
-      return owner === undefined ? undefined : { type: "protected socket", owner };
-    };
-    if (frontend.type === "node port") return ofPort();
-    const { type, address, port } = frontend;
+    const ofPort = (): Refusal | undefined => protectedFor(this.#ports.get(portKey(protocol, claim.port)));
+    if (claim.type === "node port") return ofPort();
+    const { type, address, port } = claim;
     const holder = this.#byAddress()
       .get(address)
       ?.find((socket) => socket.protocol === protocol && socket.port === port);
-    if (holder !== undefined) return { type: "protected socket", owner: holder.owner };
+    if (holder !== undefined) return protectedFor(holder.owner);
     if (type === "cluster") return undefined;
     // A load balancer may legitimately have a node's address.
     if (this.#nodeAddresses.has(address)) return ofPort();
     const owner = METADATA_ADDRESSES.has(address) ? CLUSTER_OWNERS.metadata : this.#clusterNetworks().find(address);
     return owner === undefined ? undefined : { type: "cluster address", owner };
+  }
+
+  #refusalOfServer(port: number, protocol: Protocol): Refusal | undefined {
+    // Addresses that no Node has and no other machine either are those of programs beside the node's, such as its DNS server.
+    const isOnNodes = (address: Address): boolean => this.#nodeAddresses.has(address) || isReserved(address);
+    const holder = this.allSockets().find(
+      (socket) => socket.protocol === protocol && socket.port === port && isOnNodes(socket.address),
+    );
+    return protectedFor(this.#ports.get(portKey(protocol, port)) ?? holder?.owner);
   }
 
   isNodeAddress(address: Address): boolean {
@@ -201,6 +209,10 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     }
     return this.#networks;
   }
+}
+
+function protectedFor(owner: string | undefined): Refusal | undefined {
+  return owner === undefined ? undefined : { type: "protected socket", owner };
 }
 
 /** Returns the API server's sockets, from the endpoints of its Service. */

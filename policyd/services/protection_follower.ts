@@ -1,17 +1,17 @@
 import type { Service } from "../../objects/model.ts";
 import type { CompileContext } from "./rules/context.ts";
-import { type RefusedFrontend, refusedFrontends, virtualAddresses } from "./elements/frontends.ts";
+import { healthCheckPort, type RefusedFrontend, refusedFrontends, virtualAddresses } from "./elements/frontends.ts";
 import type { ServiceIndex } from "./elements/service_index.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 
 /**
  * Finds the Services that gain or lose a frontend when protected sockets change: those with external or load balancer
- * addresses, those with refused frontends, and, where a socket of a single address came or went, those that have the
+ * addresses or health checks, those with refused frontends, and, where a socket of a single address came or went, those that have the
  * address as their own. No other Service needs a check.
  */
 export class ProtectionFollower {
   readonly #protection: ProtectedSocketIndex | undefined;
-  /** The Services with external or load balancer addresses. */
+  /** The Services with external or load balancer addresses, or with health checks. */
   readonly #outside = new Set<string>();
   /** The refused frontends of each Service, as text. */
   readonly #refused = new Map<string, string>();
@@ -26,7 +26,8 @@ export class ProtectionFollower {
   /** Records the result of compiling a Service. */
   compiled(service: Service, refused: readonly RefusedFrontend[]): void {
     const { key, externalIps } = service;
-    if (externalIps.length > 0 || virtualAddresses(service).length > 0) this.#outside.add(key);
+    const isOutside = externalIps.length > 0 || virtualAddresses(service).length > 0;
+    if (isOutside || healthCheckPort(service) !== undefined) this.#outside.add(key);
     else this.#outside.delete(key);
     const text = this.#textOf(service, refused);
     if (text === "") this.#refused.delete(key);
@@ -76,7 +77,7 @@ export class ProtectionFollower {
 }
 
 function textOfFrontend({ frontend, protocol, refusal }: RefusedFrontend): string {
-  const address = frontend.type === "node port" ? "" : String(frontend.address);
+  const address = "address" in frontend ? String(frontend.address) : "";
   return [frontend.type, address, protocol, frontend.port, refusal.type, refusal.owner].join(" ");
 }
 

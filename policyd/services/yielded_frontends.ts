@@ -1,6 +1,6 @@
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Protocol, Service } from "../../objects/model.ts";
-import { type Frontend, portKey } from "../../objects/socket_refusal.ts";
+import { type PortClaim, portKey } from "../../objects/socket_refusal.ts";
 import type { FrontendRefusals } from "../protection/socket_index.ts";
 import { type FrontendId, frontendId } from "./elements/arbitration.ts";
 import { everyClaim } from "./elements/frontends.ts";
@@ -105,7 +105,7 @@ export class YieldedFrontends {
     };
   }
 
-  #ownerOf(key: string, frontend: Frontend, protocol: Protocol): string | undefined {
+  #ownerOf(key: string, frontend: PortClaim, protocol: Protocol): string | undefined {
     if (frontend.type !== "external") return undefined;
     return this.#owners.get(key)?.get(frontendId(frontend, protocol, familyOf(frontend.address)));
   }

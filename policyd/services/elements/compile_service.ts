@@ -159,7 +159,7 @@ function isOthersAddress({ key }: Service, address: Address, { protection }: Com
 
 /** Returns a text that is the same on every node; otherwise each node would create an Event of its own. */
 function refusedText({ key }: Service, { frontend, protocol, refusal }: RefusedFrontend): string {
-  const address = frontend.type === "node port" ? "" : ` ${formatAddress(frontend.address)}`;
+  const address = "address" in frontend ? ` ${formatAddress(frontend.address)}` : "";
   const what = `${FIELDS[frontend.type]}:${address} ${protocol} ${frontend.port}`;
   return `Service ${key}: ${what} ${refusalText(refusal)}: it is not served there; all else of the Service is`;
 }
@@ -169,6 +169,7 @@ const FIELDS = {
   "load balancer": "status.loadBalancer.ingress",
   external: "spec.externalIPs",
   "node port": "spec.ports.nodePort",
+  "health check": "spec.healthCheckNodePort",
 } as const;
 
 function shortened({ key, affinitySeconds }: Service, timeout: AffinityTimeout): readonly string[] {

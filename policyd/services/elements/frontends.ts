@@ -1,4 +1,4 @@
-import type { Frontend, Refusal } from "../../../objects/socket_refusal.ts";
+import type { Frontend, PortClaim, Refusal } from "../../../objects/socket_refusal.ts";
 import { type Address, FAMILIES, familyOf, formatAddress, type Family } from "../../../kernel/ip/address.ts";
 import type { Protocol, Service, ServicePort } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
@@ -24,9 +24,9 @@ export function familiesOf(service: Service): readonly Family[] {
   return has4 ? (has6 ? FAMILIES : ONLY_IPV4) : has6 ? ONLY_IPV6 : NONE;
 }
 
-/** A frontend that a Service claims and does not get. */
+/** A frontend, or the port of health checks, that a Service claims and does not get. */
 export interface RefusedFrontend {
-  readonly frontend: Frontend;
+  readonly frontend: PortClaim;
   readonly protocol: Protocol;
   readonly refusal: Refusal;
 }
@@ -61,7 +61,25 @@ export function refusedFrontends(service: Service, context: CompileContext): rea
     const refusal = protection.refusalOf(service, frontend, protocol);
     if (refusal !== undefined) found.push({ frontend, protocol, refusal });
   }
+  const ofHealthCheck = refusedHealthCheck(service, context);
+  if (ofHealthCheck !== undefined) found.push(ofHealthCheck);
   return found.length === 0 ? NOTHING : found;
+}
+
+/** Returns the port at which load balancers check a Service on each node; undefined without one (LB-14). */
+export function healthCheckPort(service: Service): number | undefined {
+  const { type, externalTrafficPolicy, healthCheckNodePort } = service;
+  const isChecked = type === "LoadBalancer" && externalTrafficPolicy === "Local" && familiesOf(service).length > 0;
+  return isChecked ? healthCheckNodePort : undefined;
+}
+
+/** Returns the port of a Service's health checks if it is refused (CLAIM-01); undefined where it is not. */
+export function refusedHealthCheck(service: Service, { protection }: CompileContext): RefusedFrontend | undefined {
+  const port = healthCheckPort(service);
+  if (port === undefined) return undefined;
+  const frontend = { type: "health check", port } as const;
+  const refusal = protection?.refusalOf(service, frontend, "TCP");
+  return refusal && { frontend, protocol: "TCP", refusal };
 }
 
 /** Returns all frontends that a Service claims, refused or not. */

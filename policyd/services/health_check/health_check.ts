@@ -2,7 +2,7 @@ import type { Family } from "../../../kernel/ip/address.ts";
 import type { EndpointSlice, Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
 import { portEndpoints, slicePorts } from "../elements/endpoints.ts";
-import { familiesOf } from "../elements/frontends.ts";
+import { familiesOf, healthCheckPort, refusedHealthCheck } from "../elements/frontends.ts";
 import type { RulesetStatus } from "../../ruleset/ruleset.ts";
 
 /** A load balancer's health check of one Service on this node. */
@@ -18,7 +18,7 @@ export interface HealthCheck {
 
 /**
  * Returns the health check of a Service; undefined unless it is a load balancer's with externalTrafficPolicy Local
- * (LB-14).
+ * (LB-14) that may have its port (CLAIM-01).
  *
  * Endpoints are counted by their address, whatever their ports. Terminating ones do not count although they still
  * serve: the node fails its check while it drains (TERM-02). Each family counts separately, as in kube-proxy's two
@@ -29,10 +29,10 @@ export function healthCheckOf(
   slices: readonly EndpointSlice[],
   context: CompileContext,
 ): HealthCheck | undefined {
-  const { key, namespace, name, type, externalTrafficPolicy, healthCheckNodePort: port } = service;
-  if (type !== "LoadBalancer" || externalTrafficPolicy !== "Local" || port === undefined) return undefined;
+  const { key, namespace, name } = service;
+  const port = healthCheckPort(service);
+  if (port === undefined || refusedHealthCheck(service, context) !== undefined) return undefined;
   const families = familiesOf(service);
-  if (families.length === 0) return undefined;
   const ports = slicePorts(slices, service);
   const readyIn = (family: Family): number => {
     const usable = service.ports.flatMap((servicePort) => portEndpoints(ports, servicePort, family, context).usable);

@@ -26,6 +26,12 @@ const OBJECTS = `
   addressType: IPv4, ports: [{name: https, port: 6443}], endpoints: [{addresses: [192.0.2.1]}, {addresses: [192.0.2.2]}]}
 `;
 
+const API_SERVER_ON_NODE = `
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice,
+  metadata: {name: further, namespace: default, labels: {kubernetes.io/service-name: kubernetes}},
+  addressType: IPv4, ports: [{name: https, port: 6444}], endpoints: [{addresses: [192.0.2.11]}]}
+`;
+
 function indexWith(settings: object = {}): { readonly index: ProtectedSocketIndex; readonly objects: InTurn } {
   const text = JSON.stringify({
     apiVersion: "drawbridge.dev/v1alpha1",
@@ -101,6 +107,27 @@ describe("policyd/protection: sockets that no Service gets", () => {
     assert.equal(owner(index, frontend("external", "198.51.100.53", 53), "TCP"), undefined);
     assert.equal(owner(index, { type: "node port", port: 10_256 }), "the proxy of Services");
     assert.equal(owner(index, { type: "node port", port: 30_256 }), undefined);
+  });
+
+  it("CLAIM-01 no Service, not even the API server's, gets the port of a program of nodes for its health checks", () => {
+    const { index, objects } = indexWith({
+      protectedSockets: ["198.51.100.53:853/TCP", "192.0.2.12:5000/TCP"],
+      nodeLocalDNS: ["169.254.20.10"],
+    });
+    apply(objects, OBJECTS + "---" + API_SERVER_ON_NODE);
+    const holders = [10_250, 9873, 53, 5000, 6444, 853, 4789, 30_001].map((port) =>
+      [other, { key: "default/kubernetes" }].map(
+        (one) => index.refusalOf(one, { type: "health check", port }, "TCP")?.owner,
+      ),
+    );
+    const [kubelet, metrics, dns, registry, apiServer, ...none] = holders.map(([one, own]) =>
+      one === own ? one : "two",
+    );
+    assert.deepEqual(
+      [kubelet, metrics, dns, registry, apiServer],
+      ["the kubelet", "policyd's metrics", "the node's DNS server", "protectedSockets", "the API server"],
+    );
+    assert.deepEqual(none, [undefined, undefined, undefined]);
   });
 
   it("CLAIM-02 addresses of pods, of Services and of a cloud's metadata are refused at every port", () => {

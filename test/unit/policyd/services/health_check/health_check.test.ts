@@ -1,4 +1,10 @@
 import assert from "node:assert/strict";
+import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
+import { Signal } from "../../../../../policyd/lib/signal.ts";
+import { ProtectedSocketIndex } from "../../../../../policyd/protection/socket_index.ts";
+import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
+import { FakeClock } from "../../../../support/fake_clock.ts";
+import { inTurn } from "../../../../support/node/in_turn.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import {
@@ -46,6 +52,11 @@ function checkOf(endpoints: readonly EndpointSpec[], spec: object = {}): HealthC
   return read === undefined ? assert.fail() : healthCheckOf(read, index.slicesOf("n/s"), context);
 }
 
+function manifestOf(kind: string, metadata: object, rest: object): string {
+  const apiVersion = kind === "Node" ? "v1" : "discovery.k8s.io/v1";
+  return JSON.stringify({ apiVersion, kind, metadata, ...rest });
+}
+
 function counts(endpoints: readonly EndpointSpec[]): readonly (number | undefined)[] {
   const { localEndpoints } = checkOf(endpoints) ?? assert.fail();
   return [localEndpoints.get(4), localEndpoints.get(6)];
@@ -62,6 +73,66 @@ describe("services/health_check: ports, addresses and answers", () => {
       ]),
       [2, 1],
     );
+  });
+
+  it("CLAIM-01 LB-14: a Service has no check at a protected port, which is reported, and loses one where an API server comes", () => {
+    const judge = new NodeJudge({ nodeName: "node1" });
+    const ports = [{ protocol: "TCP", port: 10_250, owner: "the kubelet" }] as const;
+    const protection = new ProtectedSocketIndex({ ports, sockets: [] }, judge);
+    const checks = new Map<string, number | undefined>();
+    const proxy = new ServiceProxy({
+      nodeName: "node1",
+      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal(), isReconciled: false },
+      clock: new FakeClock(),
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      protection,
+      followers: [
+        {
+          replace: (key, served) =>
+            void checks.set(key, served && healthCheckOf(served.service, served.slices, served.context)?.port),
+          nodeChanged: () => {},
+          rulesInForce: () => {},
+          problems: () => [],
+          stop: () => {},
+        },
+      ],
+    });
+    const { apply } = inTurn(judge, protection, proxy);
+    const set = (text: string): void =>
+      apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    const service = (name: string, address: string, port: number): string =>
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "Service",
+        metadata: { name, namespace: "n" },
+        spec: { clusterIPs: [address], ports: [{ port: 80 }], ...LOCAL, healthCheckNodePort: port },
+      });
+    set(
+      manifestOf("Node", { name: "node1" }, { status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] } }),
+    );
+    set(service("evil", "10.96.0.1", 10_250));
+    set(service("good", "10.96.0.2", 30_001));
+    assert.deepEqual(
+      [...checks],
+      [
+        ["n/evil", undefined],
+        ["n/good", 30_001],
+      ],
+    );
+    const refused = "is protected for the kubelet: it is not served there; all else of the Service is";
+    assert.deepEqual(proxy.problems(), [`Service n/evil: spec.healthCheckNodePort: TCP 10250 ${refused}`]);
+    const labels = { "kubernetes.io/service-name": "kubernetes" };
+    const endpoints = [{ addresses: ["192.0.2.1"] }];
+    set(
+      manifestOf(
+        "EndpointSlice",
+        { name: "kubernetes", labels },
+        { addressType: "IPv4", ports: [{ port: 30_001 }], endpoints },
+      ),
+    );
+    assert.equal(checks.get("n/good"), undefined);
+    assert.equal(proxy.problems().length, 2);
   });
 
   it("LB-14 TERM-02: endpoints that are terminating or not ready do not count, even if they still serve", () => {
