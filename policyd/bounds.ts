@@ -20,5 +20,8 @@ export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
 /** Elements of Services in sets and maps. 10,000 Services of both families with three endpoints have some 120,000. */
 export const SERVICE_ELEMENTS: BudgetBounds = { share: 8192, pool: 524_288, most: 131_072 };
 
+/** Ports of Services at a node's addresses with which no pod leaves: 1,024 spread ones leave each pod 200 or more. */
+export const SERVICE_PORTS: BudgetBounds = { share: 16, pool: 1024 };
+
 /** Bytes of NetworkPolicies that were deleted within the last two minutes: their namespace may be about to end. */
 export const RECENT_BYTES: BudgetBounds = { share: 1 << 20, pool: 32 << 20, most: 8 << 20 };

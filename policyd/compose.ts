@@ -2,6 +2,7 @@ import process from "node:process";
 import { release } from "node:os";
 import { Startup } from "./startup.ts";
 import { randomInt } from "node:crypto";
+import { localAddresses } from "../cni/node_rules/stale_flows.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { startNotificationThread } from "../kernel/notifications/thread.ts";
 import type { Address } from "../kernel/ip/address.ts";
@@ -35,6 +36,7 @@ import { kernelAddressCleanup, kernelFlowCleanup } from "./node/address_cleanup.
 import { LateFlowDeletion } from "./node/late_flow_deletion.ts";
 import { openMasquerade } from "./node/masquerade/masquerade_networks.ts";
 import { PortShares } from "./node/masquerade/port_shares.ts";
+import { ServicePorts } from "./node/masquerade/service_ports.ts";
 import { kernelNodePorts, kernelSockets } from "./node/masquerade/taken_ports.ts";
 import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
@@ -172,9 +174,11 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const services = openServices(configuration, { ...machine, ...ofServices });
   const policies = openPolicies(configuration, { ...machine, mark });
   const masquerade = openMasquerade(configuration, ruleset, judge);
+  const servicePorts = new ServicePorts();
   const portShares = new PortShares({
     ...machine,
-    ports: () => kernelNodePorts(syscalls),
+    services: servicePorts,
+    ports: () => ({ ...kernelNodePorts(syscalls), served: servicePorts.at(localAddresses(syscalls)) }),
     attachments: () => attachments.values(),
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });

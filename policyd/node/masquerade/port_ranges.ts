@@ -5,7 +5,7 @@ import type { PortRange } from "../../../kernel/ip/port_range.ts";
 const FIRST_PORT = 1024;
 const LAST_PORT = 65_535;
 
-/** Kubernetes' default node port range, excluded whether or not a Service uses it. */
+/** Kubernetes' default node port range, excluded whether or not a Service uses it; others while one uses them. */
 const NODE_PORTS: PortRange = { first: 30_000, last: 32_767 };
 
 /** Ports of a node's own programs: etcd, VXLAN tunnels, the API server, the kubelet and their neighbours. */
@@ -36,6 +36,8 @@ export interface NodePorts {
   readonly local: PortRange;
   /** Ports that programs have bound, that the administrator has reserved, or that are pods' host ports. */
   readonly taken: readonly PortRange[];
+  /** Ports of Services at the node's addresses. */
+  readonly served?: readonly PortRange[];
 }
 
 /** The source ports that pods use outside the cluster. */
@@ -57,6 +59,11 @@ export function podPorts({ local, taken }: NodePorts): PodPorts {
   const apart = without([local, ...kept]);
   if (sizeOf(apart) >= LEAST_PORTS) return { ranges: apart, isApart: true };
   return { ranges: without(kept), isApart: false };
+}
+
+/** Returns whether pods leave with a port as long as nothing has it. */
+export function mayBePods(port: number): boolean {
+  return port >= FIRST_PORT && [NODE_PORTS, ...KNOWN_PORTS].every(({ first, last }) => port < first || port > last);
 }
 
 /** Returns the number of shares for a number of pods: a power of two, so that it seldom changes. */

@@ -3,7 +3,8 @@ import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { ControlLoop } from "../../lib/control_loop.ts";
-import type { PodGate } from "../../component.ts";
+import type { ObjectConsumer, PodGate } from "../../component.ts";
+import type { ObjectChange } from "../../../objects/model.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
@@ -18,6 +19,7 @@ import {
   sharesOf,
   sizeOf,
 } from "./port_ranges.ts";
+import type { ServicePorts } from "./service_ports.ts";
 import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
 
 /** The fields of an attachment that decide its share. */
@@ -29,8 +31,9 @@ export type SharingAttachment = Pick<
 export interface PortShareParts {
   /** The ruleset whose inet table has the part `portShares()`. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
-  /** Reads the ports of the node. @throws DrawbridgeError on failure */
+  /** Reads the ports of the node, with those of `services`. @throws DrawbridgeError on failure */
   readonly ports: () => NodePorts;
+  readonly services: Pick<ServicePorts, "apply">;
   /** Returns the current attachments. */
   readonly attachments: () => Iterable<SharingAttachment>;
   /** Whether an attachment may leave with the node's address. */
@@ -41,6 +44,8 @@ export interface PortShareParts {
 
 /** How often the node's ports are read again. In between, a pod rarely meets a port that a program has just bound. */
 const READ_MILLISECONDS = 60_000;
+/** How soon they are read after a change of a Service. */
+const SERVICE_MILLISECONDS = 1000;
 /** Used where nothing can be read: the kernel's default. */
 const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
 
@@ -51,7 +56,7 @@ const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
  * ports change. Connections continue with the port they have. A port that was once taken stays excluded while shares are
  * large enough, so a program that binds ports again and again changes no rules.
  */
-export class PortShares implements PodGate {
+export class PortShares implements ObjectConsumer, PodGate {
   readonly #parts: PortShareParts;
   /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();
@@ -68,6 +73,15 @@ export class PortShares implements PodGate {
   }
 
   begin(): void {
+    this.#loop.run();
+  }
+
+  apply(changes: readonly ObjectChange[]): void {
+    if (this.#parts.services.apply(changes)) this.#loop.within(SERVICE_MILLISECONDS);
+  }
+
+  /** Reads the ports with those of all Services, before anything is written. */
+  synced(): void {
     this.#loop.run();
   }
 
@@ -97,7 +111,7 @@ export class PortShares implements PodGate {
     return [
       this.#podPorts.isApart
         ? `pods that leave with the node's address have only ${this.#smallest()} ports each to a destination: the others are, or lie ` +
-          "between, host ports of pods, ports of the node's programs or net.ipv4.ip_local_reserved_ports; use fewer of these"
+          "between, host ports of pods, ports of Services or of the node's programs, or net.ipv4.ip_local_reserved_ports; use fewer of these"
         : `net.ipv4.ip_local_port_range is ${first} ${last}, which leaves fewer than ${LEAST_PORTS} ports for pods that leave with the node's ` +
           "address: they share those of the node's programs; set a smaller range on the node",
     ];
@@ -120,10 +134,13 @@ export class PortShares implements PodGate {
   #read(): boolean {
     const { logger, ports } = this.#parts;
     try {
-      const { local, taken } = ports();
+      const { local, taken, served = [] } = ports();
       this.#hasFailed = false;
       const before = this.#isCramped() ? [] : this.#taken.values();
-      return this.#take(local, [...before, ...taken, ...[...this.#parts.attachments()].flatMap(portsOf)]);
+      // Ports that the kernel assigns to programs are excluded anyway, or pods share them with all programs.
+      const programs = taken.filter(({ first, last }) => first < local.first || last > local.last);
+      const hostPorts = [...this.#parts.attachments()].flatMap(portsOf);
+      return this.#take(local, [...before, ...programs, ...served, ...hostPorts]);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       if (!this.#hasFailed) logger.warn("the node's ports cannot be read", { error: error.message });
@@ -135,9 +152,7 @@ export class PortShares implements PodGate {
   /** @param taken all ports to exclude */
   #take(local: PortRange, taken: readonly PortRange[]): boolean {
     const before = this.#podPorts;
-    // Ports that the kernel assigns to programs are excluded anyway.
-    const outside = taken.filter(({ first, last }) => first < local.first || last > local.last);
-    const own = new Map(outside.map((range) => [range.first * 0x1_0000 + range.last, range]));
+    const own = new Map(taken.map((range) => [range.first * 0x1_0000 + range.last, range]));
     const isSame = local.first === this.#local.first && local.last === this.#local.last;
     const isKnown = own.size === this.#taken.size && [...own.keys()].every((key) => this.#taken.has(key));
     if (before !== undefined && isSame && isKnown) return false;

@@ -4,6 +4,8 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
+import { readScenario } from "../../../../support/services/scenario.ts";
+import { ServicePorts } from "../../../../../policyd/node/masquerade/service_ports.ts";
 import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { PortShares, type SharingAttachment } from "../../../../../policyd/node/masquerade/port_shares.ts";
 import { type NodePorts, sizeOf } from "../../../../../policyd/node/masquerade/port_ranges.ts";
@@ -23,6 +25,7 @@ class FakeNodePorts {
 function setUp() {
   const present = new Map<string, SharingAttachment>();
   const claimed = new Map<string, readonly DesiredElement[]>();
+  const services = new ServicePorts();
   const [ports, clock, logger] = [new FakeNodePorts(), new FakeClock(), recordingLogger()];
   let chains: readonly Chain[] = [];
   let provisions = 0;
@@ -34,13 +37,20 @@ function setUp() {
         chains = objects.chains;
       },
     },
-    ports: () => ports.read(),
+    services,
+    ports: () => ({ ...ports.read(), served: services.at(new Set([parseAddress("192.0.2.1")])) }),
     attachments: () => present.values(),
     isNeeded: () => true,
     clock,
     logger,
   });
   own.begin();
+  const serve = (name: string, namespace: string, spec: object): void => {
+    const service = { apiVersion: "v1", kind: "Service", metadata: { name, namespace } };
+    const text = JSON.stringify({ ...service, spec: { clusterIPs: ["10.96.0.1"], ...spec } });
+    own.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+    clock.pass(1000);
+  };
   const attach = (number: number, ...hostPorts: readonly number[]): void => {
     const attachment: SharingAttachment = {
       containerId: `c${number}`,
@@ -73,8 +83,13 @@ function setUp() {
     logger,
     present,
     attach,
+    serve,
     shares,
     ranges,
+    holds: (port: number): boolean =>
+      ranges()
+        .flat()
+        .some(({ first, last }) => first <= port && port <= last),
     chains: () => chains,
     provisions: () => provisions,
   };
@@ -128,6 +143,41 @@ describe("policyd/node: shares of ports", () => {
     clock.pass(60_000);
     assert.ok(!holds(7946) && !holds(8080));
     assert.deepEqual(own.problems(), []);
+  });
+
+  it("GUARD-12 NODE-09: ports of Services at the node's addresses leave all shares within a second, and all of them before the first batch", () => {
+    const { own, attach, serve, holds } = setUp();
+    attach(1);
+    serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
+    serve("b", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 2001 }] });
+    serve("c", "n", { externalIPs: ["198.51.100.1"], ports: [{ port: 9200 }] });
+    assert.deepEqual([2000, 2001, 9200, 3000].map(holds), [false, false, true, true]);
+    const later = setUp();
+    later.serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
+    later.own.synced();
+    assert.ok(!later.holds(2000) && later.holds(3000));
+    assert.deepEqual(own.problems(), []);
+  });
+
+  it("GUARD-12: ports of a namespace's Services take 1,040 ports at most, and those of others leave all shares", () => {
+    const { own, serve, holds, attach, ranges } = setUp();
+    attach(1);
+    const ports = Array.from({ length: 3000 }, (_, i) => ({ name: `p${i}`, port: 2000 + 2 * i }));
+    serve("many", "evil", { externalIPs: ["192.0.2.1"], ports });
+    serve("few", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 20_000 }] });
+    assert.equal(ports.filter(({ port }) => !holds(port) && port < 2000 + 2 * 1040).length, 1040);
+    assert.ok(ports.some(({ port }) => holds(port)));
+    assert.ok(!holds(20_000) && Math.min(...ranges().map(sizeOf)) > 0);
+    assert.deepEqual(own.problems().length, 1);
+  });
+
+  it("GUARD-12: where pods share the ports of the node's programs, host ports and ports of Services leave all shares", () => {
+    const { serve, holds, attach, ports, clock } = setUp();
+    ports.ports = { local: { first: 1024, last: 65_535 }, taken: [] };
+    clock.pass(60_000);
+    attach(1, 40_000);
+    serve("a", "n", { type: "NodePort", ports: [{ port: 80, nodePort: 40_001 }] });
+    assert.deepEqual([40_000, 40_001, 40_002].map(holds), [false, false, true]);
   });
 
   it("POD-25: with 1,024 spread host ports of a pod each share has 200 ports, which is reported until it has gone", () => {
