@@ -1,5 +1,6 @@
 import { counted } from "../../../output/text.ts";
 import { type Address, compareAddresses, formatAddress } from "../../../../kernel/ip/address.ts";
+import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import { displayName } from "../../../../attachment/names_and_macs.ts";
 import { PLUGIN } from "../../../../cni/executables.ts";
 import { formatRangeSet, type RangeSet } from "../../../../ipam/range.ts";
@@ -128,6 +129,9 @@ export const attachments: Check = {
   examine: ({ records, links, bootId, place }) => {
     const { records: all, unreadable } = seen(records) ?? { records: [], unreadable: [] };
     const names = new Set((seen(links) ?? []).map(({ name }) => name));
+    const podOf = ({ pod, network, ifname }: AttachmentRecord): string =>
+      [pod?.namespace, pod?.name, network, ifname].join(" ");
+    const attached = new Set(all.filter(({ hostInterface }) => names.has(hostInterface)).map(podOf));
     const boot = seen(bootId);
     const remarks: Remark[] = unreadable.map(({ path, reason }) => ({
       severity: "warning",
@@ -135,7 +139,8 @@ export const attachments: Check = {
       why: "the pod's host ports and policies are not kept after a restart of policyd",
       way: `recreate the pod; without one: rm ${path}`,
     }));
-    for (const { network, containerId, ifname, hostInterface, bootId: ofRecord, pod } of all) {
+    for (const record of all) {
+      const { network, containerId, ifname, hostInterface, bootId: ofRecord, pod } = record;
       const who = `${displayName({ pod, containerId })} ${ifname}`;
       const path = `${place.stateDirectory}/attachments/${network}/${containerId}:${ifname}.json`;
       if (boot !== undefined && ofRecord !== boot) {
@@ -144,6 +149,13 @@ export const attachments: Check = {
           what: `the record of ${who} is of another boot`,
           why: "it describes nothing that is alive, and a state directory that outlives a boot keeps addresses for ever",
           way: `rm '${path}', and have ${place.stateDirectory} on a tmpfs`,
+        });
+      } else if (pod !== undefined && !names.has(hostInterface) && attached.has(podOf(record))) {
+        remarks.push({
+          severity: "warning",
+          what: `the link ${hostInterface} of an earlier sandbox of ${who} is gone`,
+          why: "the sandbox is gone without a DEL; the pod has another link, and its network works",
+          way: "drawbridge node audit --repair",
         });
       } else if (!names.has(hostInterface)) {
         remarks.push({

@@ -1,3 +1,4 @@
+import { familyOf } from "../../../../kernel/ip/address.ts";
 import { TUNNEL, tunnelOverhead } from "../../../../policyd/routes/tunnel.ts";
 import { seen, type CheckedLink, type Hint } from "../../../../policyd/problems/check.ts";
 import type { NodeFacts, Check } from "../facts.ts";
@@ -5,7 +6,7 @@ import type { NodeFacts, Check } from "../facts.ts";
 export const mtu: Check = {
   id: "mtu",
   summary: "The MTUs of bridge, pods, tunnel and uplink fit each other.",
-  needs: ["links", "network", "records", "routes"],
+  needs: ["links", "network", "records", "addresses"],
   examine: (facts) => {
     const links = seen(facts.links) ?? [];
     const byName = new Map(links.map((link) => [link.name, link]));
@@ -43,12 +44,14 @@ function* portMtus(
   }
 }
 
-function* tunnelMtu({ links, routes }: NodeFacts, device: CheckedLink | undefined): Generator<Hint> {
+function* tunnelMtu({ links, addresses }: NodeFacts, device: CheckedLink | undefined): Generator<Hint> {
   if (device?.vxlan === undefined) return;
-  const outer = typeof device.vxlan.local === "bigint" ? 6 : 4;
-  const uplink = (seen(routes) ?? []).find(({ family, destination }) => family === outer && destination === undefined);
-  const link = (seen(links) ?? []).find(({ index }) => index === uplink?.outputInterface);
-  const most = link === undefined ? undefined : link.mtu - tunnelOverhead(outer);
+  const { local } = device.vxlan;
+  if (local === undefined) return;
+  // The daemon computes it from this link, too.
+  const uplink = (seen(addresses) ?? []).find(({ address }) => address.address === local);
+  const link = (seen(links) ?? []).find(({ name }) => name === uplink?.link);
+  const most = link === undefined ? undefined : link.mtu - tunnelOverhead(familyOf(local));
   if (link === undefined || most === undefined || device.mtu <= most) return;
   yield {
     severity: "warning",

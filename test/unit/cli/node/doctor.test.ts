@@ -53,18 +53,10 @@ const VXLAN = {
   hasMore: false,
   hasOwnSocket: false,
 };
-const DEFAULT_ROUTE = {
-  table: 254,
-  family: 4,
-  destination: undefined,
-  gateway: undefined,
-  outputInterface: 2,
-  source: undefined,
-  hasOtherNextHop: false,
-  priority: 0,
-  protocol: 3,
-  onLink: false,
-} as const;
+/** The tunnel's own address. Routes do not matter: a VPN may have the default one. */
+const UNDERLAY: Partial<NodeFacts> = {
+  addresses: { value: [{ link: "eth0", address: parseCidr("192.0.2.1/24") }] },
+};
 const DAEMON = seen(HEALTHY.daemon);
 
 function daemon(changes: object): Partial<NodeFacts> {
@@ -80,6 +72,11 @@ function reserved(last: number) {
   const address = parseAddress(`10.244.1.${last}`);
   return { kind: "owned", address, owner: { containerId: "c0ffee", ifname: "eth0" } } as const;
 }
+
+const EARLIER = attachmentRecord({ containerId: "gone", hostInterface: "dbv000000000001" });
+const EARLIER_SANDBOX: Partial<NodeFacts> = {
+  records: { value: { ...RECORDS, records: [attachmentRecord(), EARLIER] } },
+};
 
 /** The check, the broken facts, the severity, and the finding's text. */
 const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] = [
@@ -181,7 +178,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ],
   [
     "mtu",
-    { ...links([9, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN, mtu: 1451 }]), routes: { value: [DEFAULT_ROUTE] } },
+    { ...links([9, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN, mtu: 1451 }]), ...UNDERLAY },
     "warning",
     /1451; eth0 with 1500 leaves 1450/,
   ],
@@ -212,6 +209,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
     /drawbridge is not the file that \/opt\/drawbridge\/cni has for it/,
   ],
   ["attachments", { links: { value: LINKS.slice(0, 3) } }, "warning", /of default\/web-0 eth0 is gone/],
+  ["attachments", EARLIER_SANDBOX, "warning", /of an earlier sandbox of default\/web-0 eth0 is gone/],
   [
     "attachments",
     { records: { value: { ...RECORDS, records: [attachmentRecord({ bootId: "x" })] } } },
@@ -253,6 +251,14 @@ describe("cli/node: doctor", () => {
       for (const { why, way } of findings) assert.ok(why.length > 20 && way.length > 10, way);
     });
   }
+
+  it("DOCTOR-01: for the record of a pod's earlier sandbox the way is node audit --repair, and the pod is not to be deleted", () => {
+    const { findings } = diagnose(nodeFacts(EARLIER_SANDBOX), CHECKS);
+    assert.deepEqual(
+      findings.map(({ way }) => way),
+      ["drawbridge node audit --repair"],
+    );
+  });
 
   it("DOCTOR-05: facts that cannot be read are reported for each check that needs them, and the other checks run", () => {
     const reason = "list tables: operation not permitted (EPERM); run as root";
