@@ -12,10 +12,10 @@ export function openTemplate(located: LocatedObject): readonly LocatedObject[] {
   const isTemplate = textAt(value, "kind") === "Template" && textAt(value, "apiVersion")?.startsWith(GROUP) === true;
   if (!isTemplate) return [located];
   const values = new Map(
-    listAt(value, "parameters").map((one) => [
-      textAt(one, "name") ?? "",
-      textAt(one, "value") ?? JSON.stringify(at(one, "value") ?? ""),
-    ]),
+    listAt(value, "parameters").map((one) => {
+      const text = at(one, "value") ?? "";
+      return [textAt(one, "name") ?? "", typeof text === "string" ? text : JSON.stringify(text)];
+    }),
   );
   const labels = at(value, "labels");
   return listAt(value, "objects").map((object, i) => ({

@@ -51,16 +51,16 @@ describe("cli/input: kinds", () => {
     });
   }
 
-  it("READ-20: an OpenShift Template is opened with the values of its parameters", async () => {
+  it("READ-20: an OpenShift Template is opened with the values of its parameters, and one without a default is empty", async () => {
     const template = `apiVersion: template.openshift.io/v1
 kind: Template
 metadata: { name: t }
 labels: { team: x }
-parameters: [{ name: NAME, value: web }, { name: COUNT, value: "1" }]
+parameters: [{ name: NAME, value: web }, { name: COUNT, value: "1" }, { name: SUFFIX }]
 objects:
 - apiVersion: apps/v1
   kind: Deployment
-  metadata: { name: "\${NAME}", namespace: shop }
+  metadata: { name: "\${NAME}\${SUFFIX}", namespace: shop }
   spec: { replicas: "\${{COUNT}}", template: ${SPEC} }
 `;
     const { out } = await run(template + POLICY, "matrix", "--by", "pod", "-o", "json");
