@@ -26,6 +26,8 @@ interface Sum {
   packets: number;
   /** Number of kernel rules that count for this sum. */
   counters: number;
+  /** Whether merged rules had its traffic at the last complete read. */
+  isMerged: boolean;
 }
 
 interface Counter {
@@ -138,10 +140,11 @@ export class PolicySums {
 
   /** Drops the sums of rules that no chain has any more. Called after a complete read. */
   prune(): void {
-    for (const [key, { counters, labels }] of this.#rules) {
-      if (counters > 0 || this.#kept.has(key)) continue;
+    for (const [key, sum] of this.#rules) {
+      sum.isMerged = this.#kept.has(key);
+      if (sum.counters > 0 || sum.isMerged) continue;
       this.#rules.delete(key);
-      this.#budget.change(namespaceOf(labels.policy), -1);
+      this.#budget.change(namespaceOf(sum.labels.policy), -1);
     }
     for (const set of this.#elements.keys()) if (!this.#keptSets.has(set)) this.#elements.delete(set);
     this.#kept.clear();
@@ -152,6 +155,14 @@ export class PolicySums {
   *rules(): Generator<PolicyRuleSeries, void, void> {
     for (const sums of [this.#rules, this.#others]) {
       for (const { labels, packets } of sums.values()) yield { ...labels, packets };
+    }
+  }
+
+  /** Yields the rules, without those of which it is not known whether any packet matched them. */
+  *knownRules(): Generator<PolicyRuleSeries, void, void> {
+    for (const { labels, packets, isMerged } of this.#rules.values()) {
+      const isHidden = isMerged && (this.#leftOver.get(labels.direction) ?? 0) > 0;
+      if (packets > 0 || !isHidden) yield { ...labels, packets };
     }
   }
 
@@ -201,13 +212,14 @@ export class PolicySums {
     // A ClusterNetworkPolicy has no namespace, and its author is trusted.
     if (namespace !== "" && this.#budget.roomOf(namespace) < 1) return this.#sumOfOthers(direction);
     this.#budget.change(namespace, 1);
-    const sum = { labels: { policy, rule, direction }, packets: 0, counters: 0 };
+    const sum = { labels: { policy, rule, direction }, packets: 0, counters: 0, isMerged: false };
     this.#rules.set(key, sum);
     return sum;
   }
 
   #sumOfOthers(direction: Direction): Sum {
-    const sum = this.#others.get(direction) ?? { labels: { ...OTHERS, direction }, packets: 0, counters: 0 };
+    const none = { labels: { ...OTHERS, direction }, packets: 0, counters: 0, isMerged: false };
+    const sum = this.#others.get(direction) ?? none;
     this.#others.set(direction, sum);
     return sum;
   }

@@ -8,7 +8,7 @@ import type { PolicyNotices, PolicyStanding } from "./policy_notices.ts";
 
 /** A policy on a node. */
 export interface ReportedPolicy extends PolicyStanding {
-  /** Packets that matched its rules, for the rules that the node has. */
+  /** Packets that matched its rules; a rule is missing where the node does not have it, or does not know its number. */
   readonly rules: readonly {
     readonly direction: "egress" | "ingress";
     readonly rule: number;
@@ -69,7 +69,7 @@ type RulePackets = ReportedPolicy["rules"][number] & { readonly policy: string }
 export interface ReportParts {
   readonly notices: Pick<PolicyNotices, "all">;
   readonly names: NameLearning["knownByPolicy"];
-  readonly counters: { refresh(): Promise<void>; readonly sums: { rules(): Iterable<RulePackets> } };
+  readonly counters: { refresh(): Promise<void>; readonly sums: { knownRules(): Iterable<RulePackets> } };
 }
 
 /** Returns the function that answers with the part of a node's report after a policy; the first part reads for all. */
@@ -83,7 +83,7 @@ export function policyReporter(parts: ReportParts): (after: string | undefined) 
 
 async function reportedPolicies({ notices, counters, names }: ReportParts): Promise<readonly ReportedPolicy[]> {
   await counters.refresh();
-  const packets = packetsByPolicy(counters.sums.rules());
+  const packets = packetsByPolicy(counters.sums.knownRules());
   const known = names(MOST_NAMES);
   return notices.all().map((one) => ({ ...one, rules: packets.get(one.key) ?? [], names: known.get(idOf(one)) ?? [] }));
 }

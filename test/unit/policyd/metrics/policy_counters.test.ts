@@ -257,6 +257,7 @@ describe("policyd/metrics: merged rules", () => {
     meet("x/b", "80/tcp", 5);
     meet("x/c", "82/tcp", 2);
     assert.deepEqual(await reported(), { 1: 5, 5: 2 });
+    assert.equal([...counters.sums.knownRules()].length, COUNT);
     assert.equal((await lines()).filter((line) => line.includes("rule_packets")).length, COUNT);
     meet("x/b", "80/tcp", 1);
     assert.deepEqual(await reported(), { 1: 6, 5: 2 });
@@ -310,6 +311,8 @@ describe("policyd/metrics: merged rules", () => {
     kernel.count(several, 7);
     assert.deepEqual(await reported(), { 0: 5 });
     assert.equal(counters.sums.several().get("ingress"), 7);
+    const known = [...counters.sums.knownRules()].map(({ packets }) => packets);
+    assert.deepEqual(known, [5], "each of the other rules may have let them through");
     meet("y/a", "80/tcp", 2);
     assert.deepEqual(await reported(), { 0: 5 });
     assert.equal(counters.sums.several().get("ingress"), 9);

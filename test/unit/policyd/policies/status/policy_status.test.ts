@@ -159,7 +159,7 @@ describe("policyd/policies/status", () => {
       },
       counters: {
         refresh: async () => void refreshed++,
-        sums: { rules: () => series },
+        sums: { knownRules: () => series },
       },
       names: () => new Map([["NetworkPolicy shop/b", [KNOWN]]]),
     };
