@@ -1,4 +1,4 @@
-import type { Daemon } from "../input/programs/daemons.ts";
+import { type Daemon, LABEL } from "../input/programs/daemons.ts";
 
 /** Something to collect: a command of kubectl, and the file for its output. */
 export interface Item {
@@ -7,7 +7,6 @@ export interface Item {
   readonly args: readonly string[];
 }
 
-const LABEL = "app.kubernetes.io/name=drawbridge";
 const MOST_LINES = 20_000;
 
 /**
@@ -39,14 +38,14 @@ const METRICS = `fetch("http://127.0.0.1:9873/metrics", { signal: AbortSignal.ti
 const CONFIG = "--config=/etc/drawbridge/policyd.yaml";
 
 /** Returns what is collected once for the cluster. */
-export function itemsOfCluster(directory: string): readonly Item[] {
+export function itemsOfCluster(directory: string, namespace: string): readonly Item[] {
   return [
     { directory, name: "versions.json", args: ["version", "--output=json"] },
     { directory, name: "nodes.txt", args: ["get", "nodes", "--output=wide"] },
     {
       directory,
       name: "installation.yaml",
-      args: ["get", "daemonsets,configmaps,pods", "--all-namespaces", `--selector=${LABEL}`, "--output=yaml"],
+      args: ["get", "daemonsets,configmaps,pods", `--namespace=${namespace}`, `--selector=${LABEL}`, "--output=yaml"],
     },
   ];
 }

@@ -1,21 +1,20 @@
 import { Command } from "commander";
-import { withKubeconfig } from "../input/options.ts";
+import { withDaemons, withKubeconfig } from "../input/options.ts";
 import type { Run } from "../io.ts";
 
 /** Returns the command `bundle`, which collects what a maintainer asks for into one archive. */
 export function bundleCommand(run: Run): Command {
   const command = withKubeconfig(
-    new Command("bundle")
+    withDaemons(new Command("bundle"))
       .description("what a maintainer asks for, of all nodes or of one, as a tar archive on standard output")
-      .option("--node <name>", "only of this node")
-      .option("--hide-names", "replace names of pods by hashes, the same name by the same hash", false),
+      .option("--node <name>", "only of this node"),
   ).addHelpText(
     "after",
     "\nYour own kubectl reads the nodes' logs and runs commands in the daemons' containers, for which you need the right\n" +
-      "to create pods/exec there. Addresses and names of namespaces, nodes and labels are in the archive also with\n" +
-      "--hide-names. Exit code 0 when everything was collected, and 1 when something is missing.\n\nExamples:\n" +
+      "to create pods/exec there. The archive has addresses, and names of namespaces, pods, nodes and labels. Exit code 0\n" +
+      "when everything was collected, and 1 when something is missing.\n\nExamples:\n" +
       "  drawbridge bundle > bundle.tar\n" +
-      "  drawbridge bundle --node node-1 --hide-names | gzip > bundle.tar.gz\n",
+      "  drawbridge bundle --node node-1 | gzip > bundle.tar.gz\n",
   );
   return command.action(async (options: object) => {
     if (run.io.out.isTerminal) command.error("error: the archive is not for a terminal: append > bundle.tar");

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { addWords, withKubeconfig } from "../input/options.ts";
+import { addWords, withDaemons, withKubeconfig } from "../input/options.ts";
 import type { Run } from "../io.ts";
 
 export const CHECK_FORMATS = ["table", "json"] as const;
@@ -7,7 +7,7 @@ export const CHECK_FORMATS = ["table", "json"] as const;
 /** Returns the command `check`, which tries connections of pods in the running cluster. */
 export function checkCommand(run: Run): Command {
   const command = withKubeconfig(
-    new Command("check")
+    withDaemons(new Command("check"))
       .description("whether pods of the running cluster reach what they should, tried with pods of its own")
       .addOption(new Option("--node <names>", "the nodes to try, such as a,b; any two without it").argParser(addWords))
       .option(

@@ -3,7 +3,8 @@ import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { printable } from "../../objects/printable.ts";
 import { ExitCode } from "../exit_code.ts";
-import { type Daemon, daemonPods, kubectl } from "../input/programs/daemons.ts";
+import { daemonEntries } from "../input/input_schema.ts";
+import { type Daemon, daemonPods, isRunning, kubectl } from "../input/programs/daemons.ts";
 import { printedBy } from "../input/programs/programs.ts";
 import type { Io } from "../io.ts";
 import { formatTable } from "../output/table.ts";
@@ -13,10 +14,9 @@ import { checkObjects, type Placing, serverPolicy } from "./objects.ts";
 import { isOfPods, outsideTry, TRYING, triesOf, type Try } from "./tries.ts";
 
 const optionsSchema = v.object({
+  ...daemonEntries,
   node: v.optional(v.array(v.string())),
   outside: v.string(),
-  kubeconfig: v.optional(v.string()),
-  context: v.optional(v.string()),
   output: v.picklist(CHECK_FORMATS),
 });
 
@@ -42,7 +42,7 @@ export async function runCheck(io: Io, options: unknown): Promise<ExitCode | str
   const texts = outside === "none" ? [] : outside.split(",");
   const outsides = texts.flatMap((text) => outsideTry(text) ?? []);
   if (outsides.length < texts.length) return `--outside ${outside}: expected 192.0.2.1:443,[2001:db8::1]:443 or none`;
-  const daemons = (await daemonPods(io.programs, access, QUESTION)).filter(({ phase }) => phase === "Running");
+  const daemons = (await daemonPods(io.programs, access, QUESTION)).filter(isRunning);
   const chosen = chosenDaemons(daemons, named);
   const [{ image }] = chosen;
   const namespace = `drawbridge-check-${randomBytes(4).toString("hex")}`;

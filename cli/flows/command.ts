@@ -1,12 +1,12 @@
 import { Command } from "commander";
-import { withKubeconfig } from "../input/options.ts";
+import { withDaemons, withKubeconfig } from "../input/options.ts";
 import type { Run } from "../io.ts";
 import { withFlowOptions } from "./options.ts";
 
 /** Returns the command `flows`, which prints the ledgers of flows of all nodes. */
 export function flowsCommand(run: Run): Command {
   const command = withKubeconfig(
-    withFlowOptions(new Command("flows"))
+    withFlowOptions(withDaemons(new Command("flows")))
       .description("who has talked to whom in the cluster, as the ledgers of its nodes have it")
       .option("--node <name>", "only of this node"),
   ).addHelpText(

@@ -1,7 +1,8 @@
 import { Buffer } from "node:buffer";
 import * as v from "valibot";
 import { ExitCode } from "../exit_code.ts";
-import { askDaemons, daemonCommands, type DaemonQuestion } from "../input/programs/daemons.ts";
+import { daemonEntries } from "../input/input_schema.ts";
+import { askDaemons, daemonCommands, type DaemonQuestion, tellAway } from "../input/programs/daemons.ts";
 import { followed } from "../input/programs/programs.ts";
 import type { Io } from "../io.ts";
 import { styleOf } from "../style.ts";
@@ -14,9 +15,8 @@ import { readFlowFile } from "./read_file.ts";
 
 const optionsSchema = v.object({
   ...flowEntries,
+  ...daemonEntries,
   node: v.optional(v.string()),
-  kubeconfig: v.optional(v.string()),
-  context: v.optional(v.string()),
 });
 
 const COMMAND = ["node", "flows", "--output=jsonl", "--config=/etc/drawbridge/policyd.yaml"];
@@ -28,14 +28,15 @@ const OTHERWISE = "run drawbridge node flows on each node";
  * @throws DrawbridgeError ERR_INPUT as askDaemons, readFlowFile and filterOf; with --follow when a node's command ends
  */
 export async function runFlows(io: Io, options: unknown): Promise<ExitCode> {
-  const { node, kubeconfig, context, ...flows } = v.parse(optionsSchema, options);
+  const { node, kubeconfig, context, drawbridgeNamespace, ...flows } = v.parse(optionsSchema, options);
   const { follow, output } = flows;
   const filter = filterOf(flows, Date.now());
-  const access = { kubeconfig, context };
+  const access = { kubeconfig, context, drawbridgeNamespace };
   const args = follow ? [...COMMAND, "--follow"] : COMMAND;
   const question: DaemonQuestion = { option: "flows", args, expected: "flows", otherwise: OTHERWISE, node };
   if (follow) {
-    const commands = await daemonCommands(io.programs, access, question);
+    const { commands, away } = await daemonCommands(io.programs, access, question);
+    tellAway(io, away);
     const show = (news: News): void => {
       if (!isWanted(filter, news.row)) return;
       io.out.write(output === "jsonl" ? newsJson(news) : flowLine(news.row, news.count, styleOf(io.out)));
@@ -44,7 +45,8 @@ export async function runFlows(io: Io, options: unknown): Promise<ExitCode> {
       commands.map(({ attempt }) => followed(io.programs, attempt, (line) => show(parseNews(line)))),
     );
   }
-  const answers = await askDaemons(io.programs, access, question);
+  const { answers, away } = await askDaemons(io.programs, access, question);
+  tellAway(io, away);
   const rows = mergedRows(answers.flatMap((answer) => readFlowFile([Buffer.from(answer.text)], `node ${answer.node}`)));
   const wanted = rows.filter((row) => isWanted(filter, row));
   io.out.write(output === "jsonl" ? flowJson(wanted) : flowTable(wanted, styleOf(io.out), io.out.columns));

@@ -9,10 +9,15 @@ export const readingEntries = {
   quiet: v.boolean(),
 };
 
+/** The schema of the options that `withKubeconfig` adds. */
+const kubeconfigEntries = { kubeconfig: v.optional(v.string()), context: v.optional(v.string()) };
+
+/** The schema of the options that `withKubeconfig` and `withDaemons` add. */
+export const daemonEntries = { ...kubeconfigEntries, drawbridgeNamespace: v.string() };
+
 /** The schema of the options that `withAccess` adds. */
 export const accessEntries = {
-  kubeconfig: v.optional(v.string()),
-  context: v.optional(v.string()),
+  ...kubeconfigEntries,
   namespace: v.optional(v.string()),
   /** Milliseconds; Infinity for no limit. */
   requestTimeout: v.number(),

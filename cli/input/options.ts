@@ -33,6 +33,15 @@ export function withKubeconfig(command: Command): Command {
     .option("--context <name>", "a context of the kubeconfig; its current one without it");
 }
 
+/** Adds the option that says where the daemons are that kubectl asks (`daemonEntries` of input_schema.ts). */
+export function withDaemons(command: Command): Command {
+  return command.addOption(
+    new Option("--drawbridge-namespace <name>", "the namespace of the daemons' DaemonSet")
+      .argParser(readNamespace)
+      .default("kube-system"),
+  );
+}
+
 /**
  * Adds the options that choose a cluster, with the same names as in kubectl.
  *

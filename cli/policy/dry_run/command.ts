@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { withAccess, withConfiguration, withPrograms } from "../../input/options.ts";
+import { withAccess, withConfiguration, withDaemons, withPrograms } from "../../input/options.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { withShown } from "../../input/shown.ts";
 import { withReading } from "../../input/reading.ts";
@@ -21,7 +21,7 @@ export function dryRunCommand(run: Run): Command {
   const command = new Command("dry-run");
   const isCluster = (): boolean => [command.getOptionValue("against")].flat().includes(CLUSTER);
   const read = withAccess(withReading(withPrograms(command)), "--against cluster", isCluster);
-  withControllers(withShown(withConfiguration(read)))
+  withControllers(withShown(withConfiguration(withDaemons(read))))
     .description("what would open and close if these objects were applied or deleted")
     .option("-f, --filename <path...>", "files or directories with the objects to apply; - is standard input")
     .requiredOption(

@@ -67,6 +67,12 @@ export function selectionOf(index: PolicyIndex, { kind, key }: Policy): (entry: 
   return ({ subject }) => subject !== undefined && members?.[subject.identity.number] === 1;
 }
 
+/** Returns the nodes of the running pods for which something holds. */
+export function nodesOf({ pods }: PolicyIndex, holds: (entry: PodEntry) => boolean): ReadonlySet<string> {
+  const chosen = [...pods.values()].filter((entry) => !isFinished(entry.pod) && holds(entry));
+  return new Set(chosen.flatMap(({ pod }) => pod.nodeName ?? []));
+}
+
 /** Returns the running pods for which something holds. */
 export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => boolean): PodNames {
   const groups = new Map<string, EndGroup>();

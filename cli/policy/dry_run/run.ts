@@ -11,7 +11,7 @@ import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
+import { accessEntries, configurationEntries, daemonEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
@@ -42,6 +42,7 @@ const optionsSchema = v.object({
   recursive: v.boolean(),
   ...readingEntries,
   ...accessEntries,
+  ...daemonEntries,
   ...configurationEntries,
   ...controllerEntries,
   ...shownEntries,
@@ -106,7 +107,8 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   if (live !== undefined && !live.hasPods) {
     throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
-  const ofLive = live?.cuts.length === 0 ? ExitCode.YES : ExitCode.NO;
+  const uncut = live?.isPartial === true ? ExitCode.ERROR : ExitCode.YES;
+  const ofLive = live?.cuts.length === 0 ? uncut : ExitCode.NO;
   // A table of connections does not say by which names pods know the addresses.
   return live === undefined ? exitCodeOf(comparison, io) : exitCodeBeside(io, [sides.before, sides.after], ofLive);
 }

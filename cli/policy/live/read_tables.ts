@@ -5,7 +5,7 @@ import { shortList } from "../../../objects/printable.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { mergedRows } from "../../flows/merge.ts";
 import { readFlowFile } from "../../flows/read_file.ts";
-import { askDaemons, type KubectlAccess } from "../../input/programs/daemons.ts";
+import { askDaemons, type AwayNode, type KubectlAccess, tellAway } from "../../input/programs/daemons.ts";
 import type { Programs } from "../../input/programs/programs.ts";
 import type { Io } from "../../io.ts";
 import { type Connection, connectionKey } from "./connection.ts";
@@ -30,6 +30,8 @@ export interface SeenConnections extends ReadConnections {
   readonly lost: readonly LostFlow[];
   /** Sentences about what was read, and what was not. */
   readonly remarks: readonly string[];
+  /** Whether nodes were not asked; they are named on stderr. */
+  readonly isPartial: boolean;
 }
 
 const QUESTION = {
@@ -57,10 +59,9 @@ export async function readTables(
 ): Promise<SeenConnections> {
   const rows = mergedRows(ledgers.flatMap((file) => readFlowFile(io.files.read(file), file)));
   const { gone, denied, lost, ...ofLedgers } = ledgerConnections(index, rows, after);
-  const tables = [
-    ...files.map((file) => readConntrack(io.files.read(file), file)),
-    ...(isLive ? await liveTables(io.programs, { kubeconfig: access.kubeconfig, context: access.context }) : []),
-  ];
+  const live = isLive ? await liveTables(io.programs, access) : { tables: [], away: [] };
+  tellAway(io, live.away);
+  const tables = [...files.map((file) => readConntrack(io.files.read(file), file)), ...live.tables];
   const found = [...tables.flatMap(({ connections }) => connections), ...ofLedgers.connections];
   const connections = new Map(found.map((connection) => [connectionKey(connection), connection] as const));
   const ofTables = new Set(tables.flatMap((table) => table.connections.map(connectionKey)));
@@ -78,6 +79,7 @@ export async function readTables(
         ? [`flows of ${shortList(gone, MOST_NAMES)} are not judged: no pod or node has this name`]
         : []),
     ],
+    isPartial: live.away.length > 0,
   };
 }
 
@@ -86,9 +88,12 @@ export async function readTables(
  *
  * @throws DrawbridgeError ERR_INPUT as {@link askDaemons} and {@link readConntrack}
  */
-export async function liveTables(programs: Programs, access: KubectlAccess): Promise<readonly ReadConnections[]> {
-  const answers = await askDaemons(programs, access, QUESTION);
-  return answers.map(({ node, text }) => readConntrack([Buffer.from(text)], `node ${node}`));
+export async function liveTables(
+  programs: Programs,
+  access: KubectlAccess,
+): Promise<{ readonly tables: readonly ReadConnections[]; readonly away: readonly AwayNode[] }> {
+  const { answers, away } = await askDaemons(programs, access, QUESTION);
+  return { tables: answers.map(({ node, text }) => readConntrack([Buffer.from(text)], `node ${node}`)), away };
 }
 
 const UNITS = [

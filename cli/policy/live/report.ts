@@ -21,13 +21,20 @@ export interface ReportedCut {
 export interface LiveReport extends Omit<Forecast, "cuts"> {
   /** The number of entries with protocols to which policies do not apply. */
   readonly others: number;
+  /** Whether nodes were not asked for their connections. */
+  readonly isPartial: boolean;
   readonly cuts: readonly ReportedCut[];
 }
 
 /** Returns the effect of a change on connections. @param locate finds the policies after the change */
-export function liveReport(sides: Sides, locate: Locate, { connections, others, denied }: SeenConnections): LiveReport {
+export function liveReport(
+  sides: Sides,
+  locate: Locate,
+  { connections, others, denied, isPartial }: SeenConnections,
+): LiveReport {
   const { cuts, ...counts } = forecast(sides, connections, denied);
-  return { ...counts, others, cuts: cuts.map((cut) => reportedCut(cut, keepingRules(sides.after, cut), locate)) };
+  const reported = cuts.map((cut) => reportedCut(cut, keepingRules(sides.after, cut), locate));
+  return { ...counts, others, isPartial, cuts: reported };
 }
 
 function reportedCut(cut: Cut, rules: ReportedCut["rules"], locate: Locate): ReportedCut {

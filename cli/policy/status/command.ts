@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { readTimeout, withAccess, withConfiguration } from "../../input/options.ts";
+import { readTimeout, withAccess, withConfiguration, withDaemons } from "../../input/options.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../io.ts";
 
@@ -7,7 +7,8 @@ export const STATUS_FORMATS = ["table", "json"] as const;
 
 /** Returns the command `policy status`, which shows the generation of each policy in force on the nodes. */
 export function statusCommand(run: Run): Command {
-  const command = withConfiguration(withAccess(withReading(new Command("status")), "the cluster", () => true))
+  const read = withAccess(withReading(new Command("status")), "the cluster", () => true);
+  const command = withConfiguration(withDaemons(read))
     .description(
       "of each policy of the running cluster: in force yet, on which nodes, since when, and which rules are used",
     )

@@ -17,7 +17,7 @@ export function statusTable(all: readonly PolicyStatus[], style: Style, columns:
     forceText(status, style),
     status.since === undefined ? "" : timeText(status.since),
     podsText(status),
-    `${status.rules.reduce((sum, { packets }) => sum + packets, 0)}`,
+    `${status.rules.reduce((sum, { packets = 0 }) => sum + packets, 0)}`,
     unusedText(status.rules),
   ]);
   const notes = all.flatMap((status) => status.problems.map((problem) => `${nameOf(status)}: ${problem}`));
@@ -34,8 +34,9 @@ export function statusTable(all: readonly PolicyStatus[], style: Style, columns:
 /** Returns the object that docs/cli.md describes. */
 export function statusObject(all: readonly PolicyStatus[]): object {
   return {
-    policies: all.map(({ since, missing, names, ...rest }) => ({
+    policies: all.map(({ since, missing, names, rules, ...rest }) => ({
       ...rest,
+      rules: rules.map(({ packets, ...rule }) => ({ ...rule, packets: packets ?? null })),
       names: names.map((one) => ({ ...one, address: formatAddress(one.address) })),
       since: since === undefined ? null : new Date(since).toISOString(),
       missing: missing.map(({ node, inForce }) => ({ node, inForce: inForce ?? null })),
@@ -68,5 +69,7 @@ function podsText({ selects: { pods, names } }: PolicyStatus): string {
 
 function unusedText(rules: readonly RuleCount[]): string {
   const unused = rules.filter(({ packets }) => packets === 0);
-  return unused.map(({ direction, rule }) => `${direction}[${rule}]`).join(" ");
+  const unknown = rules.filter(({ packets }) => packets === undefined).length;
+  const names = unused.map(({ direction, rule }) => `${direction}[${rule}]`).join(" ");
+  return [names, unknown === 0 ? "" : `${unknown} not known`].filter(Boolean).join("; ");
 }

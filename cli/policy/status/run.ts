@@ -7,12 +7,12 @@ import { nearestHint } from "../../nearest_names.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
+import { accessEntries, configurationEntries, daemonEntries, readingEntries } from "../../input/input_schema.ts";
 import { loadManifests, namespaceFor } from "../../input/load.ts";
-import { askDaemons } from "../../input/programs/daemons.ts";
+import { askDaemons, type AwayNode, tellAway } from "../../input/programs/daemons.ts";
 import type { Io } from "../../io.ts";
 import { styleOf } from "../../style.ts";
-import { podNames, selectionOf } from "../dry_run/effect.ts";
+import { nodesOf, podNames, selectionOf } from "../dry_run/effect.ts";
 import type { Policy } from "../policy_parts.ts";
 import { STATUS_FORMATS } from "./command.ts";
 import { missingText, statusObject, statusTable } from "./print.ts";
@@ -20,6 +20,7 @@ import { type NodeReport, policyId, type PolicyStatus, policyStatus } from "./st
 
 const optionsSchema = v.object({
   ...accessEntries,
+  ...daemonEntries,
   ...readingEntries,
   ...configurationEntries,
   names: v.array(v.string()),
@@ -52,15 +53,17 @@ export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
   const all = objects.filter(
     (object): object is Policy => object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy",
   );
-  const chosen = (names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace))).map((policy) => ({
-    policy,
-    selects: podNames(index, selectionOf(index, policy)),
-  }));
+  const chosen = (names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace))).map((policy) => {
+    const isSelected = selectionOf(index, policy);
+    return { policy, selects: podNames(index, isSelected), nodes: nodesOf(index, isSelected) };
+  });
   const look = async (): Promise<readonly PolicyStatus[]> => {
-    const answers = await askDaemons(io.programs, access, QUESTION);
+    const { answers, away: unasked } = await askDaemons(io.programs, access, QUESTION);
+    away = unasked;
     const reports = answers.map(({ node, text }): NodeReport => ({ node, policies: policiesIn(text, node) }));
-    return chosen.map(({ policy, selects }) => policyStatus(policy, selects, reports));
+    return chosen.map(({ policy, selects, nodes }) => policyStatus(policy, selects, nodes, reports));
   };
+  let away: readonly AwayNode[] = [];
   let statuses = await look();
   const isDone = (): boolean => statuses.every(({ missing }) => missing.length === 0);
   const longest = wait ? timeout : 0;
@@ -70,6 +73,7 @@ export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
   }
   const text = `${JSON.stringify(statusObject(statuses), null, 2)}\n`;
   io.out.write(output === "json" ? text : statusTable(statuses, styleOf(io.out), io.out.columns));
+  tellAway(io, away);
   if (isDone()) return ExitCode.YES;
   for (const status of statuses.filter(({ missing }) => missing.length > 0)) {
     io.err.write(`${printable(missingText(status))}\n`);

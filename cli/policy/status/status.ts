@@ -13,11 +13,12 @@ export interface NodeReport {
   readonly policies: ReadonlyMap<string, ReportedPolicy>;
 }
 
-/** A rule by its index in the policy's list, with its packets on all nodes. */
+/** A rule by its index in the policy's list. */
 export interface RuleCount {
   readonly direction: "egress" | "ingress";
   readonly rule: number;
-  readonly packets: number;
+  /** On all nodes; undefined where none is known and a node with the policy's pods does not report the rule. */
+  readonly packets: number | undefined;
 }
 
 /** The state of a policy on all nodes. */
@@ -46,11 +47,22 @@ export function policyId({ kind, key }: Pick<Policy, "kind" | "key">): string {
   return `${kind} ${key}`;
 }
 
-/** Returns the status of a policy. @param selects the pods that it selects */
-export function policyStatus(policy: Policy, selects: PodNames, reports: readonly NodeReport[]): PolicyStatus {
+/**
+ * Returns the status of a policy.
+ *
+ * @param selects the pods that it selects
+ * @param nodes the nodes of these pods: one without a report does not have the policy in force
+ */
+export function policyStatus(
+  policy: Policy,
+  selects: PodNames,
+  nodes: ReadonlySet<string>,
+  reports: readonly NodeReport[],
+): PolicyStatus {
   const { kind, key, generation } = policy;
   const id = policyId(policy);
-  const found = reports.map(({ node, policies }) => ({ node, reported: policies.get(id) }));
+  const reportOf = new Map(reports.map(({ node, policies }) => [node, policies.get(id)]));
+  const found = [...new Set([...reportOf.keys(), ...nodes])].map((node) => ({ node, reported: reportOf.get(node) }));
   const isTried = kind === "NetworkPolicy" && isShadow(policy);
   const isThere = (one: ReportedPolicy | undefined): boolean =>
     one?.inForce === generation && one.state !== "off" && (one.state === "shadow") === isTried;
@@ -63,13 +75,10 @@ export function policyStatus(policy: Policy, selects: PodNames, reports: readonl
     generation,
     isShadow: isTried,
     selects,
-    nodes: reports.length,
+    nodes: found.length,
     missing: missing.map(({ node, reported }) => ({ node, inForce: reported?.inForce })),
     since: missing.length === 0 && times.length > 0 ? Math.max(...times) : undefined,
-    rules: ruleCounts(
-      policy,
-      found.flatMap(({ reported }) => reported?.rules ?? []),
-    ),
+    rules: ruleCounts(policy, nodes, found),
     names,
     unknownNames: found.some(({ reported }) => (reported?.names.length ?? 0) >= MOST_NAMES)
       ? []
@@ -78,15 +87,22 @@ export function policyStatus(policy: Policy, selects: PodNames, reports: readonl
   };
 }
 
-/** Returns all rules of the policy's own lists, with zero packets where no node has counted any. */
-function ruleCounts(policy: Policy, counted: readonly RuleCount[]): readonly RuleCount[] {
+/** Returns all rules of the policy's own lists. */
+function ruleCounts(
+  policy: Policy,
+  nodes: ReadonlySet<string>,
+  found: readonly { readonly node: string; readonly reported: ReportedPolicy | undefined }[],
+): readonly RuleCount[] {
+  const reports = found.map(({ node, reported }) => ({
+    hasPods: nodes.has(node),
+    packets: new Map(reported?.rules.map((one) => [`${one.direction} ${one.rule}`, one.packets])),
+  }));
   return DIRECTIONS.flatMap((direction) =>
-    policy[direction].map(({ index: rule }) => ({
-      direction,
-      rule,
-      packets: counted
-        .filter((one) => one.direction === direction && one.rule === rule)
-        .reduce((sum, { packets }) => sum + packets, 0),
-    })),
+    policy[direction].map(({ index: rule }) => {
+      const key = `${direction} ${rule}`;
+      const sum = reports.reduce((total, { packets }) => total + (packets.get(key) ?? 0), 0);
+      const isKnown = sum > 0 || reports.every(({ hasPods, packets }) => !hasPods || packets.has(key));
+      return { direction, rule, packets: isKnown ? sum : undefined };
+    }),
   );
 }

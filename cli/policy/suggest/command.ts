@@ -1,11 +1,11 @@
 import { Command } from "commander";
-import { withConfiguration, withInput } from "../../input/options.ts";
+import { withConfiguration, withDaemons, withInput } from "../../input/options.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 /** Returns the command `policy suggest`, which prints the smallest policies that allow the connections seen. */
 export function suggestCommand(run: Run): Command {
-  const command = withControllers(withConfiguration(withInput(new Command("suggest"))))
+  const command = withControllers(withConfiguration(withDaemons(withInput(new Command("suggest")))))
     .description("NetworkPolicies for a namespace (-n) that allow the connections that were seen, and no others")
     .option("--live", "the connections that exist now: kubectl reads the tables of all nodes", false)
     .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml), instead of --live")

@@ -6,7 +6,7 @@ import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
+import { configurationEntries, daemonEntries, inputEntries } from "../../input/input_schema.ts";
 import { loadManifests, namespaceFor } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { foldLine } from "../../output/fold.ts";
@@ -22,6 +22,7 @@ import { Document, isNode } from "yaml";
 
 const optionsSchema = v.object({
   ...inputEntries,
+  ...daemonEntries,
   ...configurationEntries,
   ...controllerEntries,
   live: v.boolean(),
@@ -37,7 +38,7 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const index = buildPolicyIndex(storeOf(podsWithAddresses()(manifests.map(({ object }) => object))), policyOptions);
   const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
-  const { connections, lost, remarks: period } = await readTables(io, places, index);
+  const { connections, lost, remarks: period, isPartial } = await readTables(io, places, index);
   const cluster = clusterOf(manifests, policyOptions);
   const services = serviceObjects(cluster);
   const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
@@ -61,7 +62,7 @@ export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
       `no flow of namespace ${namespace} was seen and no object asks for one: no policy is suggested`,
     );
   }
-  return omitted.length === 0 ? ExitCode.YES : ExitCode.NO;
+  return omitted.length === 0 && !isPartial ? ExitCode.YES : ExitCode.NO;
 }
 
 const PEERS = { ingress: "from", egress: "to" } as const;

@@ -12,7 +12,7 @@ export function checkSupport(cluster: RunningCluster, materials: Materials): voi
     throw new Error(`check: ${text}`);
   const left = kubectl(materials, ["get", "namespaces", "--selector=app.kubernetes.io/managed-by=drawbridge-check"]);
   if (left.includes("drawbridge-check")) throw new Error(`check has left ${left}`);
-  const archive = drawbridge(cluster, materials, ["bundle", "--hide-names"]);
+  const archive = drawbridge(cluster, materials, ["bundle"]);
   for (const part of ["drawbridge_synced 1", '"isSynced": true', '"findings": [', '"fib_trie"'])
     if (!archive.includes(part)) throw new Error(`bundle: ${part} is missing`);
 }

@@ -36,7 +36,8 @@ else if (args[0] === "exec") {
   if (fs.existsSync(file("wait"))) { fs.writeFileSync(file("waiting"), ""); setTimeout(() => {}, 2000); }
   else if (words[0] === "-e") node(words, { stdio: "inherit" }).on("exit", (code) => (process.exitCode = code));
   else console.log("{}");
-} else if (args.includes("--all-namespaces") && args.some((word) => word.includes("image"))) console.log("kube-system d n1 Running image");
+} else if (args.some((word) => word.includes("image"))) console.log("d n1 Running image");
+else if (args.some((word) => word.includes("linux"))) console.log("n1");
 else if (args.includes("pods,services")) {
   const pod = (name) => ({ kind: "Pod", metadata: { name }, status: { podIPs: [{ ip: "127.0.0.1" }, { ip: "::1" }], hostIPs: [{ ip: "127.0.0.1" }] } });
   const service = { kind: "Service", metadata: { name: "server", namespace: "n" }, spec: { clusterIPs: [], ports: [{ nodePort: 8080 }] } };

@@ -43,8 +43,8 @@ class Kubectl extends ScriptedPrograms {
       return JSON.stringify(tries.map((one) => this.answer(one, ofPods ? this.#policy : "")));
     }
     if (verb !== "get") return "";
-    if (rest.includes("--all-namespaces"))
-      return nodes.map((n) => `kube-system d-${n} ${n} Running image:1\n`).join("");
+    if (rest.some((word) => word.startsWith("--selector=")))
+      return nodes.map((n) => `d-${n} ${n} Running image:1\n`).join("");
     const pod = (name: string, i: number): object => ({
       kind: "Pod",
       metadata: { name },

@@ -62,14 +62,14 @@ async function onNode(args: readonly string[], ...readings: readonly ReturnType<
   return { ...outcome, places };
 }
 
-/** Runs the command on a cluster whose kubectl answers `get` and, by the Pod's name, `exec`. */
+/** Runs the command on a cluster whose kubectl answers `get pods`, `get nodes` and, by the Pod's name, `exec`. */
 async function onCluster(args: readonly string[], answers: Readonly<Record<string, string>>) {
   const programs = new ScriptedPrograms(answers);
   const outcome = await runCli(args, memoryFiles({}), undefined, undefined, { programs });
   return { ...outcome, calls: programs.called };
 }
 
-const PODS = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
+const CLUSTER = { pods: "drawbridge-a n1 Running\ndrawbridge-b n2 Running\n", nodes: "n1\nn2\n" };
 
 describe("cli/flows: the command", () => {
   it("FLOW-10: node flows prints the ledger as a table, the latest flows first, and reads the paths of the configuration", async () => {
@@ -142,7 +142,7 @@ describe("cli/flows: the command", () => {
 
   it("FLOW-10: flows reads the ledgers of all nodes with kubectl, and a connection between two nodes counts once", async () => {
     const answers = {
-      get: PODS,
+      ...CLUSTER,
       "drawbridge-a": rowLine(row({ count: 7 })) + rowLine(DENIED),
       "drawbridge-b":
         rowLine(row({ count: 5, observedAt: "to", bytes: 4096 })) + rowLine({ ...DENIED, observedAt: "to" }),
@@ -157,14 +157,23 @@ describe("cli/flows: the command", () => {
       ],
     );
     assert.match(
-      calls[1] ?? "",
+      calls[2] ?? "",
       /^kubectl --context=c exec --namespace=kube-system drawbridge-a -- node cli\/drawbridge.js node flows --output=jsonl --config=\/etc\/drawbridge\/policyd.yaml$/,
     );
-    const one = await onCluster(["flows", "--node", "n2"], { get: PODS, "drawbridge-b": rowLine(row()) });
+    const one = await onCluster(["flows", "--node", "n2"], { ...CLUSTER, "drawbridge-b": rowLine(row()) });
     assert.equal(one.calls.length, 2);
-    const none = await onCluster(["flows", "--node", "n9"], { get: PODS });
-    assert.deepEqual([none.code, /no Pod with the label .* on node n9/.test(none.err)], [3, true]);
-    const broken = await onCluster(["flows", "--node", "n1"], { get: PODS, "drawbridge-a": "hello\n" });
+    const none = await onCluster(["flows", "--node", "n9"], { ...CLUSTER });
+    assert.deepEqual([none.code, /no daemon runs: n9 \(no daemon\)/.test(none.err)], [3, true]);
+    for (const follow of [[], ["--follow"]]) {
+      const some = {
+        ...answers,
+        pods: "drawbridge-a n1 Running\ndrawbridge-b n2 Pending\nc  Pending\n",
+        nodes: "n1\nn3\n",
+      };
+      const { err } = await onCluster(["flows", ...follow], some);
+      assert.match(err, /^note: not asked: n3 \(no daemon\), n2 \(Pod kube-system\/drawbridge-b is Pending\)\n/);
+    }
+    const broken = await onCluster(["flows", "--node", "n1"], { ...CLUSTER, "drawbridge-a": "hello\n" });
     assert.match(broken.err, /node n1:1: expected a flow as a JSON object/);
   });
 
@@ -172,7 +181,7 @@ describe("cli/flows: the command", () => {
     const news = (one: FlowRow, count: number): string =>
       `${JSON.stringify({ ...JSON.parse(rowLine(one)), new: count })}\n`;
     const answers = {
-      get: PODS,
+      ...CLUSTER,
       "drawbridge-a": news(row(), 2) + news(DENIED, 1),
       "drawbridge-b": news(row({ from: DB }), 4),
     };

@@ -39,7 +39,12 @@ interface Live {
 /** Tries a change on the connections that a node's daemon prints. */
 function dryRun(table: string, change = LOCK, ...args: readonly string[]): Promise<Outcome> {
   const command = ["policy", "dry-run", "-f", "lock.yaml", "--against", "shop.yaml", "--live", ...args];
-  const programs = new ScriptedPrograms({ get: "kube-system drawbridge-a n1 Running\n", exec: table });
+  return onNodes("n1\n", table, command, change);
+}
+
+/** Runs a command beside a cluster of which only node n1 has a daemon. */
+function onNodes(nodes: string, table: string, command: readonly string[], change = LOCK): Promise<Outcome> {
+  const programs = new ScriptedPrograms({ pods: "drawbridge-a n1 Running\n", nodes, exec: table });
   const files = memoryFiles({ "shop.yaml": SHOP, "lock.yaml": change });
   return runCli(command, files, undefined, undefined, { programs });
 }
@@ -118,6 +123,23 @@ describe("cli/policy/live: policy dry-run --live", () => {
         ]),
       ),
     });
+  });
+
+  it("LIVE-05: where a node has no daemon it is named, and neither dry-run nor suggest ends as if all nodes had been asked", async () => {
+    const connection = entry("tcp", "10.244.0.2", "10.244.0.3", 5432);
+    const suggest = ["policy", "suggest", "-n", "shop", "-f", "shop.yaml", "--live"];
+    const keep = ["policy", "dry-run", "-f", "shop.yaml", "--against", "shop.yaml", "--live"];
+    const cut = ["policy", "dry-run", "-f", "lock.yaml", "--against", "shop.yaml", "--live"];
+    for (const [command, all, some] of [
+      [suggest, 0, 1],
+      [keep, 0, 3],
+      [cut, 1, 1],
+    ] as const) {
+      assert.equal((await onNodes("n1\n", connection, command)).code, all);
+      const { code, err } = await onNodes("n1\nn2\n", connection, command);
+      assert.equal(code, some);
+      assert.match(err, /^note: not asked: n2 \(no daemon\)$/m);
+    }
   });
 
   it("LIVE-04: where no rule of a NetworkPolicy can keep a connection, the output says why", async () => {

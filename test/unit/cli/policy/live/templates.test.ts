@@ -53,7 +53,7 @@ describe("cli/policy/live: ledgers with workloads whose pods are not in the file
       "",
       "tcp 6 9 ESTABLISHED src=10.0.1.1 dst=10.0.1.2 sport=5 dport=7 src=10.0.1.2 dst=10.0.1.1 sport=7 dport=5 use=1\n",
     ]) {
-      const programs = new ScriptedPrograms({ get: "kube-system drawbridge-a n1 Running\n", exec: table });
+      const programs = new ScriptedPrograms({ pods: "drawbridge-a n1 Running\n", nodes: "n1\n", exec: table });
       const { code, err } = await runCli(
         ["policy", "dry-run", "-f", "deny.yaml", "--against", "a.yaml", "--live"],
         memoryFiles({ "a.yaml": WORKLOADS, "deny.yaml": DENY }),

@@ -6,7 +6,7 @@ import { manifest, named, namespace, node, objectsIn, ownedBy, pod } from "../..
 import { ScriptedPrograms } from "../../../../support/cli/scripted_programs.ts";
 import { FakeCluster } from "../../../../support/daemon/fake_cluster.ts";
 
-const NODES = "kube-system drawbridge-a n1 Running\nkube-system drawbridge-b n2 Running\n";
+const PODS = "drawbridge-a n1 Running\ndrawbridge-b n2 Running\n";
 const SINCE = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 const WORLD = objectsIn(
@@ -43,7 +43,7 @@ function report(fields: Partial<ReportedPolicy> = {}): string {
     since: SINCE,
     state: "enforced",
     problems: [],
-    rules: [{ direction: "ingress", rule: 0, packets: 10 }],
+    rules: [0, 1].map((rule) => ({ direction: "ingress", rule, packets: rule === 0 ? 10 : 0 })),
     names: [],
     ...fields,
   });
@@ -52,11 +52,18 @@ function report(fields: Partial<ReportedPolicy> = {}): string {
 const TRIED = report({ key: "shop/tried", generation: 1, inForce: 1, state: "shadow", rules: [] });
 
 /** Runs `policy status` on nodes that give these answers one after the other and then repeat the last. */
-async function status(args: readonly string[], first: readonly string[], second: readonly string[], objects = WORLD) {
+async function status(
+  args: readonly string[],
+  first: readonly string[],
+  second: readonly string[],
+  objects = WORLD,
+  pods = PODS,
+) {
   const left: Readonly<Record<string, string[]>> = { "drawbridge-a": [...first], "drawbridge-b": [...second] };
   const programs = new ScriptedPrograms((words) => {
     const answers = left[words.find((word) => word in left) ?? ""];
-    return answers === undefined ? NODES : answers.length > 1 ? answers.shift() : answers[0];
+    if (words.includes("nodes")) return "n1\nn2\n";
+    return answers === undefined ? pods : answers.length > 1 ? answers.shift() : answers[0];
   });
   const cluster = new FakeCluster(objects);
   const outcome = await runCli(["policy", "status", ...args], memoryFiles({}), undefined, cluster, { programs });
@@ -65,7 +72,8 @@ async function status(args: readonly string[], first: readonly string[], second:
 
 describe("cli/policy/status", () => {
   it("PSTATUS-04: each policy is listed with its nodes, its time, its pods, its packets and its unused rules", async () => {
-    const second = report({ since: SINCE + 60_000, rules: [{ direction: "ingress", rule: 0, packets: 5 }] });
+    const rules = [0, 1].map((rule) => ({ direction: "ingress" as const, rule, packets: 5 - 5 * rule }));
+    const second = report({ since: SINCE + 60_000, rules });
     const { code, out, err, calls } = await status([], [report() + TRIED], [second + TRIED]);
     assert.deepEqual(out.split("\n"), [
       "POLICY       GENERATION   IN FORCE ON               SINCE                 SELECTS                       PACKETS   UNUSED RULES",
@@ -80,6 +88,42 @@ describe("cli/policy/status", () => {
         call.endsWith("-- node cli/drawbridge.js node policies --config=/etc/drawbridge/policyd.yaml"),
       ),
     );
+  });
+
+  it("PSTATUS-04: a rule that a node with the policy's pods does not report is not called unused, since its number is not known", async () => {
+    const ingress = { direction: "ingress" as const, packets: 0 };
+    const all = [0, 1].map((rule) => ({ ...ingress, rule }));
+    for (const [rules, unused, packets] of [
+      [all, "ingress[0] ingress[1]", [0, 0]],
+      [all.slice(0, 1), "ingress[0]; 1 not known", [0, null]],
+      [[], "2 not known", [null, null]],
+      [[{ ...ingress, rule: 1, packets: 4 }], "1 not known", [null, 4]],
+    ] as const) {
+      const asked = (...args: readonly string[]) =>
+        status(["shop/db", ...args], [report({ rules: all })], [report({ rules })]);
+      const { out } = await asked();
+      assert.equal(out.split("\n")[1]?.split(/ {2,}/).at(-1), unused);
+      const { policies } = JSON.parse((await asked("-o", "json")).out) as {
+        readonly policies: readonly { readonly rules: readonly { readonly packets: number | null }[] }[];
+      };
+      assert.deepEqual(
+        policies[0]?.rules.map((rule) => rule.packets),
+        packets,
+      );
+    }
+  });
+
+  it("PSTATUS-04 PSTATUS-05: a node with the policy's pods and without a daemon that runs counts as missing, and is named", async () => {
+    for (const [pods, why] of [
+      ["drawbridge-a n1 Running\n", "no daemon"],
+      ["drawbridge-a n1 Running\ndrawbridge-b n2 Pending\n", "Pod kube-system/drawbridge-b is Pending"],
+    ] as const) {
+      const { code, out, err } = await status(["--wait", "--timeout", "1s"], [report() + TRIED], [], WORLD, pods);
+      assert.equal(code, 1);
+      assert.match(out, /^shop\/db .* 1 of 2 nodes, not n2 /m);
+      assert.match(out, /^shop\/tried .* 1 of 1 nodes, in shadow /m, "no pod of it is on the other node");
+      assert.ok(err.endsWith(`note: not asked: n2 (${why})\nshop/db: generation 4 is not in force on n2\n`), err);
+    }
   });
 
   it("PSTATUS-04: a policy with another generation, unknown on a node, or not yet in shadow there counts as missing on that node", async () => {
