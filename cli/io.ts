@@ -23,6 +23,8 @@ export interface Output {
   write(text: string): void;
   /** Writes a file such as an archive, as it is. */
   writeFile(bytes: Uint8Array): void;
+  /** Whether its reader has ended, so that a command without an end ends, too. */
+  readonly isClosed: boolean;
   /** Whether the output is a terminal, so that a person reads it as it appears. */
   readonly isTerminal: boolean;
   /** The characters in a line; for a file or a pipe, more than any output needs. */

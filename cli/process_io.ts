@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../kernel/error.ts";
 import type { ObjectInput } from "./input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "./input/manifest_files.ts";
-import type { Programs } from "./input/programs/programs.ts";
+import { type Programs, STOPPING } from "./input/programs/programs.ts";
 import type { Io, Output } from "./io.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
 import { type TerminalText, terminalText } from "./output/markup.ts";
@@ -40,8 +40,6 @@ const networkClusters: ObjectInput = {
   sleep: (milliseconds) => sleep(milliseconds),
 };
 
-const STOPPING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-
 const ownPrograms: Programs = {
   async run(command, args, bounds, input) {
     const { systemPrograms } = await import("./input/programs/system_programs.ts");
@@ -50,6 +48,10 @@ const ownPrograms: Programs = {
   async follow(command, args, onLine) {
     const { systemPrograms } = await import("./input/programs/system_programs.ts");
     return systemPrograms.follow(command, args, onLine);
+  },
+  async endAll() {
+    const { systemPrograms } = await import("./input/programs/system_programs.ts");
+    return systemPrograms.endAll();
   },
   onStop(stop) {
     for (const signal of STOPPING) process.on(signal, stop);
@@ -135,27 +137,35 @@ function inputError(place: string, error: unknown): unknown {
 function outputTo(stream: NodeJS.WriteStream, descriptor: 1 | 2): Output {
   const isTerminal = stream.isTTY;
   const hasColour = isTerminal && (process.env["NO_COLOR"] ?? "") === "" && process.env["TERM"] !== "dumb";
+  let isClosed = false;
+  const put = (output: TerminalText | Uint8Array): void => {
+    if (!writeAll(descriptor, output)) isClosed = true;
+  };
   return {
+    get isClosed() {
+      return isClosed;
+    },
     isTerminal,
     columns: isTerminal && stream.columns > 0 ? stream.columns : UNLIMITED_COLUMNS,
     hasColour,
-    write: (text) => writeAll(descriptor, terminalText(text, hasColour)),
-    writeFile: (bytes) => writeAll(descriptor, bytes),
+    write: (text) => put(terminalText(text, hasColour)),
+    writeFile: put,
   };
 }
 
-/** Writes everything before it returns. A reader that stops early (`| head`) does not cause an error. */
-function writeAll(descriptor: number, output: TerminalText | Uint8Array): void {
+/** Writes everything before it returns. @returns false where the reader has ended (`| head`), which is not an error */
+function writeAll(descriptor: number, output: TerminalText | Uint8Array): boolean {
   let rest = typeof output === "string" ? Buffer.from(output) : output;
   while (rest.length > 0) {
     try {
       const written = untilReady(() => writeSync(descriptor, rest));
       rest = rest.subarray(written);
     } catch (error) {
-      if (isErrno(error, "EPIPE")) return;
+      if (isErrno(error, "EPIPE")) return false;
       throw inputError(descriptor === 1 ? "standard output" : "standard error", error);
     }
   }
+  return true;
 }
 
 function isErrno(error: unknown, code: string): boolean {

@@ -41,9 +41,18 @@ export async function runFlows(io: Io, options: unknown): Promise<ExitCode> {
       if (!isWanted(filter, news.row)) return;
       io.out.write(output === "jsonl" ? newsJson(news) : flowLine(news.row, news.count, styleOf(io.out)));
     };
-    return await Promise.race(
-      commands.map(({ attempt }) => followed(io.programs, attempt, (line) => show(parseNews(line)))),
-    );
+    const ended = new Promise<ExitCode>((resolve, reject) => {
+      const onLine = (line: string): void => {
+        show(parseNews(line));
+        if (io.out.isClosed) resolve(ExitCode.YES);
+      };
+      for (const { attempt } of commands) followed(io.programs, attempt, onLine).catch(reject);
+    });
+    try {
+      return await ended;
+    } finally {
+      await io.programs.endAll();
+    }
   }
   const { answers, away } = await askDaemons(io.programs, access, question);
   tellAway(io, away);

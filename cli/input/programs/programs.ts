@@ -10,9 +10,14 @@ export interface Programs {
    * {@link LONGEST_FOLLOWED} ends the program; so does an error of `onLine`, which the promise then has.
    */
   follow(command: string, args: readonly string[], onLine: (line: string) => void): Promise<ProgramResult>;
+  /** Ends the programs that still run. */
+  endAll(): Promise<void>;
   /** Calls a function for signals that would end this process. @returns a function that undoes it */
   onStop(stop: () => void): () => void;
 }
+
+/** The signals by which users and service managers stop a program. */
+export const STOPPING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** The most characters in a line of a program that is followed. */
 export const LONGEST_FOLLOWED = 65_536;
@@ -121,7 +126,6 @@ export async function printedBy(
 
 /**
  * Passes on what a program prints, line by line, for as long as it runs.
- *
  * @throws DrawbridgeError ERR_INPUT when it ends, with any exit code
  */
 export async function followed(

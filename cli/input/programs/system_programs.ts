@@ -1,12 +1,18 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
 import { LineSplitter } from "../line_splitter.ts";
-import { LONGEST_FOLLOWED, type ProgramResult, type Programs } from "./programs.ts";
+import { LONGEST_FOLLOWED, type ProgramResult, type Programs, STOPPING } from "./programs.ts";
 
 /** The characters retained from the end of a program's standard error. */
 const LONGEST_WORDS = 4096;
 
-/** Runs programs of this machine, each in its own process group, which is killed when a bound is reached. */
+/** The process groups of the programs that run. */
+const groups = new Set<number>();
+
+/**
+ * Runs programs of this machine, each in its own process group, which is killed when a bound is reached, and when a
+ * signal ends this process.
+ */
 export const systemPrograms: Omit<Programs, "onStop"> = {
   run: (command, args, { milliseconds, bytes }, input) =>
     new Promise((resolve) => {
@@ -43,6 +49,7 @@ export const systemPrograms: Omit<Programs, "onStop"> = {
         onEnd: resolve,
       });
     }),
+  endAll: async () => groups.forEach(killGroup),
 };
 
 /** The receivers of a running program's output and end. */
@@ -77,7 +84,9 @@ function start(
     const isMissing = "code" in error && error.code === "ENOENT";
     end(isMissing ? { type: "missing" } : { type: "failed", how: error.message, words });
   });
+  if (child.pid !== undefined) started(child.pid);
   child.on("close", (code, signal) => {
+    if (child.pid !== undefined) ended(child.pid);
     if (code === 0) end({ type: "printed", output: "" });
     else end({ type: "failed", how: signal === null ? `exit code ${code}` : `signal ${signal}`, words });
   });
@@ -86,6 +95,24 @@ function start(
     end(result);
   };
   return { stop };
+}
+
+function started(pid: number): void {
+  if (groups.size === 0) for (const signal of STOPPING) process.on(signal, endBy);
+  groups.add(pid);
+}
+
+function ended(pid: number): void {
+  groups.delete(pid);
+  if (groups.size === 0) for (const signal of STOPPING) process.off(signal, endBy);
+}
+
+/** Ends this process and all programs by a signal. A command that listens to signals itself cleans up with programs. */
+function endBy(signal: NodeJS.Signals): void {
+  if (process.listenerCount(signal) > 1) return;
+  groups.forEach(killGroup);
+  process.off(signal, endBy);
+  process.kill(process.pid, signal);
 }
 
 /** Kills the program and all processes that it started. */

@@ -44,6 +44,7 @@ export async function runNodeFlows(io: Io, options: unknown): Promise<ExitCode> 
     for (const one of news) {
       io.out.write(output === "jsonl" ? newsJson(one) : flowLine(one.row, one.count, styleOf(io.out)));
     }
+    if (io.out.isClosed) return ExitCode.YES;
     await io.node.sleep(PERIOD_MILLISECONDS);
   }
 }

@@ -48,6 +48,7 @@ const NO_CLUSTERS: ObjectInput = {
 const NO_PROGRAMS: Programs = {
   run: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
   follow: (command) => Promise.reject(new Error(`the test did not expect the program ${command}`)),
+  endAll: () => Promise.resolve(),
   onStop: () => assert.fail("the test did not expect to wait for a signal"),
 };
 
@@ -97,18 +98,29 @@ export async function runCli(...given: Parameters<typeof runCliWhole>): Promise<
   return { ...outcome, err: outcome.err.replaceAll(SUMMARY, "") };
 }
 
+/** What a command line may reach beside files and clusters. */
+interface Outside {
+  readonly node?: NodeAccess;
+  readonly programs?: Programs;
+  /** Returns whether somebody still reads the output. */
+  readonly isRead?: () => boolean;
+}
+
 /** Runs a command line on files in memory. Its output goes into a file, or to a terminal of the width `terminal`. */
 export async function runCliWhole(
   args: readonly string[],
   files: ManifestFileSystem,
   terminal?: { readonly columns: number; readonly hasColour: boolean },
   clusters: ObjectInput = NO_CLUSTERS,
-  { node = NO_NODE, programs = NO_PROGRAMS }: { readonly node?: NodeAccess; readonly programs?: Programs } = {},
+  { node = NO_NODE, programs = NO_PROGRAMS, isRead = () => true }: Outside = {},
 ): Promise<Outcome> {
   const written = { out: "", err: "" };
   const outputTo = (stream: "out" | "err"): Output => ({
     write: (text) => void (written[stream] += text),
     writeFile: (bytes) => void (written[stream] += Buffer.from(bytes).toString()),
+    get isClosed() {
+      return !isRead();
+    },
     isTerminal: terminal !== undefined,
     columns: terminal?.columns ?? 10_000,
     hasColour: terminal?.hasColour ?? false,

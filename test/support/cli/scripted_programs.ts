@@ -34,6 +34,10 @@ export class ScriptedPrograms implements Programs {
     return () => (this.stop = () => {});
   }
 
+  endAll(): Promise<void> {
+    return Promise.resolve();
+  }
+
   /** Gives the lines of the answer, and then ends as a lost connection does. */
   async follow(command: string, args: readonly string[], onLine: (line: string) => void): Promise<ProgramResult> {
     const result = await this.run(command, args);

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,6 +9,7 @@ import type { ProgramResult, Programs } from "../../../cli/input/programs/progra
 import { systemPrograms } from "../../../cli/input/programs/system_programs.ts";
 import { memoryFiles, runCli } from "../../support/cli/cli.ts";
 import { printed, ScriptedPrograms } from "../../support/cli/scripted_programs.ts";
+import { until } from "../../support/until.ts";
 import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 
 const POD = (name: string, namespace = ""): string => `apiVersion: v1
@@ -15,6 +18,11 @@ metadata: { name: ${name}${namespace === "" ? "" : `, namespace: ${namespace}`},
 spec: { containers: [{ name: c, ports: [{ containerPort: 80 }] }] }
 ---
 `;
+
+/** A line of `node flows --follow`. */
+const NEWS =
+  '{"from":{"workload":"shop/deployment/web"},"to":{"node":"n1"},"protocol":"TCP","port":443,"verdict":"allowed","observedAt":"from",' +
+  '"firstSeen":"1970-01-01T00:00:00.000Z","lastSeen":"1970-01-01T00:00:00.000Z","count":1,"open":0,"bytes":0,"new":1}';
 
 const CLOSED = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -110,6 +118,42 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
       });
       assert.deepEqual(await systemPrograms.run("nobody-has-this-program", [], bounds), { type: "missing" });
     });
+
+    /** A kubectl of two nodes: one has news all the time, the other none, and its process is in the file `pid`. */
+    const kubectl = (): void =>
+      script(
+        "kubectl",
+        `case "$*" in *pods*) printf 'a n1 Running\\nb n2 Running\\n';; *nodes*) printf 'n1\\nn2\\n';;
+*\\ b\\ *) sleep 600 & echo $! > ${directory()}/new; mv ${directory()}/new ${directory()}/pid; wait;;
+*) while :; do echo '${NEWS}'; sleep 0.1; done;; esac`,
+      );
+    const child = async (): Promise<number> => {
+      const file = path.join(directory(), "pid");
+      await until(() => existsSync(file), "the program runs");
+      return Number(readFileSync(file, "utf8"));
+    };
+    const untilGone = (pid: number): Promise<void> => until(() => !existsSync(`/proc/${pid}`), "the program ends");
+
+    it("CLI-31: flows --follow ends with its reader, and all programs that it has started end, too", async () => {
+      kubectl();
+      const own = spawn("/bin/sh", ["-c", `${process.execPath} cli/main.ts flows --follow | head -1`], {
+        stdio: "pipe",
+      });
+      const pid = await child();
+      assert.deepEqual(await once(own, "close"), [0, null]);
+      await untilGone(pid);
+    });
+
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+      it(`CLI-31: ${signal} ends the command by this signal, and with it the programs that it has started`, async () => {
+        script("kustomize", `sleep 600 & echo $! > ${directory()}/new; mv ${directory()}/new ${directory()}/pid; wait`);
+        const own = spawn(process.execPath, ["cli/main.ts", "policy", "matrix", "-k", "."], { stdio: "ignore" });
+        const pid = await child();
+        own.kill(signal);
+        assert.deepEqual(await once(own, "exit"), [null, signal]);
+        await untilGone(pid);
+      });
+    }
 
     it("CLI-31: a program that does not end, or prints without end, is stopped with all its children", async () => {
       const survivor = path.join(directory(), "survivor");

@@ -140,6 +140,17 @@ describe("cli/flows: the command", () => {
     ]);
   });
 
+  it("FLOW-10: node flows --follow ends when nobody reads what it prints any more", async () => {
+    let count = 1;
+    const readFlows = () => ({ rows: [row({ count: count++ })], problems: [] });
+    const node = nodeOf({ readFlows }, () => Promise.resolve());
+    const { code } = await runCli(["node", "flows", "--follow"], memoryFiles({}), undefined, undefined, {
+      node,
+      isRead: () => count < 5,
+    });
+    assert.deepEqual([code, count], [0, 5]);
+  });
+
   it("FLOW-10: flows reads the ledgers of all nodes with kubectl, and a connection between two nodes counts once", async () => {
     const answers = {
       ...CLUSTER,
