@@ -98,7 +98,7 @@ export async function runCli(...given: Parameters<typeof runCliWhole>): Promise<
   return { ...outcome, err: outcome.err.replaceAll(SUMMARY, "") };
 }
 
-/** What a command line may reach beside files and clusters. */
+/** The node and programs that a command line may reach, and the reader of its output. */
 interface Outside {
   readonly node?: NodeAccess;
   readonly programs?: Programs;
