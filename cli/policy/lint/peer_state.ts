@@ -29,6 +29,9 @@ export type PeerState =
   /** Its namespaces have pods, but none with the labels; or there are nodes, and it is for others. */
   | { readonly type: "nothing"; readonly suggestion: Suggestion | undefined };
 
+/** Ends a fix that deletes something: the pods of a CronJob, or of a workload that is scaled to 0, are absent at times. */
+export const UNLESS_TO_COME = ", unless its pods are to come";
+
 type Peer = PolicyPeer | ClusterPolicyPeer;
 
 /** A peer of a rule, with its state. */

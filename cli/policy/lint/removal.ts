@@ -29,10 +29,10 @@ export class Removal {
   readonly #readers: readonly ConnectionReader[];
 
   constructor(index: PolicyIndex) {
-    const chosen = podClasses(index).flatMap(({ pods }) => representatives(index, pods));
-    const keep = new Set(chosen);
+    const classes = podClasses(index).map(({ pods }) => representatives(index, pods));
+    const chosen = classes.flat();
     // The other parts of the index do not depend on the number of pods in a class.
-    this.#before = new Map([...index.pods].filter(([key]) => keep.has(key)));
+    this.#before = new Map(classes.flatMap((keys) => entriesOf(index, keys)));
     this.#after = new Map(this.#before);
     this.#subjects = subjectsOf(this.#before);
     this.#index = { ...index, pods: this.#before };
@@ -94,6 +94,22 @@ function representatives({ pods }: PolicyIndex, [first, ...others]: readonly [st
   const nodeOf = (key: string): string | undefined => pods.get(key)?.pod.nodeName;
   const second = others.find((key) => nodeOf(key) !== nodeOf(first)) ?? others[0];
   return second === undefined ? [first] : [first, second];
+}
+
+/**
+ * Returns the entries of a class's pods. The only pod of a workload gets another, without an address, since the workload
+ * may be scaled, and a pod always reaches itself.
+ */
+function entriesOf({ pods }: PolicyIndex, keys: readonly string[]): readonly (readonly [string, PodEntry])[] {
+  return keys.flatMap((key) => {
+    const entry = pods.get(key);
+    if (entry === undefined) return [];
+    const { pod, subject } = entry;
+    if (keys.length > 1 || pod.controller === undefined || pod.hostNetwork) return [[key, entry] as const];
+    // No pod has a name with a blank.
+    const other = `${key} again`;
+    return [[key, entry] as const, [other, { subject, pod: { ...pod, key: other, addresses: [] } }] as const];
+  });
 }
 
 /** Returns the keys of the pods in whose profiles each policy is. */

@@ -5,7 +5,7 @@ import { isolates, type LintContext, type LintedPolicy, remark, type RuleSite } 
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOfOperator } from "../operator_selectors.ts";
 import { suggestionText } from "../nearest_label.ts";
-import { evaluatedPeers, ownNamespace, podsOfBlocks } from "../peer_state.ts";
+import { evaluatedPeers, ownNamespace, podsOfBlocks, UNLESS_TO_COME } from "../peer_state.ts";
 import { peerText } from "../selector_text.ts";
 import { unreadParts } from "../unread.ts";
 
@@ -32,7 +32,7 @@ function emptyRule(context: LintContext, site: RuleSite): readonly Remark[] {
     const texts = evaluated.map(({ peer }) => peerText(peer, own));
     const suggestions = evaluated.map(({ state }) => (state.type === "nothing" ? state.suggestion : undefined));
     const suggestion = suggestions.find((one) => one !== undefined);
-    const fix = suggestionText(suggestion) ?? "correct the selectors, or delete the rule";
+    const fix = suggestionText(suggestion) ?? `correct the selectors, or delete the rule${UNLESS_TO_COME}`;
     const found = remark(linted.manifest, path, `the rule is for nobody: ${texts.join(" OR ")}`, fix);
     return [asInfo(found, suggestion === undefined && evaluated.every(({ peer }) => isOfOperator(context, peer)))];
   }

@@ -3,7 +3,8 @@ import { type Cidr, cidrContains, formatCidr, parseCidr } from "../../../../kern
 import type { NetworkPolicy } from "../../../../objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
-import { type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
+import { isolates, type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
+import { allowsAll as allowsEverything } from "./redundant.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
 import type { LintRule, Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
@@ -87,15 +88,28 @@ function refusedFields({ file, line, message, source }: ManifestProblem): readon
   });
 }
 
-/** Reports a policy whose name says that it denies, but that has a rule for all peers and ports. */
+/**
+ * Reports a policy whose name says only that it denies, but that has a rule for all peers and ports in the direction of
+ * its name, or else in each that it isolates.
+ */
 function openDeny({ manifest, policy }: LintedPolicy<NetworkPolicy>): readonly Remark[] {
-  if (!/(^|[-.])(deny|block|reject|drop)([-.]|$)/.test(policy.name)) return [];
-  return DIRECTIONS.flatMap((direction) =>
+  const words = policy.name.split(/[-.]/);
+  const says = (...some: readonly string[]): boolean => some.some((word) => words.includes(word));
+  if (!says("deny", "block", "reject", "drop") || says("allow", "permit", "accept", "open", "except")) return [];
+  const named = DIRECTIONS.filter((direction) => says(direction) && isolates(policy, direction));
+  const meant =
+    says(...DIRECTIONS) || !allowsEverything(policy) ? named : DIRECTIONS.filter((one) => isolates(policy, one));
+  return meant.flatMap((direction) =>
     policy[direction].flatMap(({ index, peers, ports }) => {
       if (peers !== undefined || ports !== undefined) return [];
       const message = `is called ${policy.name} and allows all ${direction}: rules allow, the rule {} everything`;
       return [
-        remark(manifest, ["spec", direction, index], message, "delete the rule: a direction without rules is closed"),
+        remark(
+          manifest,
+          ["spec", direction, index],
+          message,
+          "delete the rule to close the direction, or rename the policy",
+        ),
       ];
     }),
   );

@@ -47,6 +47,9 @@ function destinationsOf(context: LintContext, { linted, direction, indexed }: Ru
 function servicePortRemarks({ services }: LintContext, site: PortSite): readonly Remark[] {
   // All pods have all Services, so the intention is unknown.
   if (site.direction === "egress" && site.indexed.peers === undefined) return [];
+  const isBehind = new Set(services.flatMap(({ pods }) => pods));
+  // Nothing is known about the ports of a pod without a Service.
+  if (!site.destinations.every((pod) => isBehind.has(pod))) return [];
   const behind = services.flatMap(({ service, pods }) => {
     const here = pods.filter((pod) => site.destinations.includes(pod));
     return here.flatMap((pod) => service.ports.map((port) => ({ service, port, target: targetOf(port, pod) })));
@@ -57,6 +60,8 @@ function servicePortRemarks({ services }: LintContext, site: PortSite): readonly
     const ofProtocol = behind.filter((one) => one.port.protocol === protocol);
     // A pod listens on this port.
     if (ofProtocol.some(({ target }) => target === port)) return [];
+    if (site.destinations.some(({ ports }) => ports.some((one) => one.port === port && one.protocol === protocol)))
+      return [];
     const found = ofProtocol.find((one) => one.port.port === port && one.target !== undefined);
     if (found?.target === undefined || hasPort(site.ports, found.target, protocol)) return [];
     const message = `${portText(pattern)} is the port of Service ${found.service.key}; its pods listen on ${found.target}`;

@@ -17,24 +17,32 @@ export const redundant: LintRule = {
   reason:
     "A policy without an effect costs its readers time. It is info where it allows everything or nothing, where a peer is nobody or in namespaces that were not read, and for a ClusterNetworkPolicy, which also counts for NetworkPolicies to come.",
   judgesBy: ["policies", "pods", "namespaces"],
-  check: (context) => {
-    const { index, networkPolicies, clusterPolicies } = context;
-    const removal = new Removal(index);
-    const all: readonly LintedPolicy[] = [...networkPolicies, ...clusterPolicies];
-    // The last one is tried first, so that of two equal policies the second is reported.
-    const gone = all.toReversed().filter(({ policy, pods }) => {
-      return pods.length > 0 && isInForce(policy) && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
-    });
-    return gone.toReversed().map(({ manifest, policy }): Remark => {
+  check: (context) =>
+    unneededPolicies(context).map(({ manifest, policy }): Remark => {
       const message = "redundant: without it every connection is the same";
       const isClusterWide = policy.kind === "ClusterNetworkPolicy";
       const fix = `delete it, unless it is for pods${isClusterWide ? " or policies" : ""} to come`;
       // A ClusterNetworkPolicy holds whatever NetworkPolicies others write, which is often its purpose.
       const isMeant = isClusterWide || allowsAll(policy) || closesAll(policy) || awaitsPods(context, policy);
       return asInfo(remark(manifest, [], message, fix), isMeant);
-    });
-  },
+    }),
 };
+
+const KNOWN = new WeakMap<LintContext, readonly LintedPolicy[]>();
+
+/** Returns the policies that may all go together without a change of any connection; for each context they are found once. */
+export function unneededPolicies(context: LintContext): readonly LintedPolicy[] {
+  const known = KNOWN.get(context);
+  if (known !== undefined) return known;
+  const removal = new Removal(context.index);
+  const all: readonly LintedPolicy[] = [...context.networkPolicies, ...context.clusterPolicies];
+  // The last one is tried first, so that of two equal policies the second is reported.
+  const gone = all.toReversed().filter(({ policy, pods }) => {
+    return pods.length > 0 && isInForce(policy) && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
+  });
+  KNOWN.set(context, gone.toReversed());
+  return gone.toReversed();
+}
 
 /** A policy in shadow has no effect on purpose. */
 function isInForce(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
@@ -42,7 +50,7 @@ function isInForce(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
 }
 
 /** Returns whether a policy allows all in each direction that it isolates, as in charts with optional policies. */
-function allowsAll(policy: NetworkPolicy): boolean {
+export function allowsAll(policy: NetworkPolicy): boolean {
   return DIRECTIONS.every(
     (direction) => !isolates(policy, direction) || policy[direction].some((rule) => isAllowAll(rule)),
   );

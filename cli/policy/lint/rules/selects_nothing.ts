@@ -8,7 +8,15 @@ import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namespace_name.ts";
 import { isOfOperator } from "../operator_selectors.ts";
 import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
-import { hostPodsOf, evaluatedPeers, namespacesOf, nearestNamespace, ownNamespace, subjectOf } from "../peer_state.ts";
+import {
+  hostPodsOf,
+  evaluatedPeers,
+  namespacesOf,
+  nearestNamespace,
+  ownNamespace,
+  subjectOf,
+  UNLESS_TO_COME,
+} from "../peer_state.ts";
 import { namesText, peerText, selectorText } from "../selector_text.ts";
 
 export const selectsNothing: LintRule = {
@@ -43,7 +51,7 @@ function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedP
     manifest,
     path,
     message,
-    suggestionText(suggestion) ?? "correct the selector, or delete the policy",
+    suggestionText(suggestion) ?? `correct the selector, or delete the policy${UNLESS_TO_COME}`,
   );
   const isElsewhere = isOpenEnded(context, subject.namespaceSelector) || isOfOperator(context, subject);
   return [asInfo(found, suggestion === undefined && isElsewhere)];
@@ -64,7 +72,7 @@ export const peerSelectsNothing: LintRule = {
           return evaluated.flatMap(({ peer, state }) => {
             if (state.type !== "nothing") return [];
             const own = ownNamespace(site.linted.policy);
-            const fix = suggestionText(state.suggestion) ?? "correct the selector, or delete the peer";
+            const fix = suggestionText(state.suggestion) ?? `correct the selector, or delete the peer${UNLESS_TO_COME}`;
             const message = `this peer is nobody (${peerText(peer, own)})`;
             const found = remark(site.linted.manifest, peerPath(site, peer.index), message, fix);
             return [asInfo(found, state.suggestion === undefined && isOfOperator(context, peer))];

@@ -1,8 +1,8 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
-import { cidrContains, formatCidr } from "../../../../kernel/ip/cidr.ts";
+import { cidrContains, formatCidr, hostCidr } from "../../../../kernel/ip/cidr.ts";
 import { ENFORCE_SOURCE_RANGES, type Service } from "../../../../objects/model.ts";
 import { type LintContext, remark } from "../context.ts";
-import type { LintRule } from "../finding.ts";
+import { asInfo, type LintRule } from "../finding.ts";
 import { at } from "../../../input/raw.ts";
 import { namesText } from "../selector_text.ts";
 
@@ -70,7 +70,8 @@ export const serviceAddress: LintRule = {
   severity: "warning",
   summary:
     "An egress ipBlock is for a Service's address; rules see packets after that, with the address of a pod (POL-27).",
-  reason: "Such a rule never matches.",
+  reason:
+    "The rule does not allow these Services. It is info where the ipBlock also has other addresses, which it may be for.",
   check: (context) =>
     context.networkSites.flatMap(({ linted, direction, rule, path }) => {
       if (direction !== "egress") return [];
@@ -83,7 +84,8 @@ export const serviceAddress: LintRule = {
         const names = namesText(met.map(({ service }) => service.key));
         const message = `${formatCidr(peer.cidr)} has the addresses of Services (${names}), which no packet has any more when it is judged`;
         const fix = "select the pods behind the Service by their labels";
-        return [remark(linted.manifest, [...path, "to", peer.index], message, fix)];
+        const isWide = peer.cidr.prefixLength < hostCidr(peer.cidr.address).prefixLength;
+        return [asInfo(remark(linted.manifest, [...path, "to", peer.index], message, fix), isWide)];
       });
     }),
 };

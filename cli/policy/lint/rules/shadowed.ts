@@ -10,6 +10,7 @@ import {
 import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
 import { isShadow } from "../../../../objects/shadow_annotation.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
+import { unneededPolicies } from "./redundant.ts";
 
 export const shadowed: LintRule = {
   id: "shadowed",
@@ -20,8 +21,16 @@ export const shadowed: LintRule = {
   check: (context) => [...shadowedNetworkRules(context), ...shadowedClusterRules(context)],
 };
 
+/** Returns whether a rule stays as long as another: a redundant policy covers no other, since both findings may be followed. */
+function stays(context: LintContext, cover: RuleSite, site: RuleSite): boolean {
+  return (
+    cover.linted === site.linted || !unneededPolicies(context).some(({ policy }) => policy === cover.linted.policy)
+  );
+}
+
 /** Rules add up, so of two that cover each other the later one is reported. */
-function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readonly Remark[] {
+function shadowedNetworkRules(context: LintContext): readonly Remark[] {
+  const { networkSites, namespaces } = context;
   const byNamespace = Map.groupBy(networkSites, ({ linted }) => linted.policy.namespace);
   return [...byNamespace].flatMap(([namespace, sites]) => {
     const labels = namespaces.get(namespace);
@@ -32,7 +41,9 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
       selectorCovers(outer.linted.policy.podSelector, inner.linted.policy.podSelector) &&
       ruleCovers(outer.rule, inner.rule, labels);
     return sites.flatMap((site, i) => {
-      const cover = sites.find((other, j) => i !== j && covers(other, site) && (j < i || !covers(site, other)));
+      const cover = sites.find(
+        (other, j) => i !== j && covers(other, site) && (j < i || !covers(site, other)) && stays(context, other, site),
+      );
       if (cover === undefined) return [];
       const found = shadowRemark(site, cover, "allows all that this rule allows");
       return [asInfo(found, isAllowAll(cover.rule))];
@@ -41,11 +52,14 @@ function shadowedNetworkRules({ networkSites, namespaces }: LintContext): readon
 }
 
 /** The first matching rule decides, so only an earlier one can cover another completely. */
-function shadowedClusterRules({ clusterSites }: LintContext): readonly Remark[] {
-  return clusterSites.flatMap((site, i) => {
-    const cover = clusterSites
+function shadowedClusterRules(context: LintContext): readonly Remark[] {
+  return context.clusterSites.flatMap((site, i) => {
+    const cover = context.clusterSites
       .slice(0, i)
-      .find((other) => isAskedFirst(other, site) && ruleCovers(other.rule, site.rule, undefined));
+      .find(
+        (other) =>
+          isAskedFirst(other, site) && ruleCovers(other.rule, site.rule, undefined) && stays(context, other, site),
+      );
     return cover === undefined ? [] : [shadowRemark(site, cover, "comes first, and this rule is never asked")];
   });
 }

@@ -318,7 +318,7 @@ describe("policy lint of rules' peers and ports", () => {
       ],
       [
         policy("deny-all", "podSelector: {}, ingress: [{}]"),
-        "NetworkPolicy shop/deny-all: is called deny-all and allows all ingress: rules allow, the rule {} everything (delete the rule: a direction without rules is closed)",
+        "NetworkPolicy shop/deny-all: is called deny-all and allows all ingress: rules allow, the rule {} everything (delete the rule to close the direction, or rename the policy)",
       ],
       [
         rules("ingress: [{ from: [{ namespaceSelector: { matchLabels: { kubernetes.io/hostname: n1 } } }] }]"),
