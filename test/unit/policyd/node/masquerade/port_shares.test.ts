@@ -45,8 +45,8 @@ function setUp() {
     logger,
   });
   own.begin();
-  const serve = (name: string, namespace: string, spec: object): void => {
-    const service = { apiVersion: "v1", kind: "Service", metadata: { name, namespace } };
+  const serve = (name: string, namespace: string, spec: object, status = {}): void => {
+    const service = { apiVersion: "v1", kind: "Service", metadata: { name, namespace }, status };
     const text = JSON.stringify({ ...service, spec: { clusterIPs: ["10.96.0.1"], ...spec } });
     own.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
     clock.pass(1000);
@@ -151,7 +151,9 @@ describe("policyd/node: shares of ports", () => {
     serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
     serve("b", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 2001 }] });
     serve("c", "n", { externalIPs: ["198.51.100.1"], ports: [{ port: 9200 }] });
-    assert.deepEqual([2000, 2001, 9200, 3000].map(holds), [false, false, true, true]);
+    const status = { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } };
+    serve("d", "n", { type: "LoadBalancer", ports: [{ port: 2002 }] }, status);
+    assert.deepEqual([2000, 2001, 2002, 9200, 3000].map(holds), [false, false, false, true, true]);
     const later = setUp();
     later.serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
     later.own.synced();
