@@ -1,9 +1,8 @@
 import { existsSync } from "node:fs";
-import path from "node:path";
 import process from "node:process";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { kernelObstacle } from "../support/privilege.ts";
-import { PEER_VERSIONS, peerAdvice, peerDirectory, peerRefusal, peerVersion } from "../support/cni/peer.ts";
+import { PEER_VERSION, peerAdvice, peerDirectory, peerRefusal } from "../support/cni/peer.ts";
 import { clusterSubjects } from "./cluster/cluster.ts";
 import * as cluster from "./cluster/plan.ts";
 import { cniSubjects } from "./cni.ts";
@@ -44,9 +43,7 @@ const BENCHMARKS: readonly Benchmark[] = [
 
 const program = new Command("bench").description("Measures Drawbridge against its peers on this machine.");
 withOptions(program.command("cni"), Object.keys(cniSubjects("", 1)))
-  .description(
-    `the plugin against the reference plugins bridge and host-local (${PEER_VERSIONS.join(" or ")}), in interleaved pairs`,
-  )
+  .description(`the plugin against the reference plugins bridge and host-local (${PEER_VERSION}), in interleaved pairs`)
   .option("--pairs <number>", `how many pairs, at least ${MINIMUM_PAIRS} unless --quick`, positiveInteger)
   .action(async (given: Given & { readonly pairs?: number }, command: Command) => {
     const pairs = given.pairs ?? (given.quick ? QUICK_PAIRS : MINIMUM_PAIRS);
@@ -82,8 +79,7 @@ async function benchCni(wanted: Wanted, pairs: number): Promise<number> {
     say(obstacle ?? (directory === undefined ? peerAdvice() : `${OURS.executable} is missing: npm run build`));
     return 1;
   }
-  const versions = ["bridge", "host-local"].map((name) => peerVersion(path.join(directory, name)));
-  const refusal = peerRefusal(versions);
+  const refusal = peerRefusal(directory);
   if (refusal !== undefined) {
     say(refusal);
     return 1;
@@ -92,7 +88,7 @@ async function benchCni(wanted: Wanted, pairs: number): Promise<number> {
   if (load > QUIET_LOAD) {
     say(`something else runs on this machine (load ${load.toFixed(1)}): the intervals will be wide`);
   }
-  const programs = [`bridge ${versions[0] ?? "unknown"} + host-local ${versions[1] ?? "unknown"}`];
+  const programs = [`bridge ${PEER_VERSION} + host-local ${PEER_VERSION}`];
   await measureSubjects("cni", cniSubjects(directory, pairs), wanted, progress, programs);
   clearProgress();
   return 0;

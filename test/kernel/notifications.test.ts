@@ -176,19 +176,6 @@ describe("kernel/notifications", () => {
     );
   });
 
-  it("no event that the kernel's buffer holds is lost while the listener is busy", async () => {
-    const recorder = new EventRecorder();
-    await startIn(pair.near).subscribe({ kind: "nftables" }, recorder);
-    for (let i = 0; i < 30; i++) {
-      pair.near.exec("nft", ["-f", "-"], `add table inet t${i}\n`);
-    }
-    const newTable = messageType(Subsystem.NFTABLES, 0);
-    const count = (): number => recorder.messages.filter(({ type }) => type === newTable).length;
-    await recorder.until(() => count() >= 30);
-    assert.equal(recorder.overruns, 0);
-    assert.equal(count(), 30);
-  });
-
   it("a source that cannot be opened is refused, and the thread goes on", async () => {
     const events = startIn(pair.near);
     const group = { kind: "nflog", group: 7, copyBytes: 64, queueThreshold: 1, queueMilliseconds: 0 } as const;

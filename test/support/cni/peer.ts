@@ -5,12 +5,8 @@ import type Mocha from "mocha";
 import { CACHE, goInstall, hasGo } from "../programs/go.ts";
 import { skip } from "../privilege.ts";
 
-/**
- * The versions of the reference plugins that comparisons and the benchmark accept, beginning with the one that is
- * built.
- */
-export const PEER_VERSIONS = ["1.10.0", "1.9.1"] as const;
-const [BUILT_VERSION] = PEER_VERSIONS;
+/** The version of the reference plugins that comparisons and the benchmark accept, and that is built. */
+export const PEER_VERSION = "1.10.0";
 
 const MODULE = "github.com/containernetworking/plugins";
 
@@ -30,8 +26,7 @@ let peer: Peer | undefined;
 
 /**
  * Returns a directory with the reference plugins `bridge` and `host-local`: DRAWBRIDGE_PEER_DIR, else the one in the
- * user's cache, which `go install` fills when there is a Go toolchain. Where that fails, an older version in the cache
- * is used.
+ * user's cache, which `go install` fills when there is a Go toolchain.
  *
  * @returns undefined when there is none and none can be built; {@link peerAdvice} says what to do then
  */
@@ -55,7 +50,7 @@ export function peerAdvice(): string {
  * to work.
  *
  * @throws Error instead of skipping, when DRAWBRIDGE_REQUIRE_KERNEL is 1 and a build by Go fails or DRAWBRIDGE_PEER_DIR
- * names a directory without the plugins; always when they are not all of one of the {@link PEER_VERSIONS}
+ * names a directory without the plugins; always when they are not all of {@link PEER_VERSION}
  */
 export function requirePeer(context: Mocha.Context): string {
   peer ??= findPeer();
@@ -65,34 +60,25 @@ export function requirePeer(context: Mocha.Context): string {
 }
 
 function withVersion(directory: string): string {
-  const versions = NEEDED.map((name) => peerVersion(path.join(directory, name)));
-  const refusal = peerRefusal(versions);
+  const refusal = peerRefusal(directory);
   if (refusal !== undefined) throw new Error(`${directory}: ${refusal}`);
   return directory;
 }
 
 /**
- * Returns why plugins cannot be used as the reference plugins: they are of different versions, or of one that we do not
- * compare with.
+ * Returns why the plugins in a directory cannot be used as the reference plugins: they are of a version that we do not
+ * compare with. The version stands in the text about its main module that every Go linker embeds.
  *
- * @param versions of the plugins, as {@link peerVersion} returns them
  * @returns undefined when they can be used
  */
-export function peerRefusal(versions: readonly (string | undefined)[]): string | undefined {
-  const distinct = [...new Set(versions)];
-  if (distinct.length === 1 && PEER_VERSIONS.some((accepted) => accepted === distinct[0])) return undefined;
-  const found = distinct.map((version) => version ?? "unknown").join(" and ");
-  return `reference plugins of version ${found}; expected all of ${PEER_VERSIONS.join(", or all of ")}`;
-}
-
-/**
- * Returns the version of a reference plugin, which stands in the text about its main module that every Go linker embeds.
- *
- * @returns "1.9.1", or undefined when the file has no such text or was built from a working copy
- */
-export function peerVersion(file: string): string | undefined {
-  const program = readFileSync(file, "latin1");
-  return new RegExp(`\\nmod\\t${MODULE}\\tv(?<version>[0-9.]+)\\t`).exec(program)?.groups?.["version"];
+export function peerRefusal(directory: string): string | undefined {
+  const version = new RegExp(`\\nmod\\t${MODULE}\\tv(?<version>[0-9.]+)\\t`);
+  for (const name of NEEDED) {
+    const found = version.exec(readFileSync(path.join(directory, name), "latin1"))?.groups?.["version"];
+    if (found !== PEER_VERSION)
+      return `reference plugin ${name} of version ${found ?? "unknown"}; expected ${PEER_VERSION}`;
+  }
+  return undefined;
 }
 
 function findPeer(): Peer {
@@ -101,19 +87,12 @@ function findPeer(): Peer {
     if (isComplete(given)) return { kind: "found", directory: given };
     return { kind: "broken", reason: `DRAWBRIDGE_PEER_DIR: ${given} does not hold ${NEEDED.join(" and ")}` };
   }
-  const [built = "", ...others] = PEER_VERSIONS.map(cacheDirectory);
-  if (isComplete(built)) return { kind: "found", directory: built };
-  const made = build(built);
-  const other = others.find(isComplete);
-  return made.kind !== "found" && other !== undefined ? { kind: "found", directory: other } : made;
+  const built = path.join(CACHE, `cni-plugins-${PEER_VERSION}`);
+  return isComplete(built) ? { kind: "found", directory: built } : build(built);
 }
 
 function isComplete(directory: string): boolean {
   return NEEDED.every((name) => existsSync(path.join(directory, name)));
-}
-
-function cacheDirectory(version: string): string {
-  return path.join(CACHE, `cni-plugins-${version}`);
 }
 
 function build(directory: string): Peer {
@@ -121,14 +100,14 @@ function build(directory: string): Peer {
     return {
       kind: "absent",
       reason:
-        `this machine has no Go to build the reference plugins ${BUILT_VERSION} for comparison: install Go, ` +
+        `this machine has no Go to build the reference plugins ${PEER_VERSION} for comparison: install Go, ` +
         `or put ${NEEDED.join(" and ")} into a directory and name it in DRAWBRIDGE_PEER_DIR`,
     };
   }
-  process.stderr.write(`building the reference plugins ${BUILT_VERSION} into ${directory}\n`);
-  const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${BUILT_VERSION}`);
+  process.stderr.write(`building the reference plugins ${PEER_VERSION} into ${directory}\n`);
+  const packages = PACKAGES.map((name) => `${MODULE}/${name}@v${PEER_VERSION}`);
   const failure = goInstall(directory, packages);
   if (failure === undefined && isComplete(directory)) return { kind: "found", directory };
   const words = failure ?? "it made no program";
-  return { kind: "broken", reason: `the reference plugins ${BUILT_VERSION} could not be built: go install: ${words}` };
+  return { kind: "broken", reason: `the reference plugins ${PEER_VERSION} could not be built: go install: ${words}` };
 }
