@@ -8,63 +8,50 @@ import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { configurationOf, networkInput } from "../../support/cni/cni.ts";
 import { fakeNode } from "../../support/cni/fake_node.ts";
 
+const KINDS = ["attach", "full"] as const;
+
+/** Failures of an ADD, and what is noted about them: the kind of the note and the cause, if anything is. */
+const cases: readonly (readonly [Error, (typeof KINDS)[number]?, string?])[] = [
+  [new DrawbridgeError("ERR_RANGE_EXHAUSTED", "x"), "full", "addresses"],
+  [new NetlinkError("create veth", Errno.EXFULL), "full", "ports"],
+  [new DrawbridgeError("ERR_UNAVAILABLE", "no free address (EXFULL)"), "attach", "daemon"],
+  [new DrawbridgeError("ERR_PROTOCOL", "x"), "attach", "daemon"],
+  [new DrawbridgeError("ERR_STORE", "policyd (EXFULL)"), "attach", "other"],
+  [new TypeError("policyd"), "attach", "other"],
+  [new NetlinkError("create veth", Errno.ENOMEM), "attach", "other"],
+  [new DrawbridgeError("ERR_LOCK_TIMEOUT", "x"), "attach", "other"],
+  [new DrawbridgeError("ERR_FOREIGN_OBJECT", "x"), "attach", "other"],
+  [new DrawbridgeError("ERR_ADDRESS_UNAVAILABLE", "x")],
+  [new DrawbridgeError("ERR_HOST_PORT_TAKEN", "x")],
+  [new DrawbridgeError("ERR_DUPLICATE", "x")],
+  [new DrawbridgeError("ERR_NAMESPACE", "x")],
+];
+
 describe("cni/status/attach_outcome", () => {
   const directory = useTemporaryDirectory();
+  const place = (kind: string): string => `${directory()}/run/failures/${kind}/pods.json`;
 
-  function isNoted(error: Error, isForeignIpam = false): boolean {
-    const runDir = `${directory()}/${Math.random()}`;
-    const fail = (): never => {
-      throw error;
+  function outcome(error: Error | undefined, isForeignIpam = false): void {
+    const attach = (): void => {
+      if (error !== undefined) throw error;
     };
-    const configuration = configurationOf(networkInput({ runDir }));
-    assert.throws(() => noteOutcome(fakeNode(directory()), configuration, fail, isForeignIpam), error);
-    return existsSync(`${runDir}/failures/attach/pods.json`);
+    const configuration = configurationOf(networkInput({ runDir: `${directory()}/run` }));
+    const note = (): void => noteOutcome(fakeNode(directory()), configuration, attach, isForeignIpam);
+    if (error === undefined) note();
+    else assert.throws(note, error);
   }
 
-  it("STATUS-05: the cause of a failure is noted by the error's code, whatever its text is, and the first success removes all notes", () => {
-    const cases: readonly (readonly [Error, "attach" | "full", string])[] = [
-      [new DrawbridgeError("ERR_RANGE_EXHAUSTED", "x"), "full", "addresses"],
-      [new NetlinkError("create veth", Errno.EXFULL), "full", "ports"],
-      [new DrawbridgeError("ERR_UNAVAILABLE", "no free address (EXFULL)"), "attach", "daemon"],
-      [new DrawbridgeError("ERR_PROTOCOL", "x"), "attach", "daemon"],
-      [new DrawbridgeError("ERR_STORE", "policyd (EXFULL)"), "attach", "other"],
-      [new TypeError("policyd"), "attach", "other"],
-    ];
-    const runDir = `${directory()}/causes`;
-    const configuration = configurationOf(networkInput({ runDir }));
-    const outcome = (attach: () => void): void => noteOutcome(fakeNode(directory()), configuration, attach, false);
+  it("STATUS-05: failures of the node are noted with a cause by the error's code, those of a pod are not, and a success removes the notes (STATUS-01)", () => {
     for (const [error, kind, cause] of cases) {
-      const fail = (): never => {
-        throw error;
-      };
-      assert.throws(() => outcome(fail), error);
-      const noted = JSON.parse(readFileSync(`${runDir}/failures/${kind}/pods.json`, "utf8")) as Record<string, unknown>;
-      assert.deepEqual([noted["cause"], noted["reason"]], [cause, error.message]);
+      outcome(error);
+      const noted = KINDS.filter((one) => existsSync(place(one)));
+      assert.deepEqual(noted, kind === undefined ? [] : [kind], String(error));
+      for (const one of noted)
+        assert.partialDeepStrictEqual(JSON.parse(readFileSync(place(one), "utf8")), { cause, reason: error.message });
+      outcome(undefined);
+      assert.ok(!KINDS.some((one) => existsSync(place(one))));
     }
-    outcome(() => {});
-    for (const kind of ["attach", "full"]) assert.ok(!existsSync(`${runDir}/failures/${kind}/pods.json`), kind);
-  });
-
-  it("failures of the node are noted, and those of a pod, a full range or a full bridge are not (STATUS-01)", () => {
-    const failures: readonly (readonly [Error, boolean])[] = [
-      [new NetlinkError("create veth", Errno.ENOMEM), true],
-      [new NetlinkError("create veth", Errno.EXFULL), false],
-      [new DrawbridgeError("ERR_STORE", "x"), true],
-      [new DrawbridgeError("ERR_UNAVAILABLE", "x"), true],
-      [new DrawbridgeError("ERR_LOCK_TIMEOUT", "x"), true],
-      [new DrawbridgeError("ERR_FOREIGN_OBJECT", "x"), true],
-      [new TypeError("x"), true],
-      [new DrawbridgeError("ERR_RANGE_EXHAUSTED", "x"), false],
-      [new DrawbridgeError("ERR_ADDRESS_UNAVAILABLE", "x"), false],
-      [new DrawbridgeError("ERR_HOST_PORT_TAKEN", "x"), false],
-      [new DrawbridgeError("ERR_DUPLICATE", "x"), false],
-      [new DrawbridgeError("ERR_NAMESPACE", "x"), false],
-    ];
-    assert.ok(
-      !isNoted(new DrawbridgeError("ERR_STORE", "x"), true),
-      "a failure of an IPAM plugin of others is not noted",
-    );
-    for (const [error, expected] of failures)
-      assert.equal(isNoted(error), expected, `${error.message} ${String(error)}`);
+    outcome(new DrawbridgeError("ERR_STORE", "x"), true);
+    assert.ok(!existsSync(place("attach")), "a failure of an IPAM plugin of others is not noted");
   });
 });
