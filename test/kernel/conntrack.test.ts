@@ -4,7 +4,7 @@ import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filt
 import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
-import { changeLabelsOf, deleteEntries, openConntrackSocket, visitEntries } from "../../kernel/conntrack/table.ts";
+import { changeLabelsOf, deleteEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { listEntries } from "../support/list_entries.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
@@ -148,26 +148,6 @@ describe("kernel/conntrack", () => {
       const reported = socket.dump(dumpEntries(filter)).length;
       if (byKernel) assert.ok(reported < all.length, `${label}: the kernel lists ${reported} of ${all.length}`);
     }
-  });
-
-  it("visitEntries visits many entries one by one, and ends when a visit throws", () => {
-    const [address] = pair.farAddresses;
-    const socketOfMany = ProbeSocket.open(pair.near, 4, SocketType.DATAGRAM);
-    const ports = Array.from({ length: 1000 }, (_, i) => 20_000 + i);
-    for (const port of ports) assert.equal(socketOfMany.sendTo(Uint8Array.of(1), { address, port }), 1);
-    socketOfMany.close();
-    const seen = new Set<number | undefined>();
-    visitEntries(socket, { family: 4, protocol: "udp" }, (entry) => seen.add(entry.original.destinationPort));
-    assert.ok(ports.every((port) => seen.has(port)));
-    let visited = 0;
-    const fail = (): void => {
-      visited++;
-      throw new Error("visit");
-    };
-    assert.throws(() => visitEntries(socket, {}, fail), { message: "visit" });
-    assert.equal(visited, 1);
-    const many = listEntries(socket).filter(({ original }) => (original.destinationPort ?? 0) >= 20_000);
-    assert.deepEqual(new Set(deleteEntries(socket, many)), new Set(["done"]));
   });
 
   it("a label is cleared and set, as a `ct label` rule sees it", () => {
