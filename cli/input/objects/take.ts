@@ -6,7 +6,7 @@ import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
 import { at as valueAt, textAt } from "../raw.ts";
 import type { Reading } from "../reading.ts";
-import { wantedProblem } from "../service_source.ts";
+import { portProblems, wantedProblem } from "../service_source.ts";
 import { isWayKind, readWayObject } from "../ways/read.ts";
 import type { PlacedWayObject } from "../ways/way_object.ts";
 import {
@@ -264,6 +264,7 @@ function unread(object: ClusterObject, value: unknown): readonly string[] {
   const problem = object.kind === "Service" && object.type !== "ExternalName" ? wantedProblem(value) : undefined;
   const problems = [
     ...(problem === undefined ? [] : [problem]),
+    ...(object.kind === "Service" ? portProblems(value) : []),
     ...(object.kind === "Pod" ? hostPortProblems(value) : []),
   ];
   return problems.map((one) => `${nameOf(object)}: ${one}`);

@@ -86,9 +86,42 @@ describe("cli/input/manifests", () => {
     ]);
   });
 
+  it("CLI-02: ports of a Service that the API server refuses are problems, though nodes serve what they can of them", () => {
+    const problemsOf = (ports: string, more = ""): readonly string[] => {
+      const text = `{ apiVersion: v1, kind: Service, metadata: { name: s, namespace: shop }, spec: { ports: [${ports}]${more} } }`;
+      return keys({ "a.yaml": text }, ["a.yaml"]).problems.map((one) =>
+        one.replace("a.yaml:1: Service shop/s: spec.", ""),
+      );
+    };
+    const none = "ports: none; expected at least one port";
+    for (const [ports, more, ...expected] of [
+      ["", "", none],
+      ["", ", clusterIP: None"],
+      ["", ", type: ExternalName, externalName: a.example"],
+      ["{ port: 80 }", ""],
+      ["{ port: 80, name: a }, { port: 80, protocol: UDP, name: b }", ""],
+      ["{ port: 80, name: a }, { port: 81 }", "", 'ports[1].name: ""; expected a name for each of several ports'],
+      [
+        "{ port: 80, name: a }, { port: 80, name: a }",
+        "",
+        "ports[1].name: a; expected a name that no other port has",
+        "ports[1].port: 80; expected a port that occurs once for TCP",
+      ],
+      ["{ port: 80, nodePort: 30080 }", "", "ports[0].nodePort: 30080; expected none with type ClusterIP"],
+      [
+        "{ port: 80, name: a, nodePort: 30080 }, { port: 81, name: b, nodePort: 30080 }",
+        ", type: NodePort",
+        "ports[1].nodePort: 30080; expected a port that occurs once for TCP",
+      ],
+      ["{ port: 10250 }", ", type: LoadBalancer", "ports[0].port: 10250; expected another port than a kubelet's"],
+    ] as const) {
+      assert.deepEqual(problemsOf(ports, more), expected, ports);
+    }
+  });
+
   it("CLI-02: a Service with an invalid selector is a problem, since the API server would refuse it", () => {
     const service = (spec: string): string =>
-      `apiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: shop }\nspec:\n  ${spec}\n`;
+      `apiVersion: v1\nkind: Service\nmetadata: { name: s, namespace: shop }\nspec:\n  ${spec}\n  ports: [{ port: 80 }]\n`;
     assert.deepEqual(keys({ "a.yaml": service('selector: "app=web"') }, ["a.yaml"]), {
       keys: [],
       problems: ['a.yaml:5: Service shop/s: spec.selector: "app=web"; expected an object'],

@@ -65,7 +65,11 @@ describe("policy lint", () => {
   });
 
   it("LINT-03: --fail-on sets the lowest severity with exit code 1", async () => {
-    const service = manifest("Service", "name: s, namespace: shop", "spec: { externalIPs: [192.0.2.1] }");
+    const service = manifest(
+      "Service",
+      "name: s, namespace: shop",
+      "spec: { externalIPs: [192.0.2.1], ports: [{ port: 80 }] }",
+    );
     const codes = async (yaml: string): Promise<readonly number[]> =>
       Promise.all(
         ["error", "warning", "info"].map(async (severity) => {
@@ -96,7 +100,7 @@ describe("policy lint", () => {
       manifest(
         "Service",
         `name: ${name}, namespace: shop, annotations: { ${IGNORE_ANNOTATION}: "${ignored}" }`,
-        'spec: { externalIPs: [192.0.2.1], topologyKeys: ["*"] }',
+        'spec: { externalIPs: [192.0.2.1], topologyKeys: ["*"], ports: [{ port: 80 }] }',
       );
     const plain = service("s", "");
     assert.deepEqual(await idsOf(plain), ["external-ips", "topology-keys"]);
@@ -180,7 +184,12 @@ describe("policy lint", () => {
       "a.yaml": `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\nspec: { template: ${template} }\n`,
       "b.json": ["s", "t"]
         .map((name) =>
-          JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: { name }, spec: { topologyKeys: ["*"] } }),
+          JSON.stringify({
+            apiVersion: "v1",
+            kind: "Service",
+            metadata: { name },
+            spec: { topologyKeys: ["*"], ports: [{ port: 80 }] },
+          }),
         )
         .join(""),
     };
