@@ -44,8 +44,8 @@ export interface PortShareParts {
 
 /** How often the node's ports are read again. In between, a pod rarely meets a port that a program has just bound. */
 const READ_MILLISECONDS = 60_000;
-/** How soon they are read after a change of a Service. */
-const SERVICE_MILLISECONDS = 1000;
+/** How soon they are read after a change of a Service: the rules of all shares may have to be written each time. */
+const SERVICE_MILLISECONDS = 5000;
 /** Used where nothing can be read: the kernel's default. */
 const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
 

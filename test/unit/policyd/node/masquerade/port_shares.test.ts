@@ -49,7 +49,7 @@ function setUp() {
     const service = { apiVersion: "v1", kind: "Service", metadata: { name, namespace }, status };
     const text = JSON.stringify({ ...service, spec: { clusterIPs: ["10.96.0.1"], ...spec } });
     own.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
-    clock.pass(1000);
+    clock.pass(5000);
   };
   const attach = (number: number, ...hostPorts: readonly number[]): void => {
     const attachment: SharingAttachment = {
@@ -145,7 +145,7 @@ describe("policyd/node: shares of ports", () => {
     assert.deepEqual(own.problems(), []);
   });
 
-  it("GUARD-12 NODE-09: ports of Services at the node's addresses leave all shares within a second, and all of them before the first batch", () => {
+  it("GUARD-12 NODE-09: ports of Services at the node's addresses leave all shares within five seconds, and all of them before the first batch", () => {
     const { own, attach, serve, holds } = setUp();
     attach(1);
     serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
