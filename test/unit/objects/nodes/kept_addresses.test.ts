@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
 import type { Node } from "../../../../objects/model.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
@@ -46,6 +46,33 @@ describe("objects/nodes: passing reports", () => {
       assert.equal(addressesOf("b"), undefined);
     });
   }
+
+  it("D14: a Node keeps its ExternalIPs in a family of which it names no InternalIP, unless it or another Node names them", () => {
+    const external = (...all: readonly string[]): Node["addresses"] =>
+      all.map((address) => ({ type: "ExternalIP", address: parseAddress(address) }));
+    const { judge, set } = world({
+      ...B,
+      addresses: [...B.addresses, ...external("198.51.100.1", "198.51.100.2", "2001:db8:1::2")],
+    });
+    const other = node("c", ["198.51.100.1"], []);
+    set(other);
+    const named = node("b", [V6], CIDRS);
+    const changes = set({ ...named, addresses: [...named.addresses, ...external("198.51.100.9")] });
+    const used = changes.flatMap((one) =>
+      one.type === "set" && one.object.kind === "Node" ? one.object.addresses : [],
+    );
+    const text = used.map(({ type, address }) => `${type} ${formatAddress(address)}`);
+    assert.deepEqual(text.toSorted(), [
+      "ExternalIP 198.51.100.2",
+      "ExternalIP 198.51.100.9",
+      `InternalIP ${V4}`,
+      `InternalIP ${V6}`,
+    ]);
+    assert.equal(judge.apply(changes).length, 1);
+    const again = set({ ...named, addresses: external("198.51.100.2") });
+    const both = again.flatMap((one) => (one.type === "set" && one.object.kind === "Node" ? one.object.addresses : []));
+    assert.equal(both.filter(({ address }) => formatAddress(address) === "198.51.100.2").length, 1);
+  });
 
   it("D14: the own Node keeps its addresses, too", () => {
     const { set, addressesOf } = world();

@@ -5,7 +5,7 @@ import { FakeClock } from "../../../support/fake_clock.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
 
 describe("policyd tunnel ports", () => {
-  it("GUARD-17: ports of tunnels that the kernel does not list are listed again without a change of a link, and logged once", async () => {
+  it("GUARD-17: ports of tunnels that the kernel does not list are listed again without a change of a link, and logged once each time", async () => {
     const [clock, logger] = [new FakeClock(), recordingLogger()];
     let [refusals, claims] = [3, 0];
     const links = (): readonly [] => {
@@ -16,8 +16,12 @@ describe("policyd tunnel ports", () => {
     ports.begin();
     clock.pass(60_000);
     assert.deepEqual([claims, refusals, logger.lines.length], [1, -1, 1]);
+    refusals = 1;
+    ports.lookAgain();
+    clock.pass(60_000);
+    assert.deepEqual([claims, refusals, logger.lines.length], [2, -1, 2]);
     await ports.stop();
     ports.lookAgain();
-    assert.equal(claims, 1);
+    assert.equal(claims, 2);
   });
 });

@@ -149,11 +149,12 @@ describe("policyd/node: shares of ports", () => {
     const { own, attach, serve, holds } = setUp();
     attach(1);
     serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
-    serve("b", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 2001 }] });
-    serve("c", "n", { externalIPs: ["198.51.100.1"], ports: [{ port: 9200 }] });
+    serve("b", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 5000 }] });
+    serve("c", "n", { externalIPs: ["198.51.100.1"], ports: [{ port: 11_000 }] });
+    serve("e", "n", { clusterIPs: ["None"], externalIPs: ["192.0.2.1"], ports: [{ port: 14_000 }] });
     const status = { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } };
-    serve("d", "n", { type: "LoadBalancer", ports: [{ port: 2002 }] }, status);
-    assert.deepEqual([2000, 2001, 2002, 9200, 3000].map(holds), [false, false, false, true, true]);
+    serve("d", "n", { type: "LoadBalancer", ports: [{ port: 8000 }] }, status);
+    assert.deepEqual([2000, 5000, 8000, 11_000, 14_000, 3000].map(holds), [false, false, false, true, true, true]);
     const later = setUp();
     later.serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });
     later.own.synced();
@@ -165,7 +166,9 @@ describe("policyd/node: shares of ports", () => {
     const { own, serve, holds, attach, ranges } = setUp();
     attach(1);
     const ports = Array.from({ length: 3000 }, (_, i) => ({ name: `p${i}`, port: 2000 + 2 * i }));
-    serve("many", "evil", { externalIPs: ["192.0.2.1"], ports });
+    // No pod leaves with these anyway, so they do not count.
+    const others = Array.from({ length: 2000 }, (_, i) => ({ name: `x${i}`, port: 30_000 + i }));
+    serve("many", "evil", { externalIPs: ["192.0.2.1"], ports: [...others, ...ports] });
     serve("few", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 20_000 }] });
     assert.equal(ports.filter(({ port }) => !holds(port) && port < 2000 + 2 * 1040).length, 1040);
     assert.ok(ports.some(({ port }) => holds(port)));
