@@ -15,7 +15,7 @@ import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 
 describe("STATUS", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let lab: Lab;
   let wired: WiredNode;
   let counter = 0;
