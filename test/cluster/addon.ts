@@ -25,21 +25,9 @@ export function installAddOn(
   say: (line: string) => void,
   manifest = INSTALL,
 ): void {
-  installWith(cluster, materials, say, () =>
-    kubectl(materials, ["apply", manifest.endsWith(".yaml") ? "-f" : "-k", manifest]),
-  );
-}
-
-/** Installs the add-on like {@link installAddOn}. @param apply creates its objects */
-export function installWith(
-  cluster: RunningCluster,
-  materials: Materials,
-  say: (line: string) => void,
-  apply: () => void,
-): void {
   makeImage();
   importImage(cluster, materials, ARCHIVE);
-  apply();
+  kubectl(materials, ["apply", manifest.endsWith(".yaml") ? "-f" : "-k", manifest]);
   waitForAddOn(materials);
   kubectl(materials, ["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s"]);
   say("the add-on is installed, the nodes are ready, and CoreDNS runs");

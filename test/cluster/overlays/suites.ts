@@ -3,14 +3,9 @@ import type { Materials } from "../cluster.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningCluster } from "../state.ts";
 import type { Suite } from "../suites/suites.ts";
-import { installByChart } from "./chart.ts";
-import { checkFlows } from "./flows.ts";
 import { writeKustomization } from "./kustomization.ts";
 import { startKubeProxies } from "./kube_proxy.ts";
 import { checkOwnNodeStatus, makeNetworkUnavailable } from "./own_node_status.ts";
-import { checkSeccomp, copySeccompProfile } from "./seccomp.ts";
-import { checkSupport } from "./support.ts";
-import { checkTunnel } from "./tunnel.ts";
 
 /** The installation of the add-on for a suite, besides the settings of its cluster. */
 export interface Configuration {
@@ -18,8 +13,6 @@ export interface Configuration {
   readonly settings: Settings;
   /** Directories below manifests/: the overlay or base, then components. */
   readonly manifests: readonly [string, ...(readonly string[])];
-  /** Installs the add-on in another way than by kubectl. */
-  readonly install?: typeof installByChart;
   /** Runs before the add-on is installed. */
   readonly prepare?: (cluster: RunningCluster, materials: Materials) => Promise<void> | void;
   /** Runs afterwards: throws if the configuration is not in force, so that no suite passes without it. */
@@ -28,7 +21,7 @@ export interface Configuration {
 
 const DUAL_STACK: Settings = { nodes: 2, firstFamily: 4, isDualStack: true, containerd: 1 };
 
-/** Each overlay and component that a kubeadm cluster can have, and containerd 2. */
+/** The overlays and components that meet something of a real cluster which no lab has, and containerd 2. */
 export const CONFIGURATIONS: readonly Configuration[] = [
   {
     name: "kube-proxy-nftables",
@@ -36,13 +29,11 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     manifests: ["overlays/kube-proxy-kept"],
     prepare: (cluster, materials) => startKubeProxies(cluster, materials, "nftables"),
   },
-  { name: "vxlan", settings: DUAL_STACK, manifests: ["overlays/vxlan"], check: checkTunnel },
   {
     name: "single-stack-6",
     settings: { ...DUAL_STACK, firstFamily: 6, isDualStack: false },
     manifests: ["overlays/single-stack-ipv6"],
   },
-  { name: "chart", settings: DUAL_STACK, manifests: ["base"], install: installByChart },
   { name: "containerd-2", settings: { ...DUAL_STACK, containerd: 2 }, manifests: ["base"] },
   {
     name: "own-node-status",
@@ -56,27 +47,6 @@ export const CONFIGURATIONS: readonly Configuration[] = [
     settings: DUAL_STACK,
     manifests: ["overlays/kube-proxy-kept"],
     prepare: (cluster, materials) => startKubeProxies(cluster, materials, "iptables"),
-  },
-  {
-    name: "seccomp",
-    settings: DUAL_STACK,
-    manifests: ["base", "components/seccomp", "components/kubelet-conf-file"],
-    prepare: copySeccompProfile,
-    check: checkSeccomp,
-  },
-  {
-    name: "flow-ledger",
-    settings: DUAL_STACK,
-    manifests: ["base", "components/flow-ledger"],
-    check: async (cluster, materials) => {
-      await checkFlows(cluster, materials);
-      checkSupport(cluster, materials);
-    },
-  },
-  {
-    name: "single-stack-4",
-    settings: { ...DUAL_STACK, isDualStack: false },
-    manifests: ["overlays/single-stack-ipv4"],
   },
 ];
 
@@ -103,13 +73,12 @@ export const OVERLAY_SUITES: readonly Suite[] = CONFIGURATIONS.map((configuratio
 }));
 
 async function install(
-  { manifests, install: installOtherwise, prepare, check }: Configuration,
+  { manifests, prepare, check }: Configuration,
   cluster: RunningCluster,
   materials: Materials,
   say: (line: string) => void,
 ): Promise<void> {
   await prepare?.(cluster, materials);
-  if (installOtherwise !== undefined) installOtherwise(cluster, materials, say);
-  else installAddOn(cluster, materials, say, writeKustomization(manifests));
+  installAddOn(cluster, materials, say, writeKustomization(manifests));
   await check?.(cluster, materials);
 }
