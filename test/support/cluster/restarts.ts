@@ -9,8 +9,6 @@ const LONGEST_PAUSE_MILLISECONDS = 300;
 
 /** Ends and starts the daemons of nodes while objects of the cluster change all the time. */
 export class Restarts {
-  /** The events so far, each with its time in milliseconds since the epoch and its name. */
-  readonly events: [number, string][] = [];
   readonly #kernels: ReadonlyMap<ClusterNode, NftablesSocket>;
   readonly #random: () => number;
 
@@ -30,10 +28,8 @@ export class Restarts {
   async replace(node: ClusterNode, signal: NodeJS.Signals, isSettled = true, bundle?: string): Promise<void> {
     if (isSettled) await this.untilChanged(node);
     await pause(LONGEST_PAUSE_MILLISECONDS * this.#random());
-    this.events.push([Date.now(), `${signal} of ${node.name}`]);
     await node.stopDaemon(signal);
     await pause(LONGEST_PAUSE_MILLISECONDS * this.#random());
-    this.events.push([Date.now(), `a start of ${node.name}`]);
     node.startDaemon(bundle);
     await node.daemon.statusWhen(({ isSynced }) => isSynced, "synced");
   }

@@ -1,19 +1,15 @@
 import { createSocket } from "node:dgram";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { connect, createServer, isIPv6, type Socket } from "node:net";
 import process from "node:process";
-import type { FailedConnection, LoadReport, LoadTarget } from "./steady_load.ts";
+import type { LoadReport, LoadTarget } from "./steady_load.ts";
 
 /**
  * Runs as the program of steady_load.ts: `serve PORT` echoes TCP; `load FLOWS PER_SECOND HOST PORT...` keeps flows open
- * and opens new connections; `knock PER_SECOND HOST PORT...` tries to connect where it is denied, by TCP and UDP;
- * `churn TEXTS FILE PER_SECOND` replaces a file by one after the other of the texts in another file, which are
- * separated by NUL. Each prints "ready", continues until its standard input ends, and then prints a line about what it
- * did.
+ * and opens new connections; `knock PER_SECOND HOST PORT...` tries to connect where it is denied, by TCP and UDP. Each
+ * prints "ready", continues until its standard input ends, and then prints a line about what it did.
  */
 const PAUSE_MILLISECONDS = 100;
 const TICK_MILLISECONDS = 5;
-const MOST_FAILED = 10;
 /** The longest wait for connections that have begun: several retransmissions of a SYN. */
 const LAST_MILLISECONDS = 10_000;
 /** The kernel's own limit in a new namespace (net.core.somaxconn). */
@@ -58,10 +54,9 @@ function serve(port: number): void {
 function load(targets: readonly LoadTarget[], flows: number, perSecond: number): void {
   const report = { exchanges: Array.from({ length: flows }, () => 0), opened: 0, answered: 0, longest: 0 };
   const failures: Record<string, number> = {};
-  const failed: FailedConnection[] = [];
   const fail = (reason: string): void => void (failures[reason] = (failures[reason] ?? 0) + 1);
   const targetOf = (number: number): LoadTarget => targets[number % targets.length] ?? { host: "::1", port: 1 };
-  const open = new Map<Socket, () => FailedConnection>();
+  const open = new Set<Socket>();
   const began = performance.now();
   for (let flow = 0; flow < flows; flow++) {
     const socket = connect({ ...targetOf(flow), noDelay: true });
@@ -85,21 +80,12 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
   const stop = repeat(perSecond, () => {
     if (open.size >= MOST_OPEN) return;
     const start = performance.now();
-    const beganAt = Date.now();
     let isAnswered = false;
-    let localPort = 0;
-    const target = targetOf(report.opened++);
-    const socket = connect({ ...target, noDelay: true });
-    const failure = (error: string): FailedConnection => {
-      const port = localPort === 0 ? (socket.localPort ?? 0) : localPort;
-      return { ...target, localPort: port, error, beganAt, failedAt: Date.now() };
-    };
-    open.set(socket, () => failure(isAnswered ? "not closed" : localPort === 0 ? "not connected" : "not answered"));
+    const { host, port } = targetOf(report.opened++);
+    const socket = connect({ host, port, noDelay: true });
+    open.add(socket);
     socket
-      .on("connect", () => {
-        localPort = socket.localPort ?? 0;
-        socket.write(MESSAGE);
-      })
+      .on("connect", () => void socket.write(MESSAGE))
       .once("data", () => {
         report.answered++;
         isAnswered = true;
@@ -107,9 +93,8 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
         socket.end();
       });
     socket.on("error", ({ message }) => {
-      const error = isAnswered ? `after the answer: ${message}` : message;
-      fail(error);
-      if (failed.length < MOST_FAILED) failed.push(failure(error));
+      const reason = isAnswered ? `after the answer: ${message}` : message;
+      fail(`${reason}, to ${host} port ${port}`);
     });
     socket.on("close", () => void open.delete(socket));
   });
@@ -127,9 +112,7 @@ function load(targets: readonly LoadTarget[], flows: number, perSecond: number):
       const stuck = report.exchanges.filter((count, flow) => count <= (before[flow] ?? 0)).length;
       if ((open.size > 0 || stuck > 0) && performance.now() < end) return;
       clearInterval(timer);
-      const unanswered = [...open.values()].map((failureOf) => failureOf());
-      const some = [...failed, ...unanswered].slice(0, MOST_FAILED);
-      const result: LoadReport = { ...report, perSecond: rate, failures, failed: some, unanswered: open.size, stuck };
+      const result: LoadReport = { ...report, perSecond: rate, failures, unanswered: open.size, stuck };
       process.stdout.write(`${JSON.stringify(result)}\n`);
     }, TICK_MILLISECONDS);
   });
@@ -159,22 +142,6 @@ function targetsIn(words: readonly string[]): readonly LoadTarget[] {
   return host === undefined ? [] : [{ host, port: Number(port) }, ...targetsIn(others)];
 }
 
-function churn(source: string, file: string, perSecond: number): void {
-  const texts = readFileSync(source, "utf8").split("\0");
-  let number = 0;
-  const stop = repeat(perSecond, () => {
-    // The file is written outside of the watched directory, so that only the renaming is noticed.
-    writeFileSync(`${source}.new`, texts[number++ % texts.length] ?? "");
-    renameSync(`${source}.new`, file);
-  });
-  ready();
-  atEnd(() => {
-    stop();
-    process.stdout.write(`${number}\n`);
-  });
-}
-
 if (role === "serve") serve(Number(rest[0]));
 else if (role === "load") load(targetsIn(rest.slice(2)), Number(rest[0]), Number(rest[1]));
-else if (role === "knock") knock(targetsIn(rest.slice(1)), Number(rest[0]));
-else churn(rest[0] ?? "", rest[1] ?? "", Number(rest[2]));
+else knock(targetsIn(rest.slice(1)), Number(rest[0]));

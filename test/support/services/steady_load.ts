@@ -13,20 +13,6 @@ export interface LoadTarget {
   readonly port: number;
 }
 
-const failedSchema = v.strictObject({
-  host: v.string(),
-  port: v.number(),
-  /** Zero when the connection failed before it had a port. */
-  localPort: v.number(),
-  error: v.string(),
-  /** Milliseconds since the epoch. */
-  beganAt: v.number(),
-  failedAt: v.number(),
-});
-
-/** A new connection that failed. */
-export type FailedConnection = v.InferOutput<typeof failedSchema>;
-
 const reportSchema = v.strictObject({
   /** The number of messages that came back, for each long flow. */
   exchanges: v.array(v.number()),
@@ -36,10 +22,8 @@ const reportSchema = v.strictObject({
   answered: v.number(),
   /** The longest time in milliseconds from the connect to the answer. */
   longest: v.number(),
-  /** The number of errors by their message. */
+  /** The number of errors by their message and the connection's destination. */
   failures: v.record(v.string(), v.number()),
-  /** The first new connections that failed. */
-  failed: v.array(failedSchema),
   /** The numbers of new connections and of long flows without an answer ten seconds after the load has ended. */
   unanswered: v.number(),
   stuck: v.number(),
