@@ -36,8 +36,11 @@ const PLUGIN_WAIT = "2m";
 /** The state of br_netfilter on the nodes of a lab. */
 export type BridgeWay = "as made" | "the other way";
 
-/** The networks behind the router: the router's addresses in them, then the host's. */
-const OUTSIDE: Readonly<Record<OutsideName, readonly [readonly [string, string], readonly [string, string]]>> = {
+/** The network of a host behind the router: the router's addresses in it, then the host's. */
+export type OutsideNetworks = readonly [router: readonly [string, string], own: readonly [string, string]];
+
+/** The networks behind the router, unless a lab has others. */
+const OUTSIDE: Readonly<Record<OutsideName, OutsideNetworks>> = {
   outside: [
     ["203.0.113.1/29", "2001:db8:c:1::1/64"],
     ["203.0.113.2/29", "2001:db8:c:1::2/64"],
@@ -56,6 +59,8 @@ export interface PolicyLabOptions {
   readonly bridgeNetfilter: Readonly<Record<NodeName, boolean>>;
   /** Fields of the daemons' configuration in addition to those that a lab needs. */
   readonly configuration?: Readonly<Record<string, unknown>>;
+  /** The hosts behind the router, by their names. */
+  readonly outside?: Readonly<Record<string, OutsideNetworks>>;
   /** Whether each daemon keeps a ledger of flows, in a directory below its own. */
   readonly hasFlowLedger?: boolean;
 }
@@ -93,8 +98,8 @@ export class PolicyLab {
       // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
       for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
     }
-    for (const [number, [name, [router, own]]] of Object.entries(OUTSIDE).entries())
-      this.#join(name, number, router, own);
+    for (const [number, [name, networks]] of Object.entries(options.outside ?? OUTSIDE).entries())
+      this.#join(name, number, networks);
     this.prober = new Prober(lab.calls);
   }
 
@@ -306,10 +311,10 @@ export class PolicyLab {
     return place;
   }
 
-  #join(name: string, number: number, routerSide: readonly string[], ownSide: readonly string[]): void {
+  #join(name: string, number: number, networks: OutsideNetworks): void {
     const namespace = this.lab.namespace(name);
     const mac = (end: number) => macFromBytes(Uint8Array.of(0x02, 0, 0, 1, number, end));
-    const [router, own] = [routerSide, ownSide].map((texts) => texts.map((text) => parseCidr(text)));
+    const [router, own] = networks.map((texts) => texts.map((text) => parseCidr(text)));
     assert.ok(router !== undefined && own !== undefined);
     connect(
       { namespace: this.nodes.router, link: `to-${name}`, mac: mac(1), addresses: router },

@@ -94,7 +94,7 @@ const COLLECT_MILLISECONDS = 20;
 export async function measure(lab: AcceptanceLab, rows: readonly Row[]): Promise<Measured> {
   for (const place of ENDPOINTS) countArrivals(lab.namespace(place));
   using messages = new UnreachableMessages(lab.places);
-  using sent = new SentPackets(lab.nodes.router, ["to-node1", "to-node2"]);
+  using sent = new SentPackets(lab.lab.nodes.router, ["to-node1", "to-node2"]);
   const collect = (): void => {
     messages.collect();
     sent.collect();
@@ -203,7 +203,8 @@ function dropsOf(lab: AcceptanceLab): ReadonlyMap<string, number> {
 }
 
 function trackedBy(lab: AcceptanceLab, node: NodePlace): ReturnType<typeof listEntries> {
-  const socket = lab.namespace(node).inside(() => openConntrackSocket(lab.lab.calls));
+  const namespace = lab.namespace(node);
+  const socket = namespace.inside(() => openConntrackSocket(namespace.calls));
   try {
     return listEntries(socket);
   } finally {

@@ -23,7 +23,7 @@ export async function shoot(
     return { shot, protocol: shot.transport, from, to: lab.world.socketOf(shot.probe.to, shot.family) };
   });
   const placeOf = new Map([...lab.places].map(([place, namespace]) => [namespace, place]));
-  const results = await lab.prober.run(flows, { timeoutMilliseconds });
+  const results = await lab.lab.prober.run(flows, { timeoutMilliseconds });
   return results.map(({ flow: { shot }, reached, seenBy, seenSource, why }) => ({
     shot,
     reached,

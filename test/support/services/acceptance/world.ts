@@ -69,11 +69,6 @@ export class AcceptanceWorld {
     return names.map((name) => this.#address(textOf(name), family));
   }
 
-  /** Returns the Services that have an address. */
-  servedServices(): readonly string[] {
-    return Object.entries(TEXT.services).flatMap(([name, service]) => (clusterIpOf(service) === "None" ? [] : [name]));
-  }
-
   #address(text: string, family: Family): Address {
     const inDocument = documentText(text, family);
     const address = parseAddress(this.#renamed.get(inDocument) ?? inDocument);
