@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import * as v from "valibot";
 import { readCommandLine } from "../../../policyd/configuration/command_line.ts";
 import { type Configuration, readConfiguration } from "../../../policyd/configuration/configuration.ts";
 import { KUBELET_KUBECONFIGS } from "../../../policyd/sources/api/connection/api_address.ts";
@@ -9,10 +10,23 @@ import { CLUSTER_POLICY_DEFINITION, RESOURCES } from "../../../policyd/sources/a
 import { VERSION } from "../../../policyd/version.ts";
 import { daemonSet } from "../../support/daemon/daemon_set.ts";
 import { KUSTOMIZATIONS, rendered, requireKubectl } from "../../support/programs/kustomize.ts";
-import { INSTALL, manifestGrants, manifestObjects } from "../../support/daemon/manifest_grants.ts";
+import { INSTALL, manifestGrants, manifestObjects, overlayGrants } from "../../support/daemon/manifest_grants.ts";
 import { schemaProblems } from "../../support/programs/openapi.ts";
 
 const install = readFileSync(INSTALL, "utf8");
+
+/** The admission policy and its binding, with the fields that decide whom and what it denies. */
+const ADMISSION_POLICY = v.strictTuple([
+  v.object({
+    metadata: v.object({ name: v.string() }),
+    spec: v.object({
+      matchConstraints: v.object({ resourceRules: v.array(v.looseObject({})) }),
+      matchConditions: v.array(v.strictObject({ name: v.string(), expression: v.string() })),
+      failurePolicy: v.string(),
+    }),
+  }),
+  v.object({ spec: v.unknown() }),
+]);
 
 /** Returns the configuration that a manifest gives the daemon of a node, by the container's own arguments. */
 function configurationOf(text: string): Configuration {
@@ -48,6 +62,28 @@ describe("manifests/install.yaml", () => {
     assert.deepEqual(manifestGrants(), Object.fromEntries([...followed, definition, ...written]));
     const roles = manifestObjects(install).filter(({ kind }) => String(kind).endsWith("Role"));
     assert.equal(roles.length, 1);
+  });
+
+  it("DEPLOY-03: the permission to patch Nodes' status is only in the overlay with the field that uses it", () => {
+    const overlay = "network-unavailable";
+    assert.deepEqual(overlayGrants(overlay), { ...manifestGrants(), "nodes/status": ["patch"] });
+    for (const other of readdirSync("manifests/overlays").filter((one) => one !== overlay)) {
+      assert.deepEqual(overlayGrants(other), manifestGrants(), other);
+    }
+  });
+
+  it("DEPLOY-03: own-node-status denies patches by the daemon's account beyond the permission of network-unavailable", () => {
+    const text = readFileSync("manifests/components/own-node-status/admission_policy.yaml", "utf8");
+    const [policy, binding] = v.parse(ADMISSION_POLICY, manifestObjects(text));
+    const { matchConstraints, matchConditions, failurePolicy } = policy.spec;
+    assert.deepEqual(
+      matchConstraints.resourceRules.map(({ resources, operations }) => [resources, operations]),
+      [[["nodes/status"], ["UPDATE"]]],
+    );
+    const user = `system:serviceaccount:kube-system:${daemonSet(install).pod.serviceAccountName}`;
+    assert.deepEqual(matchConditions, [{ name: "drawbridge", expression: `request.userInfo.username == '${user}'` }]);
+    assert.equal(failurePolicy, "Fail");
+    assert.deepEqual(binding.spec, { policyName: policy.metadata.name, validationActions: ["Deny"] });
   });
 
   it("DEPLOY-02: the daemon accepts its configuration and its command line, and installs the plugin", () => {
@@ -207,19 +243,27 @@ describe("the overlays of manifests/", () => {
     assert.equal(pod.initContainers?.[0]?.image, image);
   });
 
-  /** Returns the base with a component, which follows the schema. */
+  /** Returns the base with a component. */
   const withComponent = (component: string): string => {
     const directory = mkdtempSync("manifests/test-");
     try {
       const kustomization = `resources: [../base]\ncomponents: [../components/${component}]\n`;
       writeFileSync(`${directory}/kustomization.yaml`, kustomization);
-      const text = rendered(directory);
-      assert.deepEqual(manifestObjects(text).flatMap(schemaProblems), []);
-      return text;
+      return rendered(directory);
     } finally {
       rmSync(directory, { recursive: true });
     }
   };
+
+  for (const component of readdirSync("manifests/components")) {
+    it(`DEPLOY-01: the component ${component} fits on the base, and its objects of Kubernetes follow the schema`, () => {
+      const objects = manifestObjects(withComponent(component));
+      const ofOthers = /^(PodMonitor|ValidatingAdmissionPolicy(Binding)?)$/;
+      const known = objects.filter(({ kind }) => !ofOthers.test(String(kind)));
+      assert.deepEqual(known.flatMap(schemaProblems), []);
+      assert.ok(known.length >= 5, `${known.length} objects`);
+    });
+  }
 
   it("the seccomp profile is a component that any overlay can use", () => {
     const { securityContext } = daemonSet(withComponent("seccomp")).pod;
