@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { Prober } from "../../lab/probe/prober.ts";
 import { type ClusterPod, pairFrom, SmallCluster } from "../../support/on_top/cluster.ts";
 import { DnsServer } from "../../support/on_top/dns_server.ts";
 import { ask, lookUp } from "../../support/on_top/resolver.ts";
@@ -36,7 +35,6 @@ function probeName(node: string, family: 4 | 6): string {
 describe("a DNS server at a cluster IP", function () {
   this.timeout(300_000);
   let cluster: SmallCluster;
-  let prober: Prober;
   let first: DnsServer;
   let second: DnsServer;
   let resolver: DnsServer;
@@ -54,15 +52,15 @@ describe("a DNS server at a cluster IP", function () {
     requireKernel(this);
     requireProgram(this, "dnsmasq");
     cluster = await SmallCluster.start("on-top-dns", ["kube-system", "shop"]);
-    prober = new Prober(cluster.lab.calls);
+    const { prober } = cluster;
     pods = {
-      dns1: cluster.pod("kube-system", "dns1", "node1", { labels: { app: "kube-dns" } }),
-      dns2: cluster.pod("kube-system", "dns2", "node2", { labels: { app: "kube-dns" } }),
-      client: cluster.pod("shop", "client", "node1"),
-      far: cluster.pod("shop", "far", "node2"),
-      web: cluster.pod("shop", "web", "node2"),
-      db0: cluster.pod("shop", "db-0", "node1", { labels: { app: "db" } }),
-      db1: cluster.pod("shop", "db-1", "node2", { labels: { app: "db" } }),
+      dns1: await cluster.pod("kube-system", "dns1", "node1", { labels: { app: "kube-dns" } }),
+      dns2: await cluster.pod("kube-system", "dns2", "node2", { labels: { app: "kube-dns" } }),
+      client: await cluster.pod("shop", "client", "node1"),
+      far: await cluster.pod("shop", "far", "node2"),
+      web: await cluster.pod("shop", "web", "node2"),
+      db0: await cluster.pod("shop", "db-0", "node1", { labels: { app: "db" } }),
+      db1: await cluster.pod("shop", "db-1", "node2", { labels: { app: "db" } }),
     };
     for (const { namespace, addresses } of [pods.web, pods.db0, pods.db1]) {
       for (const family of FAMILIES) prober.listen("tcp", { namespace, address: addresses[family], port: 8080 });
@@ -93,7 +91,6 @@ describe("a DNS server at a cluster IP", function () {
   });
 
   after(async () => {
-    prober?.close();
     await Promise.all([first, second, resolver].map((server) => server?.stop()));
     await cluster?.close();
   });
@@ -205,7 +202,7 @@ describe("a DNS server at a cluster IP", function () {
     const found = lookUp(cluster.lab, pods.client.namespace, "db", { server: SERVER_V4, namespace: "shop" });
     assert.equal(found.length, 4);
     const flows = found.map((address) => flowTo(pods.client, parseAddress(address)));
-    for (const { flow, seenAt, seenSource, why } of await prober.run(flows, { timeoutMilliseconds: 5000 })) {
+    for (const { flow, seenAt, seenSource, why } of await cluster.prober.run(flows, { timeoutMilliseconds: 5000 })) {
       const family = typeof flow.to.address === "number" ? 4 : 6;
       assert.equal(why, "");
       assert.equal(seenAt?.address, flow.to.address);
@@ -224,7 +221,7 @@ describe("a DNS server at a cluster IP", function () {
     const addresses = [pods.db0, pods.db1].flatMap((pod) => FAMILIES.map((family) => pod.addresses[family]));
     const reached = async (from: ClusterPod) => {
       const flows = addresses.map((address) => flowTo(from, address));
-      return (await prober.run(flows, { timeoutMilliseconds: 400 })).map((one) => one.reached);
+      return (await cluster.prober.run(flows, { timeoutMilliseconds: 400 })).map((one) => one.reached);
     };
     const policy = networkPolicy(
       "db",
@@ -267,7 +264,7 @@ describe("a DNS server at a cluster IP", function () {
         ...flowTo(pods.client, WEB_IPS[family]),
         to: { address: WEB_IPS[family], port: 80 },
       }));
-      return (await prober.run(flows, { timeoutMilliseconds: 400 })).map((one) => one.reached);
+      return (await cluster.prober.run(flows, { timeoutMilliseconds: 400 })).map((one) => one.reached);
     };
     const [short, long] = ["web", "many"].map(
       (name) => ({ type: "A", name: `${name}.shop.svc.cluster.local` }) as const,

@@ -5,7 +5,6 @@ import type { LabNamespace } from "../../lab/namespace.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import { API_IPS, API_PORT, apiService } from "../../support/on_top/api_service.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
-import { Prober } from "../../lab/probe/prober.ts";
 import { type ClusterPod, pairFrom, SmallCluster } from "../../support/on_top/cluster.ts";
 import { DnsServer } from "../../support/on_top/dns_server.ts";
 import { askHttp } from "../../support/http.ts";
@@ -54,7 +53,6 @@ const FROM_INGRESS_ALONE: KubernetesObject = {
 describe("applications on the pod network", function () {
   this.timeout(300_000);
   let cluster: SmallCluster;
-  let prober: Prober;
   const programs: (Program | DnsServer)[] = [];
   let pods: Readonly<Record<"dns" | "controller" | "web" | "client" | "far", ClusterPod>>;
 
@@ -62,14 +60,15 @@ describe("applications on the pod network", function () {
     requireKernel(this);
     for (const program of ["dnsmasq", "nginx"]) requireProgram(this, program);
     cluster = await SmallCluster.start("on-top", ["default", "kube-system", "ingress", "shop"]);
-    prober = new Prober(cluster.lab.calls);
     const portMappings = [{ hostPort: 80, containerPort: NGINX_PORT, protocol: "tcp" }];
     pods = {
-      dns: cluster.pod("kube-system", "dns", "node2"),
-      controller: cluster.pod("ingress", "controller", "node1", { runtimeConfig: { runtimeConfig: { portMappings } } }),
-      web: cluster.pod("shop", "web", "node2", { labels: { app: "web" } }),
-      client: cluster.pod("shop", "client", "node1"),
-      far: cluster.pod("shop", "far", "node2"),
+      dns: await cluster.pod("kube-system", "dns", "node2"),
+      controller: await cluster.pod("ingress", "controller", "node1", {
+        runtimeConfig: { runtimeConfig: { portMappings } },
+      }),
+      web: await cluster.pod("shop", "web", "node2", { labels: { app: "web" } }),
+      client: await cluster.pod("shop", "client", "node1"),
+      far: await cluster.pod("shop", "far", "node2"),
     };
     const services: readonly ClusterService[] = [
       {
@@ -105,7 +104,6 @@ describe("applications on the pod network", function () {
   });
 
   after(async () => {
-    prober?.close();
     await Promise.all(programs.map((program) => program.stop()));
     await cluster?.close();
   });
@@ -237,7 +235,7 @@ describe("applications on the pod network", function () {
     ];
     for (const { pod, port } of subsets) {
       for (const family of FAMILIES) {
-        prober.listen("tcp", { namespace: pod.namespace, address: pod.addresses[family], port });
+        cluster.prober.listen("tcp", { namespace: pod.namespace, address: pod.addresses[family], port });
       }
     }
     const slices = subsets.flatMap(({ pod, port }, i) =>
@@ -254,7 +252,7 @@ describe("applications on the pod network", function () {
     );
     cluster.put(service, ...slices);
     await cluster.inForce();
-    const results = await prober.run(flows, { timeoutMilliseconds: 5000 });
+    const results = await cluster.prober.run(flows, { timeoutMilliseconds: 5000 });
     assert.deepEqual(
       results.filter(({ reached }) => !reached),
       [],
@@ -263,12 +261,12 @@ describe("applications on the pod network", function () {
       const seen = results
         .filter(({ flow }) => flow.to.address === LEGACY_IPS[family])
         .map(({ seenBy }) => seenBy?.name);
-      assert.deepEqual(new Set(seen), new Set(["controller", "far"]));
+      assert.deepEqual(new Set(seen), new Set(["ingress-controller", "shop-far"]));
     }
     // The control plane removes the slices when the Endpoints get the label `endpointslice.kubernetes.io/skip-mirror`.
     cluster.remove(...slices);
     await until(async () => {
-      const after = await prober.run(flows.slice(39, 41), { timeoutMilliseconds: 3000 });
+      const after = await cluster.prober.run(flows.slice(39, 41), { timeoutMilliseconds: 3000 });
       return after.every(({ why }) => /refused/.test(why));
     }, "connections are refused");
   });

@@ -1,34 +1,19 @@
-import assert from "node:assert/strict";
-import { podResult } from "../cni/add_result.ts";
 import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { hostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
-import { parseMac } from "../../../kernel/ip/mac.ts";
+import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import { newRoute } from "../../../kernel/route/route.ts";
-import { add, type Configuration } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Configuration } from "../../lab/cni.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { connect, routeTo, type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { countKinds, untilInForce } from "../policy/lab/in_force.ts";
-import type { DaemonProcess } from "../daemon/policyd.ts";
-import { PolicydNode } from "../daemon/policyd_node.ts";
-import { type Pair, pairOf } from "../services/traffic_lab.ts";
+import type { Prober } from "../../lab/probe/prober.ts";
+import { routeTo, type TwoNodes, type WiredNode } from "../../lab/topology.ts";
+import { namespaceManifest, type NodeName, type Place, podManifest } from "../policy/lab/place.ts";
+import { PolicyLab } from "../policy/lab/policy_lab.ts";
+import type { Pair } from "../services/traffic_lab.ts";
 import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
-
-/** The destinations to which pods keep their own address under masquerade. */
-const CLUSTER_NETWORKS = ["10.244.0.0/16", "fd00:244::/32"];
-
-export type NodeName = "node1" | "node2";
 
 /** A pod of a Kubernetes namespace. Its labels are `app` and its name. */
 export interface ClusterPod extends ServiceEndpoint {
-  readonly namespace: LabPod;
-  readonly nodeName: NodeName;
-}
-
-/** A machine outside of the cluster. */
-export interface Stranger {
   readonly namespace: LabNamespace;
-  readonly addresses: Pair;
 }
 
 /** Differences of a pod from one without labels of its own and without published ports. */
@@ -37,107 +22,56 @@ export interface PodOptions {
   readonly runtimeConfig?: Configuration;
 }
 
-/**
- * Two nodes with a daemon each, which read the same objects, a router between them and a stranger behind the router.
- * Pods leave the cluster with their node's address.
- */
+/** A {@link PolicyLab} whose objects come and go one by one. Pods leave the cluster with their node's address. */
 export class SmallCluster {
   readonly lab: Lab;
   readonly nodes: TwoNodes;
-  readonly stranger: Stranger;
-  readonly #policyd: Readonly<Record<NodeName, PolicydNode>>;
-  readonly #daemons: Partial<Record<NodeName, DaemonProcess>> = {};
-  readonly #objects = new Map<string, KubernetesObject>();
+  readonly prober: Prober;
+  readonly #lab: PolicyLab;
+  readonly #namespaces: readonly string[];
+  readonly #objects = new Map<string, object>();
 
-  private constructor(name: string) {
-    this.lab = createLab(name);
-    this.nodes = twoNodes(this.lab, { reversePathFilter: 1 });
-    this.stranger = this.#wireStranger();
-    this.#policyd = {
-      node1: new PolicydNode(this.lab, this.nodes.node1),
-      node2: new PolicydNode(this.lab, this.nodes.node2),
-    };
-    // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
-    for (const { node } of [this.nodes.node1, this.nodes.node2]) {
-      for (const key of ["net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"]) node.writeSysctl(key, "0");
-    }
+  private constructor(lab: PolicyLab, namespaces: readonly string[]) {
+    this.#lab = lab;
+    this.#namespaces = namespaces;
+    ({ lab: this.lab, nodes: this.nodes, prober: this.prober } = lab);
   }
 
   /** Starts a cluster with these namespaces of Kubernetes, each with the label of its name. */
   static async start(name: string, namespaces: readonly string[]): Promise<SmallCluster> {
-    const cluster = new SmallCluster(name);
-    try {
-      const nodes = (["node1", "node2"] as const).map((node) => cluster.#nodeObject(node));
-      cluster.put(...nodes, ...namespaces.map(namespaceObject));
-      await Promise.all(
-        (["node1", "node2"] as const).map(async (node) => {
-          cluster.#daemons[node] = await cluster.#policyd[node].start();
-        }),
-      );
-      return cluster;
-    } catch (error) {
-      await cluster.close();
-      throw error;
-    }
+    const lab = await PolicyLab.create({ name, pods: [], bridgeNetfilter: { node1: false, node2: false } });
+    return new SmallCluster(lab, namespaces);
+  }
+
+  /** A machine outside of the cluster. */
+  get stranger(): Place {
+    return this.#lab.place("stranger");
   }
 
   /** Gives both nodes objects, which are new or replace others. */
   put(...objects: readonly KubernetesObject[]): void {
-    for (const object of objects) {
-      const file = fileOf(object);
-      this.#objects.set(file, object);
-      for (const policyd of Object.values(this.#policyd)) policyd.put(file, JSON.stringify(object));
-    }
+    for (const object of objects) this.#objects.set(idOf(object), object);
+    this.#lab.tell(this.#all());
   }
 
   remove(...objects: readonly KubernetesObject[]): void {
     for (const object of objects) {
-      const file = fileOf(object);
-      if (!this.#objects.delete(file)) throw new Error(`there is no ${file}`);
-      for (const policyd of Object.values(this.#policyd)) policyd.put(file, "");
+      if (!this.#objects.delete(idOf(object))) throw new Error(`there is no ${idOf(object)}`);
     }
+    this.#lab.tell(this.#all());
   }
 
-  /** Makes a pod: its object, its attachment, and then its object with the allocated addresses. */
-  pod(kubernetesNamespace: string, name: string, nodeName: NodeName, options: PodOptions = {}): ClusterPod {
-    const namespace = this.lab.pod(name);
-    const object = (podIPs: readonly object[]): KubernetesObject => ({
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { namespace: kubernetesNamespace, name, uid: `uid-${name}`, labels: { name, ...options.labels } },
-      spec: { nodeName },
-      status: { phase: "Running", podIPs },
-    });
-    this.put(object([]));
-    const overrides: Configuration = {
-      ...this.#policyd[nodeName].overrides,
-      ipMasq: true,
-      nonMasqueradeCIDRs: CLUSTER_NETWORKS,
-      ...options.runtimeConfig,
-    };
-    const { ips } = podResult(add(this.nodes[nodeName], namespace, overrides, { podNamespace: kubernetesNamespace }));
-    const [v4, v6] = ips.map(({ address }) => parseCidr(address).address);
-    assert.ok(v4 !== undefined && v6 !== undefined);
-    const addresses = { 4: v4, 6: v6 };
-    this.put(object(FAMILIES.map((family) => ({ ip: formatAddress(addresses[family]) }))));
-    return { namespace, name, nodeName, addresses };
+  /** Makes a pod: its attachment, and its object with the allocated addresses, which {@link put} also gives to the nodes. */
+  async pod(namespace: string, name: string, nodeName: NodeName, options: PodOptions = {}): Promise<ClusterPod> {
+    const key = `${namespace}/${name}`;
+    const place = await this.#lab.wire({ key, node: nodeName }, options.runtimeConfig);
+    this.#objects.set(`Pod ${key}`, podManifest(place, nodeName, { labels: { name, ...options.labels } }));
+    return { namespace: place.namespace, name, nodeName, addresses: place.addresses };
   }
 
-  /** All objects that the cluster was given. */
-  get objects(): readonly KubernetesObject[] {
-    return [...this.#objects.values()];
-  }
-
-  /**
-   * Resolves when both nodes have the given objects in force. To wait for the change of an existing object, use {@link
-   * until}.
-   */
+  /** Resolves when both nodes have all objects in force. */
   async inForce(): Promise<void> {
-    const counts = countKinds([...this.#objects.values()]);
-    for (const node of ["node1", "node2"] as const) {
-      const process = this.#daemons[node];
-      if (process !== undefined) await untilInForce({ process, node: this.nodes[node].node }, counts);
-    }
+    await this.#lab.apply(this.#all());
   }
 
   /** Whether the rules of Services of a node lead to a port of an address. */
@@ -156,31 +90,12 @@ export class SmallCluster {
 
   /** Ends the daemons and removes everything. */
   async close(): Promise<void> {
-    await Promise.all(Object.values(this.#policyd).map((policyd) => policyd.kill()));
-    this.lab.destroy();
+    await this.#lab.close();
   }
 
-  #nodeObject(name: NodeName): KubernetesObject {
-    const addresses = this.nodes[name].addresses.map((address) => ({
-      type: "InternalIP",
-      address: formatAddress(address),
-    }));
-    return { apiVersion: "v1", kind: "Node", metadata: { name }, status: { addresses } };
-  }
-
-  #wireStranger(): Stranger {
-    const namespace = this.lab.namespace("stranger");
-    const addresses = pairOf("198.51.100.2", "2001:db8:53::2");
-    const gateways = pairOf("198.51.100.1", "2001:db8:53::1");
-    const prefixed = (pair: Pair) =>
-      FAMILIES.map((family) => ({ address: pair[family], prefixLength: family === 4 ? 30 : 64 }));
-    const { router } = this.nodes;
-    connect(
-      { namespace: router, link: "to-stranger", mac: parseMac("02:00:00:00:05:01"), addresses: prefixed(gateways) },
-      { namespace, link: "eth0", mac: parseMac("02:00:00:00:05:02"), addresses: prefixed(addresses) },
-    );
-    for (const family of FAMILIES) namespace.route.request(newRoute(routeTo(undefined, gateways[family])));
-    return { namespace, addresses };
+  #all(): readonly object[] {
+    const namespaces = this.#namespaces.map((name) => namespaceManifest(name, { "kubernetes.io/metadata.name": name }));
+    return [...this.#lab.nodeManifests(), ...namespaces, ...this.#objects.values()];
   }
 }
 
@@ -189,11 +104,6 @@ export function pairFrom([v4, v6]: WiredNode["addresses"]): Pair {
   return { 4: v4, 6: v6 };
 }
 
-function namespaceObject(name: string): KubernetesObject {
-  const labels = { "kubernetes.io/metadata.name": name };
-  return { apiVersion: "v1", kind: "Namespace", metadata: { name, labels } };
-}
-
-function fileOf({ kind, metadata }: KubernetesObject): string {
-  return `${[kind, metadata.namespace ?? "", metadata.name].join("-").toLowerCase()}.json`;
+function idOf({ kind, metadata }: KubernetesObject): string {
+  return `${kind} ${metadata.namespace ?? ""}/${metadata.name}`;
 }
