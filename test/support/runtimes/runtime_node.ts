@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { SOURCE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -92,7 +92,10 @@ export class RuntimeNode {
     lab.atEnd(() => void holder.kill("SIGKILL"));
     await once(holder.stdout, "data");
     const node = new RuntimeNode({ wired, root, policyd, daemon, holder });
-    node.callThrough((plugin) => recorderScript(`${root}/bin/${plugin}`, `${root}/calls`));
+    for (const plugin of PLUGINS) {
+      const script = recorderScript(`${node.installed}/${plugin}`, node.calls);
+      writeFileSync(`${node.binaries}/${plugin}`, script, { mode: 0o755 });
+    }
     return node;
   }
 
@@ -138,14 +141,6 @@ export class RuntimeNode {
   /** Ends the daemon, as deleting its DaemonSet does. */
   async stopDaemon(): Promise<void> {
     await this.#policyd.kill();
-  }
-
-  /** Replaces the scripts of {@link binaries}. @param script of a plugin, as the text of a shell script */
-  callThrough(script: (plugin: (typeof PLUGINS)[number]) => string): void {
-    for (const plugin of PLUGINS) {
-      writeFileSync(`${this.binaries}/${plugin}`, script(plugin));
-      chmodSync(`${this.binaries}/${plugin}`, 0o755);
-    }
   }
 
   /** The command that runs a program of the machine on this node. */
