@@ -21,10 +21,9 @@ import { RecordingSink } from "../../support/daemon/recording_sink.ts";
 import { patchRefusal, withStatus } from "../node_status.ts";
 import { sample } from "../objects.ts";
 import { type RawObject, recordOf } from "../storage.ts";
-import { RealCluster, SERVER } from "./cluster.ts";
+import { RealCluster } from "./cluster.ts";
 import { until } from "../../support/until.ts";
 
-const EXECUTABLE = process.env["KUBE_APISERVER"] ?? "kube-apiserver";
 const ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PLURALS = new Map(RESOURCES.map(({ kind, path: list }) => [kind as string, list]));
@@ -91,9 +90,13 @@ describe("the real kube-apiserver", function () {
 
   before(async () => {
     directory = mkdtempSync(path.join(os.tmpdir(), "drawbridge-kube-"));
-    cluster = new RealCluster(`${directory}/cluster`);
-    cluster.startStorage(process.env["ETCD"] ?? "etcd");
-    await cluster.start(EXECUTABLE);
+    const executables = {
+      etcd: process.env["ETCD"] ?? "etcd",
+      "kube-apiserver": process.env["KUBE_APISERVER"] ?? "kube-apiserver",
+    };
+    cluster = new RealCluster({ directory: `${directory}/cluster`, address: "127.0.0.1", executables });
+    cluster.startStorage();
+    await cluster.start();
     const version = await cluster.must("GET", "/version");
     const kubernetes = `${String(member(version, "major"))}.${String(member(version, "minor"))}`;
     console.log(`      Kubernetes ${kubernetes} on etcd ${await cluster.storageVersion()}`);
@@ -107,7 +110,7 @@ describe("the real kube-apiserver", function () {
     asked = [];
     sink = new RecordingSink();
     const account = new ServiceAccount(directory, (file) => readFileSync(file, "utf8"));
-    const http = new HttpConnection(() => Promise.resolve().then(() => account.credentials(SERVER)));
+    const http = new HttpConnection(() => Promise.resolve().then(() => account.credentials(cluster.url)));
     source = new ApiSource({ connection: recorded(http), clock: realClock, random: () => Math.random() });
   });
   afterEach(() => {
@@ -227,7 +230,7 @@ describe("the real kube-apiserver", function () {
     };
     const created = recordOf(await create(node));
     const token = new ServiceAccount(directory, (file) => readFileSync(file, "utf8"));
-    const writer = new HttpApiWriter(() => Promise.resolve().then(() => token.credentials(SERVER)), realClock);
+    const writer = new HttpApiWriter(() => Promise.resolve().then(() => token.credentials(cluster.url)), realClock);
     const write = availablePatch(nameOf(node), Date.now());
     const refused = await writer.write(write);
     assert.ok(refused.type === "forbidden", JSON.stringify(refused));
@@ -308,7 +311,7 @@ describe("the real kube-apiserver", function () {
     await cluster.compact();
     await pause(3000);
     asked = [];
-    await cluster.start(EXECUTABLE);
+    await cluster.start();
     const ready = performance.now();
     await remove(old);
     await create(real("Pod", 4));

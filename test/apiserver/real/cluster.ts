@@ -1,72 +1,95 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { openSync, readFileSync } from "node:fs";
+import { mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import https from "node:https";
 import { setTimeout as pause } from "node:timers/promises";
 import { text } from "node:stream/consumers";
 import { member } from "../../../policyd/sources/api/json_member.ts";
-import type { Certificate } from "../../support/certificate.ts";
-import { ADMINISTRATOR_TOKEN, apiServerArguments, writeApiServerFiles } from "./standalone.ts";
+import { type Certificate, makeCertificate } from "../../support/certificate.ts";
 
-export const SERVER = new URL("https://127.0.0.1:6443");
+/** The token of an administrator. */
+export const ADMINISTRATOR_TOKEN = "t0ken-of-the-admin";
+
+const PORT = 6443;
 const ETCD = "http://127.0.0.1:2379";
+const READY_MILLISECONDS = 120_000;
+const SHOWN_OF_A_LOG = 4000;
 
 export interface Answered {
   readonly status: number;
   readonly body: unknown;
 }
 
-/** etcd and kube-apiserver on this network namespace's loopback, with nothing else of a cluster. */
+/** The programs of a {@link RealCluster}, and the place where they run. */
+export interface RealClusterParts {
+  /** A new directory, for data, keys and logs. */
+  readonly directory: string;
+  /** The address that kube-apiserver listens on. */
+  readonly address: string;
+  readonly executables: Readonly<Record<"etcd" | "kube-apiserver", string>>;
+  /** Runs an action in the network namespace of the programs; absent where it is this process's. */
+  readonly inside?: <T>(action: () => T) => T;
+}
+
+/** etcd and kube-apiserver, with nothing else of a cluster: no controllers, and no nodes that find it by themselves. */
 export class RealCluster {
+  readonly url: URL;
   readonly authority: Certificate;
-  readonly #directory: string;
+  readonly #parts: RealClusterParts;
   #etcd: ChildProcess | undefined;
   #server: ChildProcess | undefined;
 
-  /** @param directory an empty one, for data, keys and logs */
-  constructor(directory: string) {
-    this.#directory = directory;
-    this.authority = writeApiServerFiles(directory, SERVER.hostname);
+  constructor(parts: RealClusterParts) {
+    this.#parts = parts;
+    this.url = new URL(`https://${parts.address}:${PORT}`);
+    this.authority = writeFiles(parts);
   }
 
-  /** @param executable of etcd */
-  startStorage(executable: string): void {
-    const peers = "http://127.0.0.1:2380";
-    this.#etcd = this.#spawn("etcd", executable, [
-      `--data-dir=${this.#directory}/data`,
+  startStorage(): void {
+    this.#etcd = this.#spawn("etcd", [
+      `--data-dir=${this.#parts.directory}/data`,
+      // Nobody waits for this machine's disk.
+      "--unsafe-no-fsync",
       `--listen-client-urls=${ETCD}`,
       `--advertise-client-urls=${ETCD}`,
-      `--listen-peer-urls=${peers}`,
-      `--initial-advertise-peer-urls=${peers}`,
-      `--initial-cluster=default=${peers}`,
+      "--listen-peer-urls=http://127.0.0.1:2380",
     ]);
   }
 
   /**
-   * Starts kube-apiserver and waits until it is ready. @throws Error with the end of its log if it does not become
-   * ready
+   * Starts kube-apiserver and waits until it is ready.
+   *
+   * @param isReady asks whether it is
+   * @throws Error with the end of its log if it does not become ready
    */
-  async start(executable: string): Promise<void> {
-    const server = this.#spawn(
-      "kube-apiserver",
-      executable,
-      apiServerArguments({
-        directory: this.#directory,
-        etcd: ETCD,
-        address: SERVER.hostname,
-        port: SERVER.port,
-        advertised: "192.0.2.1",
-        authorization: "RBAC",
-        services: "10.96.0.0/16",
-      }),
-    );
+  async start(isReady: () => Promise<boolean> = () => this.#isReady()): Promise<void> {
+    const { directory, address } = this.#parts;
+    const file = (name: string): string => `${directory}/${name}`;
+    const server = this.#spawn("kube-apiserver", [
+      `--etcd-servers=${ETCD}`,
+      `--bind-address=${address}`,
+      `--secure-port=${PORT}`,
+      // It may not be an address of loopback, and is not published.
+      "--advertise-address=192.0.2.1",
+      "--endpoint-reconciler-type=none",
+      `--tls-cert-file=${file("server.crt")}`,
+      `--tls-private-key-file=${file("server.key")}`,
+      "--service-account-issuer=https://kubernetes.default.svc",
+      `--service-account-key-file=${file("accounts.key")}`,
+      `--service-account-signing-key-file=${file("accounts.key")}`,
+      `--token-auth-file=${file("tokens.csv")}`,
+      "--authorization-mode=RBAC",
+      // No controller makes the service account of a namespace.
+      "--disable-admission-plugins=ServiceAccount",
+      "--service-cluster-ip-range=10.96.0.0/16",
+    ]);
     this.#server = server;
-    for (let left = 600; !(await this.#isReady()); left--) {
-      if (left === 0 || server.exitCode !== null) {
-        throw new Error(
-          `kube-apiserver is not ready:\n${readFileSync(`${this.#directory}/kube-apiserver.log`, "utf8").slice(-4000)}`,
-        );
+    for (const deadline = performance.now() + READY_MILLISECONDS; !(await isReady());) {
+      if (performance.now() > deadline || server.exitCode !== null) {
+        const log = readFileSync(file("kube-apiserver.log"), "utf8").slice(-SHOWN_OF_A_LOG);
+        throw new Error(`kube-apiserver is not ready:\n${log}`);
       }
       await pause(100);
     }
@@ -78,8 +101,7 @@ export class RealCluster {
   }
 
   async stop(): Promise<void> {
-    await endOf(this.#server);
-    await endOf(this.#etcd);
+    await Promise.all([this.#server, this.#etcd].map(endOf));
   }
 
   /** Returns the version that etcd reports. */
@@ -96,7 +118,7 @@ export class RealCluster {
     };
     const options = { method, headers, ca: this.authority.certificate };
     return new Promise((resolve, reject) => {
-      const request = https.request(new URL(path, SERVER), options, (response) => {
+      const request = https.request(new URL(path, this.url), options, (response) => {
         text(response).then((body) => resolve({ status: response.statusCode ?? 0, body: parse(body) }), reject);
       });
       request.on("error", reject);
@@ -130,10 +152,27 @@ export class RealCluster {
     }
   }
 
-  #spawn(name: string, executable: string, args: readonly string[]): ChildProcess {
-    const log = openSync(`${this.#directory}/${name}.log`, "a");
-    return spawn(executable, args, { stdio: ["ignore", log, log] });
+  #spawn(name: keyof RealClusterParts["executables"], args: readonly string[]): ChildProcess {
+    const { directory, executables, inside = (action) => action() } = this.#parts;
+    const log = openSync(`${directory}/${name}.log`, "a");
+    return inside(() => spawn(executables[name], args, { stdio: ["ignore", log, log] }));
   }
+}
+
+/** Writes the server's keys, certificates and tokens. @returns the authority that signed its certificate */
+function writeFiles({ directory, address }: RealClusterParts): Certificate {
+  const authority = makeCertificate("authority");
+  const { certificate, key } = makeCertificate("server", authority, address);
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const files = {
+    "server.crt": certificate,
+    "server.key": key,
+    "accounts.key": privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    "tokens.csv": `${ADMINISTRATOR_TOKEN},admin,1,"system:masters"\n`,
+  };
+  mkdirSync(directory, { recursive: true });
+  for (const [name, content] of Object.entries(files)) writeFileSync(`${directory}/${name}`, content);
+  return authority;
 }
 
 async function endOf(child: ChildProcess | undefined): Promise<void> {

@@ -1,7 +1,6 @@
 import { familyOf, type Ipv4Address, parseAddress } from "../../../kernel/ip/address.ts";
 
-/** The networks of the benchmark's Services and pods. */
-export const SERVICE_CIDR = "10.96.0.0/12";
+/** The network of the benchmark's pods. */
 export const POD_CIDR = "10.128.0.0/9";
 /** The port of all Services, which are UDP: the first packet of a connection then carries something. */
 const SERVICE_PORT = 53;
