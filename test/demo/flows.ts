@@ -47,7 +47,7 @@ export async function measureFlows(
       ),
   );
   const seen = new Map<string, string>();
-  using prober = new Prober(world.cluster.lab.calls);
+  using prober = new Prober(world.cluster.lab);
   for (const { namespace, addresses } of world.pods) {
     for (const family of FAMILIES) {
       for (const protocol of PROTOCOLS) prober.listen(protocol, { namespace, address: addresses[family], port: PORT });

@@ -176,7 +176,7 @@ export async function measureServices(
   frontends: readonly Frontend[],
   onProgress: (connections: number) => void,
 ): Promise<{ readonly charts: readonly Chart[]; readonly check: Check }> {
-  using prober = new Prober(world.cluster.lab.calls);
+  using prober = new Prober(world.cluster.lab);
   for (const { namespace, addresses } of world.pods) {
     for (const address of Object.values(addresses)) {
       for (const transport of ["tcp", "udp", "sctp"] as const) {

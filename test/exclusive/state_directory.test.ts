@@ -35,10 +35,7 @@ describe("the daemon's files, removed while it runs", function () {
       writeFileSync(`${runDir}/${name}`, text);
     }
   });
-  after(async () => {
-    await harmed?.end();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   /** Returns all files below the state directory, with their contents. */
   function files(): Readonly<Record<string, string>> {

@@ -80,11 +80,10 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     kernel = nodes.node1.node.inside(() => new NftablesSocket(lab.calls));
   });
 
-  after(async () => {
+  after(() => {
     for (const burner of burners) burner.kill("SIGKILL");
     for (const { sockets } of present.values()) for (const { socket } of sockets) socket.close();
     kernel?.close();
-    await policyd?.kill();
     lab?.destroy();
   });
 

@@ -38,7 +38,7 @@ export async function makeFlows(
   { near, far }: TrackedPair,
   flows: readonly { readonly protocol: ProtocolName; readonly to: Address; readonly port: number }[],
 ): Promise<void> {
-  using prober = new Prober(near.calls);
+  using prober = new Prober(near);
   for (const { protocol, to, port } of flows) prober.listen(protocol, { namespace: far, address: to, port });
   for (const { protocol, to, port } of flows) {
     const [result] = await prober.run([{ protocol, from: near, to: { address: to, port } }], {

@@ -138,7 +138,8 @@ export class Lab implements Disposable {
     this.#isDestroyed = true;
     for (const action of this.#endings) action();
     for (const namespace of this.namespaces.toReversed()) this.remove(namespace);
-    rmSync(this.scratch, { recursive: true, force: true });
+    // A program that was just killed may still make a file in there.
+    rmSync(this.scratch, { recursive: true, force: true, maxRetries: 20 });
     closeNamespace(this.calls, this.home);
     livingLabs.delete(this);
     if (livingLabs.size === 0) removeHooks();

@@ -61,11 +61,10 @@ describe("container runtimes on what policyd installs", function () {
     node = await RuntimeNode.start(lab, net.node1);
     steps = [];
   });
-  afterEach(async () => {
+  afterEach(() => {
     for (const [verb, outcome] of steps) console.log(`      ${verb.padEnd(22)} ${outcome}`);
     for (const server of servers) server.kill();
     servers = [];
-    await node?.end();
     lab?.destroy();
   });
 

@@ -48,7 +48,7 @@ class CrowdedNode {
     this.lab = lab;
     ({ node1: this.wired, router: this.router } = twoNodes(this.lab));
     this.policyd = new PolicydNode(this.lab, this.wired);
-    this.prober = new Prober(this.lab.calls);
+    this.prober = new Prober(this.lab);
   }
 
   /** Starts the daemon as a node runs it, and attaches the pods. */
@@ -126,11 +126,9 @@ class CrowdedNode {
     return results.filter(({ reached }) => reached).length;
   }
 
-  async close(): Promise<void> {
+  close(): void {
     for (const { flood } of this.attackers) flood[Symbol.dispose]();
     this.#answers?.[Symbol.dispose]();
-    this.prober.close();
-    await this.policyd.kill();
   }
 }
 
@@ -174,7 +172,7 @@ async function on(
     await node.start({ ...configuration, masquerade: false });
     await steps(node);
   } finally {
-    await node.close();
+    node.close();
   }
 }
 

@@ -110,10 +110,7 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
       addressesIn(on.attach(attacker));
     });
 
-    after(async () => {
-      await on?.close();
-      lab?.destroy();
-    });
+    after(() => lab?.destroy());
 
     let victim: LabPod;
     let addresses: readonly Address[];

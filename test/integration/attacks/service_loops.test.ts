@@ -147,9 +147,8 @@ describe("attacks by Services that lead packets in a circle", function () {
     await on.start();
     for (const { wired } of [near, next]) links.push(new FrameSocket(wired.node, UPLINK));
   });
-  after(async () => {
+  after(() => {
     for (const link of links) link.close();
-    await on?.killAll();
     on?.[Symbol.dispose]();
   });
 

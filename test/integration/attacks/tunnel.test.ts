@@ -81,9 +81,8 @@ for (const outer of FAMILIES) {
       victim = { 4: socket(4), 6: socket(6) };
       await on.untilPodsReachPods();
     });
-    after(async () => {
+    after(() => {
       for (const family of FAMILIES) victim?.[family].close();
-      await on?.killAll();
       on?.[Symbol.dispose]();
     });
 

@@ -42,9 +42,7 @@ describe("the ledger of flows, with packets", function () {
     });
     await lab.apply(objects());
   });
-  after(async () => {
-    await lab?.close();
-  });
+  after(() => lab?.close());
 
   function objects(...more: readonly object[]): readonly object[] {
     const pods = PODS.filter(({ key }) => lab.places.has(key));

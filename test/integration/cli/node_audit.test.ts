@@ -41,10 +41,7 @@ for (const hasDaemon of [false, true]) {
       };
       for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);
     });
-    after(async () => {
-      await policyd?.kill();
-      lab?.destroy();
-    });
+    after(() => lab?.destroy());
 
     const audit = (isRepaired = false): AuditReport =>
       wired.node.inside(() => auditNode(systemMachine(lab.calls), place, isRepaired));

@@ -32,9 +32,7 @@ describe("the rollout of a policy from draft to shadow to enforcement, as the gu
       hasFlowLedger: true,
     });
   });
-  after(async () => {
-    await lab?.close();
-  });
+  after(() => lab?.close());
 
   /** Returns the database's policy, which lets only these apps in. Its draft forgets the reports. */
   function policy(annotations: object, ...apps: readonly string[]): object {

@@ -34,9 +34,8 @@ describe("recorded calls of container runtimes", function () {
     servers = pods.map((pod) => serveName(lab, pod, CONTAINER_PORT));
     node = await RuntimeNode.start(lab, net.node1);
   });
-  after(async () => {
+  after(() => {
     for (const server of servers) server.kill();
-    await node?.end();
     lab?.destroy();
   });
 

@@ -33,7 +33,7 @@ for (const hasDaemon of [false, true]) {
       lab = createLab(`ended${hasDaemon ? "-policyd" : ""}${++counter}`);
       nodes = twoNodes(lab);
       wired = nodes.node1;
-      prober = new Prober(lab.calls);
+      prober = new Prober(lab);
       policyd = hasDaemon ? new PolicydNode(lab, wired) : undefined;
       await policyd?.start();
     });

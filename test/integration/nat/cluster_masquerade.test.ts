@@ -41,7 +41,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
     policyd = new PolicydNode(lab, nodes.node1);
     for (const wired of [nodes.node1, nodes.node2])
       policyd.put(`${wired.node.name}.json`, JSON.stringify(nodeOf(wired)));
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     outside = { namespace: nodes.router, addresses: nodes.node1.routerAddresses };
     daemon = await startWith("");
     pod = attach("a1", nodes.node1, policyd.overrides);
@@ -53,11 +53,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
       }
     }
   });
-  after(async () => {
-    prober?.close();
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
   leavesUnchanged(() => lab);
 
   /** Starts the daemon with a setting, without encapsulation: the router has routes to the pods of both nodes. */

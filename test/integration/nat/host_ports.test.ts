@@ -65,7 +65,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       nodes = twoNodes(lab, { bridgeNetfilter });
       policyd = keeper === "" ? undefined : new PolicydNode(lab, nodes.node1);
       await policyd?.start();
-      prober = new Prober(lab.calls);
+      prober = new Prober(lab);
       web = attach("web", nodes.node1, {
         ...published(HOST_PORT),
         serviceCIDRs: ["10.96.0.0/12", "fd00:96::/112", "10.96.7.0/24"],
@@ -74,11 +74,7 @@ for (const { keeper, bridgeNetfilter } of modes) {
       far = attach("far", nodes.node2);
     });
 
-    after(async () => {
-      prober?.close();
-      await policyd?.kill();
-      lab?.destroy();
-    });
+    after(() => lab?.destroy());
 
     it("host ports are rules of the daemon's tables where a daemon runs, and otherwise of the plugin's table", () => {
       const tables = nodes.node1.node.exec("nft", ["list", "tables"]).trim().split("\n");

@@ -47,7 +47,7 @@ class LeavingNode {
     this.lab = createLab(name);
     ({ node1: this.wired, router: this.router } = twoNodes(this.lab));
     this.policyd = new PolicydNode(this.lab, this.wired);
-    this.prober = new Prober(this.lab.calls);
+    this.prober = new Prober(this.lab);
   }
 
   async start(): Promise<void> {
@@ -141,12 +141,6 @@ class LeavingNode {
     await this.wired.node.inside(() => deleteFlows(sockets, EVERY_FLOW, see));
     return [...found].toSorted((a, b) => a - b);
   }
-
-  async close(): Promise<void> {
-    this.prober.close();
-    await this.policyd.kill();
-    this.lab.destroy();
-  }
 }
 
 function* turns(destinationPort: number, count: number): Generator<FloodTurn> {
@@ -168,7 +162,7 @@ describe("ports of the node with which pods leave", function () {
     node = new LeavingNode("ports");
     await node.start();
   });
-  after(() => node?.close());
+  after(() => node?.lab.destroy());
 
   it("POD-25: with shares one pod keeps neither other pods nor the node from a destination", async () => {
     for (const family of FAMILIES) {

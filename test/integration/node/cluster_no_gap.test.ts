@@ -137,7 +137,6 @@ describe("a cluster while its daemons are killed, upgraded and downgraded", func
   });
   after(async () => {
     for (const one of processes) one.kill();
-    probes?.close();
     await cluster?.stop();
   });
 

@@ -38,10 +38,7 @@ describe("three nodes, each with a policyd that has only the rights of the Daemo
     await cluster.apply(serviceObject());
     for (const node of nodes) probes.listen(node);
   });
-  after(async () => {
-    probes?.close();
-    await cluster?.stop();
-  });
+  after(() => cluster?.stop());
 
   async function startPod(
     name: string,

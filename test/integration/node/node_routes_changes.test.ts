@@ -47,10 +47,7 @@ describe("routes of a node when Nodes, links and addresses change", function () 
     const [first] = await on.start();
     daemon = first ?? assert.fail();
   });
-  after(async () => {
-    await on?.killAll();
-    on?.[Symbol.dispose]();
-  });
+  after(() => on?.[Symbol.dispose]());
 
   const routesOf = (family: 4 | 6, place = 0): string =>
     on.nodes[place]?.wired.node.exec("ip", [`-${family}`, "route", "show"]) ?? "";
@@ -223,15 +220,11 @@ describe("routes of nodes with only IPv6 addresses", function () {
     requireKernel(this);
     requireLongForm(this, "three more nodes take too long");
     using on = new RouteLab("routes-v6", { nodeFamilies: [6] });
-    try {
-      await on.start();
-      await on.untilPodsReachPods();
-      await on.exchange(on.nodes[0], on.nodes[2]);
-      const { node } = on.nodes[0].wired;
-      assert.match(node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]), /dst 2001:db8:3::3 /);
-      assert.equal(node.link(TUNNEL.name).mtu, 1430);
-    } finally {
-      await on.killAll();
-    }
+    await on.start();
+    await on.untilPodsReachPods();
+    await on.exchange(on.nodes[0], on.nodes[2]);
+    const { node } = on.nodes[0].wired;
+    assert.match(node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]), /dst 2001:db8:3::3 /);
+    assert.equal(node.link(TUNNEL.name).mtu, 1430);
   });
 });

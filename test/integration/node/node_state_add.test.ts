@@ -26,12 +26,9 @@ describe("ADD and CHECK on a node whose state was harmed", function () {
     requireKernel(this);
     lab = createLab("node-state-add");
     ({ node1: wired } = twoNodes(lab));
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
   });
-  after(() => {
-    prober?.close();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   function attach() {
     const pod = lab.pod(`p${counter++}`);

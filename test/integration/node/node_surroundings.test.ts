@@ -20,10 +20,7 @@ describe("a node in surroundings that are not simple", function () {
     daemons = await on.start();
     await on.untilPodsReachPods();
   });
-  after(async () => {
-    await on?.killAll();
-    on?.[Symbol.dispose]();
-  });
+  after(() => on?.[Symbol.dispose]());
 
   /** Returns the status of a Node with further InternalIPs before its own. */
   const naming = (number: 0 | 1 | 2, ...first: readonly string[]) => {

@@ -261,7 +261,7 @@ describe("the node's tables of a plugin without policyd", function () {
     const HOST_PORT = 7053;
 
     it("reaches the pod once it is there, and the node again when the pod has gone", async () => {
-      using prober = new Prober(lab.calls);
+      using prober = new Prober(lab);
       for (const [index, address] of wired.addresses.entries()) {
         const own = wired.routerAddresses[index] ?? assert.fail("no address");
         using client = new UdpClient(nodes.router, own);
@@ -306,7 +306,7 @@ describe("the node's tables of a plugin without policyd", function () {
   });
 
   it("B12: a frame from another MAC address than the pod's is dropped and counted", async () => {
-    using prober = new Prober(lab.calls);
+    using prober = new Prober(lab);
     const seen = async (pod: LabPod): Promise<readonly boolean[]> => {
       const flows = wired.gateways.map(
         (address) => ({ protocol: "udp", from: pod, to: { address, port: PORT } }) as const,

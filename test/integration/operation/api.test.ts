@@ -31,10 +31,7 @@ describe("a node whose objects come from an API server", function () {
     node = new ApiNode(createLab(`policyd-api${++counter}`));
     await node.prepare();
   });
-  afterEach(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  afterEach(() => node?.lab.destroy());
 
   it("API-04 SVC-26: a daemon waits for an API server that is away, reports it, and programs nothing until it has everything", async () => {
     await node.server.apply(SERVICE, slice("10.244.1.3"));

@@ -40,10 +40,7 @@ describe("Events of a node whose objects come from an API server", function () {
     await node.listen();
     await node.server.apply(NAMESPACE, SERVICE);
   });
-  afterEach(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  afterEach(() => node?.lab.destroy());
 
   /** Returns the reason and object of each Event, sorted. */
   async function events(): Promise<readonly string[]> {

@@ -27,10 +27,7 @@ describe("a node whose cluster changes all the time", function () {
     node = new ApiNode(createLab("policyd-flood"));
     await node.prepare();
   });
-  afterEach(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  afterEach(() => node?.lab.destroy());
 
   it(`API-25: during ${CHANGES} changes of objects pods are attached and memory is bounded, and afterwards the model is the server's`, async () => {
     await node.listen();

@@ -40,10 +40,7 @@ describe("the health of a running daemon", function () {
     if (usualDaemon === undefined) await policyd.kill();
     for (const name of readdirSync(policyd.pathOf(""))) policyd.put(name, "");
   });
-  after(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   /** Returns the daemon without further arguments that the first tests share; DAEMON-07 ends it. */
   async function usual(): Promise<DaemonProcess> {
@@ -171,10 +168,7 @@ describe("the readiness of a daemon with an API server", function () {
     node = new ApiNode(createLab("policyd-ready"));
     await node.prepare();
   });
-  afterEach(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  afterEach(() => node?.lab.destroy());
 
   it("HEALTH-06: the daemon is alive, and becomes ready when everything is read and the plugin is installed", async () => {
     const ask = (path: string): HttpAnswer => askHttp(node.wired.node, "127.0.0.1", PORT, path);

@@ -30,16 +30,12 @@ describe("health checks of Services", function () {
     lab = createLab("health-check");
     nodes = twoNodes(lab, { mtu: 1420 });
     policyd = new PolicydNode(lab, nodes.node1);
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     await policyd.start();
     pod = lab.pod("backend");
     assert.equal(add(nodes.node1, pod, policyd.overrides).exitCode, 0);
   });
-  afterEach(async () => {
-    prober?.close();
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  afterEach(() => lab?.destroy());
 
   const PODS = ["10.244.1.2", "fd00:244:1::2"].map((text) => parseAddress(text));
 
@@ -127,7 +123,7 @@ describe("health checks of Services", function () {
   it("LB-14: the daemon reports a health check port that another program has, and takes it as soon as it is free", async () => {
     await policyd.kill();
     const daemon = await policyd.start();
-    const other = new Prober(lab.calls);
+    const other = new Prober(lab);
     const [address] = nodes.node1.addresses;
     other.listen("tcp", { namespace: nodes.node1.node, address, port: HEALTH_PORT });
     policyd.put("vote.yaml", manifest(undefined));

@@ -25,10 +25,7 @@ describe("policyd installs the plugin", function () {
     directory = `${lab.scratch}/host`;
     mkdirSync(directory);
   });
-  afterEach(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  afterEach(() => lab?.destroy());
 
   const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
 

@@ -73,7 +73,7 @@ describe("metrics of a node with policyd", function () {
     lab = createLab("policyd-metrics");
     ({ node1: wired } = twoNodes(lab, { mtu: 1420 }));
     policyd = new PolicydNode(lab, wired);
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     isMade = true;
     hasPods = false;
   });
@@ -86,7 +86,6 @@ describe("metrics of a node with policyd", function () {
 
   function end(): void {
     isMade = false;
-    prober?.close();
     lab?.destroy();
   }
 

@@ -49,10 +49,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
     await node.server.tell({ type: "features", features: { grants: overlayGrants(OVERLAY) } });
     await node.listen();
   });
-  afterEach(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  afterEach(() => node?.lab.destroy());
 
   function start(clearNetworkUnavailable: boolean): void {
     const fields = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", clearNetworkUnavailable };

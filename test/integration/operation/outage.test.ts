@@ -50,10 +50,7 @@ describe("a node whose API server is away for a while", function () {
     node = new ApiNode(createLab(`policyd-outage${++counter}`));
     await node.prepare();
   });
-  afterEach(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  afterEach(() => node?.lab.destroy());
 
   /** A preloaded program that answers a signal with the bytes of the daemon's heap after a forced collection. */
   const HEAP = `const { writeFileSync, renameSync } = require("node:fs");

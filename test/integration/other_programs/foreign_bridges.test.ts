@@ -42,10 +42,7 @@ describe("a node with pods of another network plugin", function () {
     policyd = new PolicydNode(lab, wired);
     policyd.put("node.json", NODE);
   });
-  afterEach(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  afterEach(() => lab?.destroy());
 
   /** Attaches a pod with the plugin that was on the node before ours. */
   function old(plugin: FormerPlugin, name: string, number: number): LabPod {
@@ -66,7 +63,7 @@ describe("a node with pods of another network plugin", function () {
     ways: readonly (readonly [from: LabNamespace, to: LabNamespace | readonly Address[]])[],
     timeoutMilliseconds = PATIENCE,
   ): Promise<readonly string[]> {
-    using prober = new Prober(lab.calls);
+    using prober = new Prober(lab);
     const flows = ways.flatMap(([from, to]) =>
       (isList(to) ? to : addressesIn(to)).map((address) => ({
         protocol: "icmp" as const,
@@ -197,7 +194,7 @@ describe("a node with pods of another network plugin", function () {
     policyd.put("slice.json", JSON.stringify(ofSlice));
     await policyd.start([`--bridge=${OURS}`]);
     const isReached = async (): Promise<boolean> => {
-      using prober = new Prober(lab.calls);
+      using prober = new Prober(lab);
       prober.listen("tcp", { namespace: before, address: backend, port: 80 });
       const to = { address: parseAddress("10.96.0.7"), port: 80 };
       const [result] = await prober.run([{ protocol: "tcp" as const, from: wired.node, to }], {

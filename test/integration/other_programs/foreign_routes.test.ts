@@ -55,10 +55,7 @@ describe("routes of other programs inside of pod CIDRs", function () {
     for (const link of ["other0", "other1"]) namespace.exec("ip", ["link", "set", link, "up"]);
     await on.untilPodsReachPods();
   });
-  after(async () => {
-    await on?.killAll();
-    on?.[Symbol.dispose]();
-  });
+  after(() => on?.[Symbol.dispose]());
 
   /** Returns the doctor's findings about routes on the first node. */
   function findings(checks: readonly Check[] = [podNetworks]): readonly string[] {

@@ -219,10 +219,7 @@ describe("cli/node doctor --probe and what loses pods' packets", function () {
     }
     await on.untilPodsReachPods();
   });
-  after(async () => {
-    await on?.killAll();
-    on?.[Symbol.dispose]();
-  });
+  after(() => on?.[Symbol.dispose]());
 
   function start(overrides: Configuration = {}, launcher: readonly string[] = []): ProbeRun {
     const { wired, policyd } = node;

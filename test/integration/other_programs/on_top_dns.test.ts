@@ -92,7 +92,7 @@ describe("a DNS server at a cluster IP", function () {
 
   after(async () => {
     await Promise.all([first, second, resolver].map((server) => server?.stop()));
-    await cluster?.close();
+    cluster?.close();
   });
 
   /** Returns the namespaces of a pod on each node, and of the nodes themselves. */

@@ -105,7 +105,7 @@ describe("applications on the pod network", function () {
 
   after(async () => {
     await Promise.all(programs.map((program) => program.stop()));
-    await cluster?.close();
+    cluster?.close();
   });
 
   /** Gets a page, and asserts that the ingress asked the application for it, for a client with this address. */

@@ -144,9 +144,8 @@ describe("podman with its CNI backend", function () {
     node = await RuntimeNode.start(lab, net.node1, { hasOwnRun: true });
     podman = new ContainerEngine(node, `${lab.scratch}/podman`);
   });
-  after(async () => {
+  after(() => {
     podman?.removeAll();
-    await node?.end();
     lab?.destroy();
   });
 

@@ -42,12 +42,12 @@ describe("host ports and masquerade of a node with policyd", function () {
       isMade = true;
       await start();
     }
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
   });
 
-  afterEach(async function () {
+  afterEach(function () {
     prober?.close();
-    if (this.currentTest?.state === "failed") return await end();
+    if (this.currentTest?.state === "failed") return end();
     for (const pod of lab.namespaces.filter((one) => one instanceof LabPod)) {
       detach(pod);
       lab.remove(pod);
@@ -61,9 +61,8 @@ describe("host ports and masquerade of a node with policyd", function () {
     daemon = await policyd.start(args);
   }
 
-  async function end(): Promise<void> {
+  function end(): void {
     isMade = false;
-    await policyd?.kill();
     lab?.destroy();
   }
 

@@ -119,10 +119,7 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of DIFFERENT_WAYS) {
       for (const end of ends.splice(0)) end.close();
     });
 
-    after(async () => {
-      await policyd?.kill();
-      lab?.destroy();
-    });
+    after(() => lab?.destroy());
 
     /** Returns a function that sends a datagram in each family, on a new flow each time or always on the same. */
     const sender = (namespace: LabNamespace, to: Neighbour, port: number, isSameFlow: boolean): (() => void) => {

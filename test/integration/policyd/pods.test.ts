@@ -28,10 +28,7 @@ describe("pods of a node with policyd", function () {
     policyd = new PolicydNode(lab, wired);
     overrides = policyd.overrides;
   });
-  afterEach(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  afterEach(() => lab?.destroy());
 
   function attach(names: readonly string[]): readonly LabPod[] {
     return names.map((name) => {
@@ -43,7 +40,7 @@ describe("pods of a node with policyd", function () {
 
   /** Returns whether ICMP gets there and back, for the addresses of both families that end with this number. */
   async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
-    using prober = new Prober(lab.calls);
+    using prober = new Prober(lab);
     const flows = [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((address) => ({
       protocol: "icmp" as const,
       from,

@@ -47,10 +47,7 @@ describe("policies of a node with policyd", function () {
     policyd = new PolicydNode(lab, wired);
     overrides = policyd.overrides;
   });
-  afterEach(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  afterEach(() => lab?.destroy());
 
   function attach(name: string): LabPod {
     const pod = lab.pod(name);
@@ -60,7 +57,7 @@ describe("policies of a node with policyd", function () {
 
   /** Returns whether ICMP gets there and back, for the addresses of both families that end with this number. */
   async function areReached(from: LabPod, number: number): Promise<readonly boolean[]> {
-    using prober = new Prober(lab.calls);
+    using prober = new Prober(lab);
     const flows = [`10.244.1.${number}`, `fd00:244:1::${number}`].map((address) => ({
       protocol: "icmp" as const,
       from,

@@ -47,10 +47,7 @@ describe("a registration that waits for its Pod object", function () {
     const areThere = (): boolean => wired.node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
     assert.ok(await eventually(areThere), daemon.log());
   });
-  after(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
   beforeEach(() => {
     pod = lab.pod("a");
   });
@@ -79,7 +76,7 @@ describe("a registration that waits for its Pod object", function () {
 
   /** Returns whether the node and the pod exchange packets. */
   async function isReached(): Promise<boolean> {
-    using prober = new Prober(lab.calls);
+    using prober = new Prober(lab);
     const [address = ""] = /10\.244\.1\.\d+/.exec(pod.exec("ip", ["-4", "address", "show", "dev", "eth0"])) ?? [];
     const to = { address: parseAddress(address), port: 0 };
     const [result] = await prober.run([{ protocol: "icmp", from: wired.node, to }]);

@@ -87,6 +87,6 @@ async function run(way: (typeof WAYS)[number]): Promise<Run> {
   try {
     return { world: lab.world, measured: await measure(lab, [...ROWS, ...ROWS_THAT_DO_NOT_HOLD]) };
   } finally {
-    await lab.close();
+    lab.close();
   }
 }

@@ -127,10 +127,7 @@ describe("a node that changes over from kube-proxy and back", function () {
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
   });
-  afterEach(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  afterEach(() => lab?.destroy());
 
   async function start(services: boolean): Promise<DaemonProcess> {
     const fields = {

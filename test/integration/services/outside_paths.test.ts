@@ -94,10 +94,7 @@ for (const encapsulation of SIZES.encapsulation) {
       await on.start();
       await on.untilPodsReachPods();
     });
-    after(async () => {
-      await on?.killAll();
-      on?.[Symbol.dispose]();
-    });
+    after(() => on?.[Symbol.dispose]());
 
     /**
      * Asserts that all bytes arrive, or that none does. Pods must learn the path's MTU for each connection, because they

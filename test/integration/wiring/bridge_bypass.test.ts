@@ -55,7 +55,7 @@ describe("packets around the bridge, br_netfilter off", function () {
     lab = createLab("bypass");
     // rp_filter is strict: for the kernel, the bridge also receives and sends packets that go around it.
     nodes = twoNodes(lab, { bridgeNetfilter: false, reversePathFilter: 1 });
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     first = attach("first", nodes.node1);
     second = attach("second", nodes.node1);
     bridged = attach("bridged", nodes.node1, { bypassBridge: false });
@@ -66,10 +66,7 @@ describe("packets around the bridge, br_netfilter off", function () {
     nodes.node1.node.exec("nft", ["-f", "-"], `table bridge seen\ndelete table bridge seen\n${COUNTERS}`);
   });
 
-  after(() => {
-    prober?.close();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   function attach(name: string, on: WiredNode, overrides?: Configuration, options?: CallOptions): Attached {
     const pod = lab.pod(name);

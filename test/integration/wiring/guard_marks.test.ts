@@ -25,12 +25,11 @@ for (const bridgeNetfilter of [true, false]) {
       lab = createLab(`marks-${bridgeNetfilter ? "on" : "off"}`);
       on = guardedNode(lab, bridgeNetfilter, false);
       loadVirtualAddresses(on);
-      prober = new Prober(lab.calls);
+      prober = new Prober(lab);
       listenEverywhere(prober, on);
     });
 
     after(() => {
-      prober?.close();
       on?.[Symbol.dispose]();
       lab?.destroy();
     });

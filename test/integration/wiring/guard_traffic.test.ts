@@ -33,13 +33,10 @@ for (const way of DIFFERENT_WAYS) {
     let on: GuardedNode;
     let prober: Prober;
 
-    after(() => {
-      prober?.close();
-    });
     useGuardedNode("guarded", way, (made, madeIn) => {
       [on, lab] = [made, madeIn];
       loadVirtualAddresses(on);
-      prober = new Prober(lab.calls);
+      prober = new Prober(lab);
       listenEverywhere(prober, on);
     });
 

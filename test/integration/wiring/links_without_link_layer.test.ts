@@ -135,13 +135,12 @@ describe("nodes on a link without a link layer, which checks the addresses in pa
     const [first, second] = ends;
     assert.ok(first !== undefined && second !== undefined);
     pair = new TunPair(LINK, first, second);
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     const items = sides.map(({ wired }) => nodeOf(wired));
     for (const { policyd } of sides)
       policyd.put("nodes.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   });
   after(async () => {
-    prober?.close();
     await Promise.all((sides ?? []).map(({ policyd }) => policyd.kill()));
     pair?.[Symbol.dispose]();
     lab?.destroy();

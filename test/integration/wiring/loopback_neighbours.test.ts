@@ -31,7 +31,7 @@ describe("another program's translations of the node's localhost, beside Service
     lab = createLab("loopback-others");
     ({ node1: wired, router } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     await policyd.start();
     const attached = lab.pod("published");
     assert.equal(add(wired, attached, policyd.overrides).error, undefined);
@@ -51,11 +51,7 @@ describe("another program's translations of the node's localhost, beside Service
     }`;
     wired.node.exec("nft", ["-f", "-"], rules);
   });
-  after(async () => {
-    prober?.close();
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   it("NODE-05: a client on localhost gets the answer of a pod whose port another program publishes there", async () => {
     prober.listen("udp", { namespace: pod, address: podAddress, port: PORT });

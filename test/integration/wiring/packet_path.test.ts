@@ -39,12 +39,11 @@ for (const bridgeNetfilter of [true, false]) {
       on = guardedNode(lab, bridgeNetfilter, false);
       loadVirtualAddresses(on);
       on.load();
-      prober = new Prober(lab.calls);
+      prober = new Prober(lab);
       listenEverywhere(prober, on);
     });
 
     after(() => {
-      prober?.close();
       on?.[Symbol.dispose]();
       lab?.destroy();
     });

@@ -74,7 +74,7 @@ describe("how ADD wires unusual pods", function () {
 
   /** Returns the addresses that do not answer the first echo request of a pod. */
   async function unreached(from: LabPod, addresses: readonly string[]): Promise<readonly string[]> {
-    using prober = new Prober(lab.calls);
+    using prober = new Prober(lab);
     const flows = addresses.map((text) => {
       const to = { address: parseAddress(text), port: 0 };
       return { protocol: "icmp", from, to } as const;

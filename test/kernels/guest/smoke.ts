@@ -41,9 +41,8 @@ describe("smoke", function () {
     ({ node1: wired, node2: other } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired, "60s");
   });
-  after(async () => {
+  after(() => {
     for (const server of servers) server.kill("SIGKILL");
-    await policyd?.kill();
     lab?.destroy();
   });
 

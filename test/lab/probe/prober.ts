@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
-import type { LabCalls } from "../libc.ts";
+import type { Lab } from "../lab.ts";
 import type { LabNamespace } from "../namespace.ts";
 import { icmp } from "./icmp.ts";
 import { ownTime } from "./own_time.ts";
@@ -59,8 +59,10 @@ export class Prober implements Disposable {
   readonly #poller: Poller;
   readonly #sightings = new Map<string, { readonly source: Address; readonly at: Located }>();
 
-  constructor(calls: LabCalls) {
-    this.#poller = new Poller(calls);
+  /** @param lab at whose end the prober is closed; of a namespace alone the caller closes it */
+  constructor(lab: Pick<Lab, "calls"> & Partial<Pick<Lab, "atEnd">>) {
+    this.#poller = new Poller(lab.calls);
+    lab.atEnd?.(() => this.close());
   }
 
   /**

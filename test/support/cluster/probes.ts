@@ -21,7 +21,7 @@ export class ClusterProbes {
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster;
-    this.prober = new Prober(cluster.lab.calls);
+    this.prober = new Prober(cluster.lab);
   }
 
   /** Makes a pod or a node answer at its addresses. */
@@ -83,10 +83,6 @@ export class ClusterProbes {
           describeNodes(this.#cluster),
       );
     }
-  }
-
-  close(): void {
-    this.prober.close();
   }
 }
 

@@ -76,7 +76,11 @@ export class ApiNode {
     this.router = router;
     this.serverAddress = formatAddress(node1.routerAddresses[0]);
     this.server = new ApiServerProcess(router);
-    this.prober = new Prober(lab.calls);
+    this.prober = new Prober(lab);
+    lab.atEnd(() => {
+      this.#daemon?.child.kill("SIGKILL");
+      void this.server.stop();
+    });
     this.directory = `${lab.scratch}/policyd`;
     mkdirSync(`${this.directory}/account`, { recursive: true });
     writeFileSync(`${this.directory}/account/token`, TOKEN);
@@ -86,12 +90,6 @@ export class ApiNode {
   /** Makes the server demand the daemon's token and grant what the manifest grants; it does not listen yet. */
   async prepare(): Promise<void> {
     await this.server.tell({ type: "features", features: { token: TOKEN, grants: manifestGrants() } });
-  }
-
-  async stop(): Promise<void> {
-    this.prober.close();
-    await this.#daemon?.kill("SIGKILL");
-    await this.server.stop();
   }
 
   async listen(): Promise<void> {

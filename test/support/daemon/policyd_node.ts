@@ -13,13 +13,17 @@ export class PolicydNode {
   readonly #directory: string;
   #daemon: DaemonProcess | undefined;
 
-  /** @param wait the longest time that the plugin waits for the daemon */
+  /**
+   * @param lab at whose end the daemon is killed
+   * @param wait the longest time that the plugin waits for the daemon
+   */
   constructor(lab: Lab, wired: WiredNode, wait = "5s") {
     this.#wired = wired;
     this.#directory = `${lab.scratch}/policyd-${wired.node.name}`;
     this.#wait = wait;
     this.overrides = this.overridesWith({});
     mkdirSync(`${this.#directory}/objects`, { recursive: true });
+    lab.atEnd(() => void this.#daemon?.child.kill("SIGKILL"));
   }
 
   /** Returns {@link overrides} with other fields of the key. */

@@ -33,16 +33,11 @@ export class LocalhostNode {
     this.wired = this.nodes.node1;
     this.policyd = hasDaemon ? new PolicydNode(lab, this.wired) : undefined;
     this.policyd?.put("namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: { name: default }\n");
-    this.prober = new Prober(lab.calls);
+    this.prober = new Prober(lab);
   }
 
   async start(): Promise<void> {
     await this.policyd?.start();
-  }
-
-  async close(): Promise<void> {
-    this.prober.close();
-    await this.policyd?.kill();
   }
 
   /** Returns a host port that no test has used. */

@@ -20,7 +20,7 @@ export function addressesIn(outcome: CallOutcome): readonly Address[] {
  * @param overrides of the first node's configuration
  */
 export async function assertMasquerade(lab: Lab, nodes: TwoNodes, overrides: Configuration): Promise<void> {
-  using prober = new Prober(lab.calls);
+  using prober = new Prober(lab);
   const wired = nodes.node1;
   const [near, far] = [lab.pod("near"), lab.pod("far")];
   const servers: readonly (readonly [LabNamespace, readonly Address[]])[] = [

@@ -97,7 +97,7 @@ export class ForeignIpamNode {
   async assertReached(
     ways: readonly (readonly [from: LabNamespace, to: LabNamespace, address: string])[],
   ): Promise<void> {
-    using prober = new Prober(this.lab.calls);
+    using prober = new Prober(this.lab);
     const flows = ways.map(([from, namespace, text], index): Flow => {
       const to = { address: parseAddress(text), port: 7000 + index };
       prober.listen("udp", { namespace, ...to });

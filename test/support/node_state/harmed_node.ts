@@ -58,7 +58,7 @@ export class HarmedNode {
       state: this.wired.node.runDir,
       socket: this.policyd.socketPath,
     };
-    this.#prober = new Prober(lab.calls);
+    this.#prober = new Prober(lab);
   }
 
   /** Starts the daemon and attaches the pods. */
@@ -120,12 +120,6 @@ export class HarmedNode {
   get daemon(): DaemonProcess {
     assert.ok(this.#daemon !== undefined);
     return this.#daemon;
-  }
-
-  async end(): Promise<void> {
-    this.#prober.close();
-    await this.policyd.kill();
-    await this.#secondDaemon.kill();
   }
 
   /** Returns the name of the link of one of the pods. */

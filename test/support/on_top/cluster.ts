@@ -89,8 +89,8 @@ export class SmallCluster {
   }
 
   /** Ends the daemons and removes everything. */
-  async close(): Promise<void> {
-    await this.#lab.close();
+  close(): void {
+    this.#lab.close();
   }
 
   #all(): readonly object[] {

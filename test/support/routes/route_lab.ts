@@ -71,8 +71,9 @@ export class RouteLab implements Disposable {
     this.router.exec("ip", ["link", "set", "lan", "up"]);
     this.router.exec("nft", ["-f", "-"], FABRIC);
     this.nodes = [this.#node(1), this.#node(2), this.#node(3)];
-    this.prober = new Prober(this.lab.calls);
+    this.prober = new Prober(this.lab);
     this.#poller = new Poller(this.lab.calls);
+    this.lab.atEnd(() => this.#poller.close());
   }
 
   /** Starts all daemons with all Node objects, and attaches the pods. */
@@ -211,12 +212,6 @@ export class RouteLab implements Disposable {
       pod: this.lab.pod(`pod${number}`),
       podAddresses: { 4: parseAddress(`10.244.${number}.2`), 6: parseAddress(`fd00:244:${number}::2`) },
     };
-  }
-
-  async killAll(): Promise<void> {
-    this.prober.close();
-    this.#poller.close();
-    await Promise.all(this.nodes.map(({ policyd }) => policyd.kill()));
   }
 
   [Symbol.dispose](): void {

@@ -93,8 +93,8 @@ export class RuntimeNode {
     await once(holder.stdout, "data");
     const node = new RuntimeNode({ wired, root, policyd, daemon, holder });
     for (const plugin of PLUGINS) {
-      const script = recorderScript(`${node.installed}/${plugin}`, node.calls);
-      writeFileSync(`${node.binaries}/${plugin}`, script, { mode: 0o755 });
+      const recorder = recorderScript(`${node.installed}/${plugin}`, node.calls);
+      writeFileSync(`${node.binaries}/${plugin}`, recorder, { mode: 0o755 });
     }
     return node;
   }
@@ -173,11 +173,5 @@ export class RuntimeNode {
       const pattern = new RegExp(`(^|[^0-9a-f.:])${address.replaceAll(".", "\\.")}([^0-9a-f.:]|$)`, "m");
       assert.doesNotMatch(ruleset, pattern, `nftables still names ${address}`);
     }
-  }
-
-  /** Ends the programs on the node; its namespaces and files are removed with the lab. */
-  async end(): Promise<void> {
-    await this.#policyd.kill();
-    this.#holder.kill("SIGKILL");
   }
 }

@@ -79,7 +79,7 @@ export class TrafficLab implements Disposable {
     const podCidrs = [...node1.podCidrs, ...node2.podCidrs];
     this.here = new ServicedNode(this.lab, node1, podCidrs, options);
     this.there = new ServicedNode(this.lab, node2, podCidrs, options);
-    this.prober = new Prober(this.lab.calls);
+    this.prober = new Prober(this.lab);
     [this.client, this.near, this.far] = [this.pod("client"), this.pod("near"), this.pod("far", this.there)];
     // By default the kernel sends a sender one refusal a second; here each probe waits for its own.
     for (const { node } of [node1, node2]) {
@@ -227,7 +227,6 @@ export class TrafficLab implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.prober.close();
     this.here[Symbol.dispose]();
     this.there[Symbol.dispose]();
     this.lab.destroy();

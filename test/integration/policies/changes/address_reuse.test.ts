@@ -102,10 +102,7 @@ describe("a pod with the address of an earlier pod", function () {
     others = [resident, { namespace: nodes.node2.node, addresses: byFamily(nodes.node2.addresses) }];
   });
 
-  after(async () => {
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   afterEach(async () => {
     for (const socket of sockets.splice(0)) socket.close();

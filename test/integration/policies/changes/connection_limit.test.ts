@@ -30,18 +30,14 @@ describe("connections beyond a pod's limit", function () {
     const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
     writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify({ ...head, connectionLimit: LIMIT }));
     await policyd.start([`--config=${lab.scratch}/policyd.json`]);
-    prober = new Prober(lab.calls);
+    prober = new Prober(lab);
     for (const address of wired.routerAddresses) {
       for (const protocol of ["tcp", "udp"] as const) {
         prober.listen(protocol, { namespace: router, address, port: PORT });
       }
     }
   });
-  after(async () => {
-    prober?.close();
-    await policyd?.kill();
-    lab?.destroy();
-  });
+  after(() => lab?.destroy());
 
   function attach(name: string): LabPod {
     const pod = lab.pod(name);

@@ -116,9 +116,7 @@ describe("egress to domain names", function () {
     for (const name of ["outside", "stranger"]) listenAll(lab.prober, lab.place(name));
     server = await serve("kube-system/dns");
   });
-  after(async () => {
-    await lab?.close();
-  });
+  after(() => lab?.close());
 
   const objects = (...policies: readonly object[]): readonly object[] => [
     ...lab.nodeManifests(),

@@ -47,9 +47,7 @@ describe("the daemon's reports of packets that policies drop", function () {
     });
     for (const { key } of PODS) listenAll(lab.prober, lab.place(key));
   });
-  after(async () => {
-    await lab?.close();
-  });
+  after(() => lab?.close());
 
   function objects(...policies: readonly object[]): readonly object[] {
     return [

@@ -98,7 +98,7 @@ describe("policies among nine pods, with packets", function () {
   it("POD-02: under a default deny a pod reaches itself on localhost and on its own addresses", async () => {
     await lab.apply([...ninePods(lab), DENY_X]);
     const { namespace: pod, addresses } = lab.place("x/a");
-    using prober = new Prober(lab.lab.calls);
+    using prober = new Prober(lab.lab);
     const localhost = ["127.0.0.1", "::1"].map((text) => parseAddress(text));
     const to = [...localhost, addresses[4], addresses[6]].map((address) => ({ address, port: OWN_PORT }));
     const flows = (["tcp", "udp"] as const).flatMap((protocol) => to.map((end) => ({ protocol, from: pod, to: end })));

@@ -80,10 +80,7 @@ describe("the size limit of the sets of one tenant's policies, with packets", fu
       }
     }
   });
-  after(async () => {
-    await node?.stop();
-    node?.lab.destroy();
-  });
+  after(() => node?.lab.destroy());
 
   const of = (name: Name): ComingPod => pods.get(name) ?? assert.fail(name);
   const allFrom = (from: LabNamespace, to: ComingPod) =>

@@ -100,19 +100,17 @@ export class PolicyLab {
     }
     for (const [number, [name, networks]] of Object.entries(options.outside ?? OUTSIDE).entries())
       this.#join(name, number, networks);
-    this.prober = new Prober(lab.calls);
+    this.prober = new Prober(lab);
   }
 
   /** Makes a lab, and resolves when all pods are attached; it has no objects yet. */
   static async create(options: PolicyLabOptions): Promise<PolicyLab> {
     const lab = createLab(options.name);
-    let made: PolicyLab | undefined;
     try {
-      made = new PolicyLab(lab, options);
+      const made = new PolicyLab(lab, options);
       await made.#fill();
       return made;
     } catch (error) {
-      if (made !== undefined) await made.#end();
       lab.destroy();
       throw error;
     }
@@ -259,21 +257,15 @@ export class PolicyLab {
    *
    * @throws AssertionError where the kernel has refused a change meanwhile, or the daemon had to repair its tables
    */
-  async close(): Promise<void> {
+  close(): void {
     try {
       assert.deepEqual(
         this.#daemons.flatMap((daemon) => complaintsOf(daemon)),
         [],
       );
     } finally {
-      await this.#end();
+      this.lab.destroy();
     }
-  }
-
-  async #end(): Promise<void> {
-    this.prober.close();
-    await Promise.all(NODE_NAMES.map((name) => this.#policyd[name].kill()));
-    this.lab.destroy();
   }
 
   async #fill(): Promise<void> {

@@ -90,7 +90,7 @@ export class AcceptanceLab {
       await lab.apply(made.world.manifests());
       return made;
     } catch (error) {
-      await lab.close();
+      lab.close();
       throw error;
     }
   }
@@ -107,8 +107,8 @@ export class AcceptanceLab {
     return this.lab.wired(NODE_NAMES[node]).node.ruleset();
   }
 
-  async close(): Promise<void> {
-    await this.lab.close();
+  close(): void {
+    this.lab.close();
   }
 
   /** Returns the addresses of a place, IPv4 first. */
