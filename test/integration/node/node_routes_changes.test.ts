@@ -134,7 +134,7 @@ describe("routes of a node when Nodes, links and addresses change", function () 
       nodeObject("twin1", [parseAddress("192.0.2.51")], ["10.244.51.0/24"]),
       nodeObject("twin2", [parseAddress("192.0.2.52")], ["10.244.51.0/24"]),
       nodeObject("wide", [parseAddress("192.0.2.53")], ["10.240.0.0/12"]),
-      nodeObject("taker", [parseAddress("192.0.2.54")], ["198.51.100.0/28", "127.0.0.0/8"]),
+      nodeObject("taker", [parseAddress("192.0.2.54")], ["198.18.3.0/28", "127.0.0.0/8"]),
     ];
     on.put("bad.json", listOf(bad));
     for (const name of ["twin1", "twin2", "wide", "taker"])
@@ -170,10 +170,10 @@ describe("routes of a node when Nodes, links and addresses change", function () 
   it("D9: the daemons of all nodes, including its own, follow a node that gets another address", async () => {
     const [, , far] = on.nodes;
     const { node } = far.wired;
-    const address = parseAddress("198.51.100.33");
-    node.exec("ip", ["address", "delete", "198.51.100.3/24", "dev", UPLINK]);
-    node.exec("ip", ["address", "add", "198.51.100.33/24", "dev", UPLINK]);
-    node.exec("ip", ["route", "add", "default", "via", "198.51.100.254"]);
+    const address = parseAddress("198.18.3.33");
+    node.exec("ip", ["address", "delete", "198.18.3.3/24", "dev", UPLINK]);
+    node.exec("ip", ["address", "add", "198.18.3.33/24", "dev", UPLINK]);
+    node.exec("ip", ["route", "add", "default", "via", "198.18.3.254"]);
     const status = {
       addresses: [address, far.addresses[6]].map((one) => ({ type: "InternalIP", address: formatAddress(one) })),
     };
@@ -224,7 +224,7 @@ describe("routes of nodes with only IPv6 addresses", function () {
     await on.untilPodsReachPods();
     await on.exchange(on.nodes[0], on.nodes[2]);
     const { node } = on.nodes[0].wired;
-    assert.match(node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]), /dst 2001:db8:3::3 /);
+    assert.match(node.exec("bridge", ["fdb", "show", "dev", TUNNEL.name]), /dst 2001:db8:103::3 /);
     assert.equal(node.link(TUNNEL.name).mtu, 1430);
   });
 });

@@ -126,7 +126,7 @@ describe("a node in surroundings that are not simple", function () {
     });
   }
 
-  const GATEWAYS = ["198.51.100.254", "198.51.100.253"];
+  const GATEWAYS = ["198.18.3.254", "198.18.3.253"];
   const hops = (): string[] => GATEWAYS.flatMap((via) => ["nexthop", "via", via, "dev", UPLINK, "onlink"]);
   for (const [what, link, routes] of [
     ["loopback, with two default gateways", "lo", () => [["route", "replace", "default", ...hops()]]],
@@ -155,7 +155,7 @@ describe("a node in surroundings that are not simple", function () {
     [
       "loopback, with a default gateway of IPv6",
       "lo",
-      () => [["-4", "route", "replace", "default", "via", "inet6", "2001:db8:3::254", "dev", UPLINK]],
+      () => [["-4", "route", "replace", "default", "via", "inet6", "2001:db8:103::254", "dev", UPLINK]],
     ],
     [
       "loopback, with two default gateways of which one is by a link that is down",
@@ -176,7 +176,7 @@ describe("a node in surroundings that are not simple", function () {
       "loopback, with routes of a BGP daemon to each node and no default route",
       "lo",
       () => [
-        ["route", "replace", "198.51.100.0/24", "dev", UPLINK],
+        ["route", "replace", "198.18.3.0/24", "dev", UPLINK],
         ...[1, 2].map((host) => ["route", "replace", `192.0.2.${host}`, ...hops()]),
       ],
     ],
@@ -190,15 +190,15 @@ describe("a node in surroundings that are not simple", function () {
         ip("link", "set", link, "up");
       }
       on.router.exec("ip", ["address", "replace", `${GATEWAYS[1]}/24`, "dev", "to-node3"]);
-      ip("address", "add", "198.51.100.3/32", "dev", link);
-      ip("address", "del", "198.51.100.3/24", "dev", UPLINK);
+      ip("address", "add", "198.18.3.3/32", "dev", link);
+      ip("address", "del", "198.18.3.3/24", "dev", UPLINK);
       for (const args of routes()) ip(...args);
       ip("link", "set", UPLINK, "mtu", "1400");
       await until(hasMtu(1350), () => `${on.describe()}\n${JSON.stringify(daemons[2]?.status())}`);
       await on.untilPodsReachPods();
       ip("link", "set", UPLINK, "mtu", "1500");
-      ip("address", "add", "198.51.100.3/24", "dev", UPLINK);
-      ip("address", "del", "198.51.100.3/32", "dev", link);
+      ip("address", "add", "198.18.3.3/24", "dev", UPLINK);
+      ip("address", "del", "198.18.3.3/32", "dev", link);
       ip("route", "flush", "root", "192.0.2.0/24");
       ip("route", "replace", "default", "via", GATEWAYS[0] ?? "");
       await until(hasMtu(1450), () => on.describe());

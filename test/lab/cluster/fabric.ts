@@ -13,6 +13,8 @@ export interface Machine {
   readonly node: LabNode;
   readonly place: NodePlace;
   readonly addresses: Readonly<Record<Family, Address>>;
+  /** The router's addresses on its network. */
+  readonly routers: Readonly<Record<Family, Address>>;
 }
 
 const LAN = "lan";
@@ -66,7 +68,7 @@ export class Fabric {
     if (!isFar) this.router.exec("ip", ["link", "set", port, "master", LAN]);
     node.exec("ip", ["route", "add", "default", "via", routers[0]]);
     node.exec("ip", ["-6", "route", "add", "2001:db8::/32", "via", routers[1]]);
-    return { node, place, addresses: { 4: parseAddress(own[0]), 6: parseAddress(own[1]) } };
+    return { node, place, addresses: byFamily(own), routers: byFamily(routers) };
   }
 
   /** Returns the number of packets with pods' addresses that the router has dropped. */
@@ -74,6 +76,10 @@ export class Fabric {
     const counters = this.router.exec("nft", ["list", "chain", "inet", "fabric", "forward"]).matchAll(/packets (\d+)/g);
     return [...counters].reduce((sum, [, digits]) => sum + Number(digits), 0);
   }
+}
+
+function byFamily([v4, v6]: readonly [string, string]): Readonly<Record<Family, Address>> {
+  return { 4: parseAddress(v4), 6: parseAddress(v6) };
 }
 
 function networksOf(texts: readonly string[]): readonly Cidr[] {

@@ -8,15 +8,15 @@ import {
   FAMILIES,
 } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
-import { parseMac } from "../../../kernel/ip/mac.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import { add } from "../../lab/cni.ts";
-import { createLab, enableForwarding, type Lab, type LabPod } from "../../lab/lab.ts";
+import { Fabric, type Machine } from "../../lab/cluster/fabric.ts";
+import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { Poller } from "../../lab/probe/poller.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
-import { connect, setBridgeNetfilter, UPLINK, type WiredNode } from "../../lab/topology.ts";
+import type { WiredNode } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { bulkServer, exchangeBulk } from "../services/bulk.ts";
@@ -45,10 +45,8 @@ export interface RouteLabOptions {
 }
 
 /**
- * Three nodes, each with a daemon and a pod: node1 and node2 are on one network and node3 is behind a router.
- *
- * The router does not know pods: it has no route to them and drops packets with their addresses, as the networks of
- * clouds do. Nodes have a default route only for IPv4.
+ * Three nodes of a {@link Fabric}, each with a daemon and a pod: node1 and node2 are on one network and node3 is behind
+ * the router.
  */
 export class RouteLab implements Disposable {
   readonly lab: Lab;
@@ -61,16 +59,10 @@ export class RouteLab implements Disposable {
   constructor(name: string, options: RouteLabOptions = {}) {
     this.#options = options;
     this.lab = createLab(name);
-    this.router = this.lab.router();
-    // Packets between node1 and node2 do not pass the router's IP layer.
-    setBridgeNetfilter(this.router, false);
-    this.router.exec("ip", ["link", "add", "lan", "type", "bridge"]);
-    for (const text of ["192.0.2.254/24", "2001:db8:2::254/64"]) {
-      this.router.exec("ip", ["address", "add", text, "dev", "lan", ...(text.includes(":") ? ["nodad"] : [])]);
-    }
-    this.router.exec("ip", ["link", "set", "lan", "up"]);
-    this.router.exec("nft", ["-f", "-"], FABRIC);
-    this.nodes = [this.#node(1), this.#node(2), this.#node(3)];
+    const fabric = new Fabric(this.lab);
+    this.router = fabric.router;
+    const [first, second] = [fabric.addMachine("node1", "lan"), fabric.addMachine("node2", "lan")];
+    this.nodes = [this.#node(1, first), this.#node(2, second), this.#node(3, fabric.addMachine("node3", "behind"))];
     this.prober = new Prober(this.lab);
     this.#poller = new Poller(this.lab.calls);
     this.lab.atEnd(() => this.#poller.close());
@@ -168,44 +160,18 @@ export class RouteLab implements Disposable {
     return this.nodes.map(({ name, wired }) => `${name}:\n${ours(wired.node)}`).join("\n");
   }
 
-  #node(number: 1 | 2 | 3): RoutedNode {
-    const name = `node${number}`;
-    const node = this.lab.node(name);
-    enableForwarding(node);
-    // The filter is strict, as in some distributions: packets out of the tunnel would be dropped by it.
-    node.writeSysctl("net/ipv4/conf/all/rp_filter", "1");
-    const isFar = number === 3;
-    const network = isFar ? "198.51.100" : "192.0.2";
-    const network6 = isFar ? "2001:db8:3:" : "2001:db8:2:";
-    const own = [`${network}.${number}`, `${network6}:${number}`] as const;
-    const routers = [`${network}.254`, `${network6}:254`] as const;
-    const prefixed = (texts: readonly string[]) =>
-      texts.map((text) => parseCidr(`${text}/${text.includes(":") ? 64 : 24}`));
-    const port = `to-${name}`;
-    connect(
-      {
-        namespace: this.router,
-        link: port,
-        mac: parseMac(`02:00:00:00:0${number}:01`),
-        addresses: isFar ? prefixed(routers) : [],
-      },
-      { namespace: node, link: UPLINK, mac: parseMac(`02:00:00:00:0${number}:02`), addresses: prefixed(own) },
-    );
-    if (!isFar) this.router.exec("ip", ["link", "set", port, "master", "lan"]);
-    node.exec("ip", ["route", "add", "default", "via", routers[0]]);
-    node.exec("ip", ["-6", "route", "add", "2001:db8::/32", "via", routers[1]]);
-    const addresses = { 4: parseAddress(own[0]), 6: parseAddress(own[1]) };
+  #node(number: 1 | 2 | 3, { node, addresses, routers }: Machine): RoutedNode {
     const podCidrs = [parseCidr(`10.244.${number}.0/24`), parseCidr(`fd00:244:${number}::/64`)] as const;
     const wired: WiredNode = {
       node,
       addresses: [addresses[4], addresses[6]],
-      routerAddresses: [parseAddress(routers[0]), parseAddress(routers[1])],
+      routerAddresses: [routers[4], routers[6]],
       podCidrs,
       gateways: [parseAddress(`10.244.${number}.1`), parseAddress(`fd00:244:${number}::1`)],
       mtu: (this.#options.nodeFamilies ?? FAMILIES).includes(4) ? 1450 : 1430,
     };
     return {
-      name,
+      name: node.name,
       wired,
       policyd: new PolicydNode(this.lab, wired),
       addresses,
@@ -277,14 +243,3 @@ function deviceLines(node: LabNamespace): readonly string[] {
 export async function untilProblem(daemon: DaemonProcess, pattern: RegExp): Promise<void> {
   await daemon.statusWhen(({ problems }) => problems.some((problem) => pattern.test(problem)), String(pattern));
 }
-
-const FABRIC = `table inet fabric {
-  chain forward {
-    type filter hook forward priority 0
-    ip saddr 10.244.0.0/16 counter drop
-    ip daddr 10.244.0.0/16 counter drop
-    ip6 saddr fd00:244::/32 counter drop
-    ip6 daddr fd00:244::/32 counter drop
-  }
-}
-`;
