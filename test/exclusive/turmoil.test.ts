@@ -34,7 +34,9 @@ const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 0x7fff_ffff);
 /** The time after which a state in force for the sentinel is in force for all pods. */
 const MARGIN_MILLISECONDS = 300;
 const PACKETS_AT_ONCE = 8;
-const PODS_A_RESTART = 12;
+const PODS_A_KILL = isFull ? 12 : 6;
+/** A change is in force within this time, so the daemon is killed before, while or after it writes. */
+const LONGEST_LIFE_MILLISECONDS = 400;
 const MOST_TOLD = 5;
 /** The size of a datagram: sender, receiver and port, two bytes each. */
 const SIZE = 6;
@@ -174,8 +176,18 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     return found !== undefined && "chain" in found && found.chain === chain;
   }
 
-  /** Makes the daemon read a state twice, and waits until it is in force. */
-  async function become(state: TurmoilState): Promise<void> {
+  const leftovers = (): readonly string[] =>
+    nodes.node1.node
+      .exec("nft", ["list", "tables"])
+      .split("\n")
+      .filter((line) => /-(closing|kept|policy-opening)$/.test(line));
+
+  /**
+   * Makes the daemon read a state twice, and waits until it is in force.
+   *
+   * @param meanwhile happens before
+   */
+  async function become(state: TurmoilState, meanwhile = async (): Promise<void> => {}): Promise<void> {
     const before = pasts.at(-1);
     doing = `state ${state.number}`;
     pasts.push({ state, until: Number.POSITIVE_INFINITY });
@@ -183,15 +195,28 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     policyd.put("all.json", text);
     policyd.put("all.json", text);
     if (before === undefined) return;
+    await meanwhile();
     const chain = sentinelChain(state);
     const end = performance.now() + 60_000;
-    while (!isInForce(chain)) {
-      assert.ok(performance.now() < end, `state ${state.number} is not in force`);
+    while (!isInForce(chain) || leftovers().length > 0) {
+      assert.ok(performance.now() < end, `state ${state.number} is not in force: ${leftovers().join()}`);
       await during(pause(20));
     }
     await during(pause(MARGIN_MILLISECONDS));
     before.until = performance.now();
     pasts.splice(0, pasts.length - 4);
+  }
+
+  /** Kills the daemon at a random moment, and the next one while it starts. */
+  async function kills(): Promise<void> {
+    await during(pause(random() * LONGEST_LIFE_MILLISECONDS));
+    doing = "a kill";
+    await policyd.kill();
+    const starting = policyd.start().catch(() => {});
+    await during(pause(random() * 3 * LONGEST_LIFE_MILLISECONDS));
+    await policyd.kill();
+    await starting;
+    await during(policyd.start());
   }
 
   const detach = async (number: number): Promise<void> => {
@@ -212,7 +237,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     await during(succeed(startCall("ADD", nodes.node1, one.pod, namespace, policyd.overrides)));
   };
 
-  it(`POL-91: no packet of ${PODS} pods arrives that policies deny while pods come and objects change`, async () => {
+  it(`POL-91 POL-94: no packet of ${PODS} pods arrives that policies deny while pods come, objects change, and daemons are killed at any moment of a change`, async () => {
     const objects = new TurmoilObjects(randomFrom(seed + 1));
     let state = objects.begin(PODS);
     await become(state);
@@ -226,12 +251,7 @@ describe(`policies in turmoil (seed ${seed})`, function () {
       if (number >= PLACES) await detach(number - PLACES);
       await attach(number, state);
       if (number % 2 === 1) await become((state = objects.change(state)));
-      if (number % PODS_A_RESTART === PODS_A_RESTART - 1) {
-        doing = "a restart";
-        await policyd.kill();
-        const starting = policyd.start();
-        await during(starting);
-      }
+      if (number % PODS_A_KILL === PODS_A_KILL - 1) await become((state = objects.change(state)), kills);
     }
     const { sent, denied, arrived } = seen;
     console.log(`      ${sent} sent, ${denied} of them denied, ${arrived} arrived, ${state.number} changes of objects`);

@@ -19,6 +19,8 @@ export const PORTS = [7001, 7002] as const;
 const SENTINEL_NAMESPACE = "zz-sentinel";
 export const SENTINEL = "sentinel";
 const MOST_POLICIES = 8;
+/** The number of pods of another node, so that policies have hundreds of elements, and a change may write as many. */
+const OTHERS = 300;
 
 /** A pod of the cluster, and its node. */
 export interface TurmoilPod {
@@ -148,6 +150,17 @@ export class TurmoilObjects {
   }
 }
 
+const OTHER_PODS = Array.from({ length: OTHERS }, (_, index) =>
+  podObject(NAMESPACES[index % NAMESPACES.length] ?? "", `other-${index}`, {
+    labels: { app: APPS[index % APPS.length] ?? "" },
+    nodeName: "node2",
+    addresses: {
+      4: parseAddress(`10.246.${index >> 8}.${index & 255}`),
+      6: parseAddress(`fd00:246::${index.toString(16)}`),
+    },
+  }),
+);
+
 /**
  * Returns the manifests of a state. @param hasAddresses for the evaluator; the daemon learns the addresses from the
  * pods' ADD
@@ -162,6 +175,7 @@ export function manifestsOf(state: TurmoilState, hasAddresses: boolean): readonl
     ...[...state.pods.values()].map(({ namespace, name, labels, addresses }) =>
       podObject(namespace, name, { labels, ...(hasAddresses ? { addresses } : {}) }),
     ),
+    ...OTHER_PODS,
     ...state.policies.values(),
     sentinelPolicy(state.number),
   ];
