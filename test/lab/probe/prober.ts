@@ -59,7 +59,7 @@ export class Prober implements Disposable {
   readonly #poller: Poller;
   readonly #sightings = new Map<string, { readonly source: Address; readonly at: Located }>();
 
-  /** @param lab at whose end the prober is closed; of a namespace alone the caller closes it */
+  /** @param lab at whose end the prober is closed; one that gets only `calls` is closed by the caller */
   constructor(lab: Pick<Lab, "calls"> & Partial<Pick<Lab, "atEnd">>) {
     this.#poller = new Poller(lab.calls);
     lab.atEnd?.(() => this.close());
