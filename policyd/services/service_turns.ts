@@ -105,6 +105,8 @@ export class ServiceTurns {
       const work = (job.work ??= this.#begin(job.key));
       let isDone = work.next().done === true;
       while (!isDone && !isOver()) isDone = work.next().done === true;
+      // The work itself may have asked for another version of it.
+      isDone &&= job.work === work;
       if (isDone) this.#jobs.delete(job.key);
       else this.#queue.add(namespaceOf(job.key), job);
       if (isDone && job.isOutdated === true) this.add(job.key, job.version);

@@ -3,6 +3,7 @@ import type { Commit } from "../../../../policyd/ruleset/difference.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Signal } from "../../../../policyd/lib/signal.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
+import { ServiceTurns } from "../../../../policyd/services/service_turns.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
@@ -84,6 +85,19 @@ describe("policyd/services: turns", () => {
     apply(2, 2);
     const turns = holders("10.96.2.1").map(({ length }) => length);
     assert.ok(turns.length > 5 && turns.indexOf(2) < 4, `in force after ${turns.join()}`);
+  });
+
+  it("SYNC-04: a Service that its own last step enqueues in another version is compiled again", () => {
+    let runs = 0;
+    const begin = function* (key: string) {
+      runs++;
+      yield;
+      if (runs === 1) turns.add(key, "later");
+    };
+    const turns: ServiceTurns = new ServiceTurns({ clock: new FakeClock() }, begin, () => {});
+    turns.add("a/b", "first");
+    turns.work();
+    assert.deepEqual([runs, turns.size], [2, 0]);
   });
 
   it("SHARE-09: a Service that was compiled while another one had room reserved that it did not need gets that room", () => {
