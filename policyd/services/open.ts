@@ -52,7 +52,7 @@ export interface ServicesMachine {
   readonly programSockets: () => readonly NodeSocket[];
   /** The attached pods. */
   readonly attachments: Pick<AttachmentRegistry, "values">;
-  readonly kernel: Pick<Nftables, "elements" | "head">;
+  readonly kernel: Pick<Nftables, "elements" | "sets">;
   readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "committed" | "isReconciled">;
   /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
@@ -121,14 +121,15 @@ function hostPortsOf({ pod, portMappings }: Pick<AttachmentRecord, "pod" | "port
   }));
 }
 
-/** Returns the frontends by address that the kernel has; none where it has no table. */
-function frontendsInForce(kernel: Pick<Nftables, "elements" | "head">): ReadonlySet<FrontendId> {
-  if (kernel.head(INET_TABLE) === undefined) return new Set();
+/** Returns the frontends by address that the kernel has, also those without endpoints; none where it has no such set. */
+export function frontendsInForce(kernel: Pick<Nftables, "elements" | "sets">): ReadonlySet<FrontendId> {
+  // Without Services the table has none of them.
+  const present = new Set(kernel.sets(INET_TABLE).map(({ name }) => name));
   const ids = FAMILIES.flatMap((family) => {
     const kind = byAddress(family);
-    const set = { name: nameOf("", kind), key: frontendTypes(kind) };
-    return kernel
-      .elements(INET_TABLE, set)
+    const names = (["", "unserved"] as const).map((set) => nameOf(set, kind)).filter((name) => present.has(name));
+    return names
+      .flatMap((name) => kernel.elements(INET_TABLE, { name, key: frontendTypes(kind) }))
       .map(({ key }) => [family, ...key.map((field) => (typeof field === "object" ? "" : field))].join(" "));
   });
   return new Set(ids);

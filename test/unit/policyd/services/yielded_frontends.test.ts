@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
+import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import { portKey } from "../../../../objects/socket_refusal.ts";
 import type { Service } from "../../../../objects/model.ts";
+import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
+import { frontendsInForce } from "../../../../policyd/services/open.ts";
 import { holderOf, type NodeSocket, YieldedFrontends } from "../../../../policyd/services/yielded_frontends.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
@@ -46,6 +49,23 @@ describe("policyd/services/yielded_frontends", () => {
       assert.deepEqual(has, expected, String(one.address));
       assert.equal(holderOf(OTHER, "TCP", 22, nodeWith(one)), undefined);
     }
+  });
+
+  it("CLAIM-06: a daemon that starts finds the frontends that a Service has, also without endpoints, and none where no Services were served", () => {
+    const address = parseAddress("192.0.2.1");
+    const frontend = (port: number) => [{ key: [address, "tcp", port] }];
+    const inForce = (sets: Readonly<Record<string, readonly Element[]>>): readonly string[] => {
+      const kernel = {
+        sets: () => Object.keys(sets).map((name) => ({ name })),
+        elements: (_table: typeof INET_TABLE, { name }: SetDefinition) => sets[name] ?? assert.fail(`ENOENT ${name}`),
+      };
+      return [...frontendsInForce(kernel)];
+    };
+    assert.deepEqual(inForce({ service4: frontend(1), unserved_service4: frontend(2), service6: [] }), [
+      "4 3221225985 tcp 1",
+      "4 3221225985 tcp 2",
+    ]);
+    assert.deepEqual(inForce({ localpods4: [] }), []);
   });
 
   it("CLAIM-06: a decision holds while the Service claims the frontend, whatever comes or goes on the node", () => {
