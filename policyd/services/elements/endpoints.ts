@@ -45,15 +45,17 @@ export function isSpecial(address: Address): boolean {
 }
 
 /**
- * Returns the ports of those slices that belong to a Service, whatever their order. It is called once for all ports of
- * the Service, as there may be thousands of both.
+ * Returns the ports of a Service in those slices that belong to it, whatever their order. It is called once for all
+ * ports of the Service, as there may be thousands of both.
  */
-export function slicePorts(slices: readonly EndpointSlice[], service: ServiceName): SlicePorts {
+export function slicePorts(slices: readonly EndpointSlice[], service: NameAndPorts): SlicePorts {
   const own = slices.filter((slice) => isSliceOf(slice, service));
+  const wanted = new Set(service.ports.map(portText));
   const ports = new Map<string, SlicePort[]>();
   for (const slice of own.length < 2 ? own : own.sort((a, b) => (a.key < b.key ? -1 : 1))) {
-    for (const { name, protocol, port: number } of slice.ports) {
-      if (number === undefined) continue;
+    for (const port of slice.ports) {
+      const { name, protocol, port: number } = port;
+      if (number === undefined || !wanted.has(portText(port))) continue;
       const next = { protocol, number, endpoints: slice.endpoints };
       const known = ports.get(name);
       if (known === undefined) ports.set(name, [next]);
@@ -63,10 +65,14 @@ export function slicePorts(slices: readonly EndpointSlice[], service: ServiceNam
   return ports;
 }
 
-type ServiceName = Pick<Service, "name" | "namespace">;
+type NameAndPorts = Pick<Service, "name" | "namespace" | "ports">;
+
+function portText({ name, protocol }: Pick<ServicePort, "name" | "protocol">): string {
+  return `${protocol} ${name}`;
+}
 
 /** Returns whether a slice is a Service's and ours to serve (EPS-07, EPS-14): its labels decide, not who manages it. */
-function isSliceOf(slice: EndpointSlice, service: ServiceName): boolean {
+function isSliceOf(slice: EndpointSlice, service: NameAndPorts): boolean {
   const isOurs = slice.proxyName === undefined && !slice.hasHeadlessLabel;
   return isOurs && slice.serviceName === service.name && slice.namespace === service.namespace;
 }
@@ -85,12 +91,13 @@ export function portEndpoints(
   const found = new Map<SocketKey, PortEndpoint>();
   const ignored: Address[] = [];
   for (const { protocol, number, endpoints } of ports.get(port.name) ?? NOWHERE) {
-    if (protocol !== port.protocol) continue;
+    // All endpoints of a slice are of one family.
+    const first = endpoints[0];
+    if (first === undefined || protocol !== port.protocol || familyOf(first.address) !== family) continue;
     for (const endpoint of endpoints) {
       // The endpoint is not destructured: that costs an iterator for each, and tens of thousands pass here.
       const address = endpoint.address;
       const state = stateOf(endpoint);
-      if (familyOf(address) !== family) continue;
       if (isSpecial(address)) ignored.push(address);
       else if (state !== undefined) {
         const next = portEndpoint(endpoint, { address, port: number }, state, nodeName);

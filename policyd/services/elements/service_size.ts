@@ -65,7 +65,7 @@ export function servedWith(
   context: CompileContext,
 ): ServedPart & { readonly ports: SlicePorts } {
   const { service: reachable, problems, lacksRoom } = servedPart(whole, context);
-  const all = slicePorts(slices, whole);
+  const all = slicePorts(slices, reachable);
   const { service, problems: more } = withinDestinations(reachable, all, context, roughSize(whole, slices));
   const { ports, problems: ofRoom } = withinRoom(service, all, context, roughSize(service, slices));
   const isShort = lacksRoom === true || ofRoom.length > 0;

@@ -1,7 +1,7 @@
-import type { Family } from "../../../kernel/ip/address.ts";
-import type { EndpointSlice, Service } from "../../../objects/model.ts";
+import { familyOf, type Family } from "../../../kernel/ip/address.ts";
+import type { Endpoint, EndpointSlice, Service } from "../../../objects/model.ts";
 import type { CompileContext } from "../rules/context.ts";
-import { portEndpoints, slicePorts } from "../elements/endpoints.ts";
+import { isSpecial, slicePorts } from "../elements/endpoints.ts";
 import { familiesOf, healthCheckPort, refusedHealthCheck } from "../elements/frontends.ts";
 import type { RulesetStatus } from "../../ruleset/ruleset.ts";
 
@@ -33,12 +33,12 @@ export function healthCheckOf(
   const port = healthCheckPort(service);
   if (port === undefined || refusedHealthCheck(service, context) !== undefined) return undefined;
   const families = familiesOf(service);
-  const ports = slicePorts(slices, service);
-  const readyIn = (family: Family): number => {
-    const usable = service.ports.flatMap((servicePort) => portEndpoints(ports, servicePort, family, context).usable);
-    const ready = usable.filter(({ isLocal, state }) => isLocal && state === "ready");
-    return new Set(ready.map(({ address }) => address)).size;
-  };
+  // All ports of a slice have one list of endpoints, which is read once.
+  const lists = new Set([...slicePorts(slices, service).values()].flat().map(({ endpoints }) => endpoints));
+  const isReadyHere = ({ isReady, nodeName }: Endpoint): boolean => isReady && nodeName === context.nodeName;
+  const ready = [...lists].flatMap((endpoints) => endpoints.filter(isReadyHere).map(({ address }) => address));
+  const readyIn = (family: Family): number =>
+    new Set(ready.filter((address) => familyOf(address) === family && !isSpecial(address))).size;
   return { key, namespace, name, port, localEndpoints: new Map(families.map((family) => [family, readyIn(family)])) };
 }
 

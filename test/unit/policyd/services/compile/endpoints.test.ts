@@ -1,7 +1,7 @@
 import { atOnce } from "../../../../../policyd/lib/sliced_work.ts";
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
-import type { EndpointPort, EndpointSlice, Service } from "../../../../../objects/model.ts";
+import type { Endpoint, EndpointPort, EndpointSlice, Service } from "../../../../../objects/model.ts";
 import { FrontendHolders } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
 import { isSpecial, portEndpoints, slicePorts } from "../../../../../policyd/services/elements/endpoints.ts";
@@ -42,9 +42,16 @@ describe("services/compile: a Service's port and those of its slices", () => {
       { name: "b", protocol: "TCP" },
     ] as const;
     const numbered = (first: number): readonly object[] => names.map((port, i) => ({ ...port, port: first + i }));
-    const { service, slices } = scenario([], numbered(10), numbered(20), [{ name: "a", protocol: "TCP" }]);
+    const others = [
+      { name: "c", protocol: "TCP", port: 1 },
+      { name: "b", protocol: "UDP", port: 2 },
+    ];
+    const slicesPorts = [numbered(10).concat(others), numbered(20), [{ name: "a", protocol: "TCP" }]];
+    const { service, slices } = scenario(numbered(1), ...slicesPorts);
     for (const given of [slices, slices.toReversed()]) {
       const ports = slicePorts(given, service);
+      assert.deepEqual([...ports.keys()].toSorted(), ["a", "b"], "a port that the Service does not have is left out");
+      assert.equal(ports.get("b")?.length, 2);
       const numbers = names.map((port) => portEndpoints(ports, port, 4, context).usable.map((one) => one.port));
       assert.deepEqual(numbers, [
         [10, 20],
@@ -90,6 +97,38 @@ describe("services/compile: a Service's port and those of its slices", () => {
       const counted = slices.map((slice) => ({ ...slice, ports: watched(slice.ports, () => read++) }));
       consume(service, counted);
       assert.equal(read, 2 * 50);
+    }
+  });
+
+  it("SHARE-08: a health check reads each endpoint once, however many ports the Service has, and a port no endpoint of the other family", () => {
+    const ports = Array.from({ length: 50 }, (_, i) => ({ name: `p${i}`, protocol: "UDP", port: i + 1 }));
+    const { service, slices } = scenario(ports, ports);
+    const reads = (consume: (own: readonly EndpointSlice[]) => void): number => {
+      let read = 0;
+      const watchedOnes = (endpoints: readonly Endpoint[]): readonly Endpoint[] =>
+        endpoints.map((endpoint) => ({
+          ...endpoint,
+          get isReady() {
+            read++;
+            return endpoint.isReady;
+          },
+        }));
+      consume(slices.map((slice) => ({ ...slice, endpoints: watchedOnes(slice.endpoints) })));
+      return read;
+    };
+    assert.equal(
+      reads((own) => healthCheckOf(service, own, context)),
+      1,
+    );
+    const [port = assert.fail()] = service.ports;
+    for (const [family, expected] of [
+      [4, 1],
+      [6, 0],
+    ] as const) {
+      assert.equal(
+        reads((own) => portEndpoints(slicePorts(own, service), port, family, context)),
+        expected,
+      );
     }
   });
 });
