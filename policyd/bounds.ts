@@ -17,7 +17,10 @@ export const SET_ELEMENTS: BudgetBounds = { share: 16_384, pool: 524_288 };
 /** Pairs of a selector of a NetworkPolicy and the labels of pods that it selects (POL-93). */
 export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
 
-/** Elements of Services in sets and maps. 10,000 Services of both families with three endpoints have some 120,000. */
+/**
+ * Elements of Services in sets and maps, or if they are more, their frontends. 10,000 Services of both families with
+ * three endpoints have some 120,000.
+ */
 export const SERVICE_ELEMENTS: BudgetBounds = { share: 8192, pool: 524_288, most: 131_072 };
 
 /** Ports of Services at a node's addresses with which no pod leaves: 1,024 spread ones leave each pod 200 or more. */

@@ -21,12 +21,14 @@ export class Budget {
     this.#bounds = bounds;
   }
 
-  /** Returns how much more a namespace may use. */
-  roomOf(namespace: string): number {
+  /** Returns how much more a namespace may use, if it used less by `own`. */
+  roomOf(namespace: string, own = 0): number {
     const { share, pool, most = Number.POSITIVE_INFINITY } = this.#bounds;
     const used = this.#used.get(namespace) ?? 0;
-    const room = Math.max(0, share - used) + Math.max(0, pool - this.#beyondShares);
-    return Math.max(0, Math.min(room, most - used));
+    const others = used - own;
+    const beyondShares = this.#beyondShares - this.#beyond(used) + this.#beyond(others);
+    const room = Math.max(0, share - others) + Math.max(0, pool - beyondShares);
+    return Math.max(0, Math.min(room, most - others));
   }
 
   /** Takes an amount if there is room for all of it. @returns whether there was */

@@ -1,7 +1,7 @@
 import type { Service } from "../../objects/model.ts";
 import type { CompileContext } from "./rules/context.ts";
 import { healthCheckPort, type RefusedFrontend, refusedFrontends, virtualAddresses } from "./elements/frontends.ts";
-import type { ServiceIndex } from "./elements/service_index.ts";
+import type { ServedPart } from "./elements/service_size.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 
 /**
@@ -40,8 +40,12 @@ export class ProtectionFollower {
     this.#refused.delete(key);
   }
 
-  /** Returns the Services whose refused frontends have changed; none while no protected socket has changed. */
-  touched(context: CompileContext, index: Pick<ServiceIndex, "service" | "services">): readonly string[] {
+  /**
+   * Returns the Services whose refused frontends have changed; none while no protected socket has changed.
+   *
+   * @param parts what is served of each Service
+   */
+  touched(context: CompileContext, parts: ReadonlyMap<string, ServedPart>): readonly string[] {
     const protection = this.#protection;
     const version = protection?.currentVersion();
     if (version === this.#version || protection === undefined) return [];
@@ -51,12 +55,12 @@ export class ProtectionFollower {
     this.#areSocketsNew = true;
     if (sockets !== this.#sockets) {
       this.#sockets = sockets;
-      for (const { key, clusterIps } of index.services()) {
-        if (clusterIps.some((address) => protection.isProtectedAddress(address))) concerned.add(key);
+      for (const [key, { service }] of parts) {
+        if (service.clusterIps.some((address) => protection.isProtectedAddress(address))) concerned.add(key);
       }
     }
     return [...concerned].filter((key) => {
-      const one = index.service(key);
+      const one = parts.get(key)?.service;
       const now = one === undefined ? "" : this.#textOf(one, refusedFrontends(one, context));
       return now !== (this.#refused.get(key) ?? "");
     });

@@ -1,6 +1,5 @@
-import { namespaceOf } from "../../objects/namespace_of.ts";
 import { SERVICE_ELEMENTS } from "../bounds.ts";
-import { Budget, type BudgetBounds } from "../lib/budget.ts";
+import type { BudgetBounds } from "../lib/budget.ts";
 import type { Cancel } from "../lib/clock.ts";
 import type { Slices } from "../lib/sliced_work.ts";
 import type { ObjectConsumer } from "../component.ts";
@@ -25,6 +24,7 @@ import { nodePortElements, protectedElements } from "./elements/node_elements.ts
 import { ServiceIndex } from "./elements/service_index.ts";
 import { roughSize } from "./elements/service_size.ts";
 import type { ServiceFollower, ServiceObserver } from "./service_follower.ts";
+import { ServiceRoom } from "./service_room.ts";
 import { ServiceTurns, type ServiceTurnsParts } from "./service_turns.ts";
 
 export interface ServiceProxyParts extends ServiceTurnsParts {
@@ -46,6 +46,7 @@ export interface ServiceProxyParts extends ServiceTurnsParts {
 /** A Service whose elements are claimed. */
 interface Claimed {
   readonly compiled: CompiledService;
+  readonly context: CompileContext;
   /** The number of its elements. */
   readonly size: number;
 }
@@ -66,14 +67,8 @@ export class ServiceProxy implements ObjectConsumer {
   readonly #protection: ProtectionFollower;
   readonly #refusals: FrontendRefusals | undefined;
   readonly #problems = new Map<string, readonly string[]>();
-  readonly #budget: Budget;
-  /** The number of elements of each Service. */
-  readonly #sizes = new Map<string, number>();
-  /** The Services that are not served wholly for lack of room, each with the number of its turn. */
-  readonly #short = new Map<string, number>();
-  #lastTurn = 0;
-  /** The turn that left room last. */
-  #lastRelease = 0;
+  /** Also says what may be served of each Service: nothing else reads a whole one. */
+  readonly #room: ServiceRoom;
   /** The frontends that large Services have claimed one by one, with the number of their elements. */
   readonly #frontends = new Map<string, Map<FrontendId, number>>();
   readonly #turns: ServiceTurns;
@@ -81,7 +76,7 @@ export class ServiceProxy implements ObjectConsumer {
   constructor(parts: ServiceProxyParts) {
     this.#parts = parts;
     this.#followers = parts.followers ?? [];
-    this.#budget = new Budget(parts.bounds ?? SERVICE_ELEMENTS);
+    this.#room = new ServiceRoom(parts.bounds ?? SERVICE_ELEMENTS);
     this.#index = new ServiceIndex(parts.nodeName);
     const begin = (key: string): Slices<void> => this.#serve(key);
     this.#turns = new ServiceTurns(parts, begin, () => this.#work());
@@ -96,18 +91,12 @@ export class ServiceProxy implements ObjectConsumer {
     const { services: changed, hasNodeChanged } = this.#index.apply(changes);
     const { protection } = this.#parts;
     const context = this.#context();
-    const ofProtection = this.#protection.touched(context, this.#index);
+    const ofProtection = this.#protection.touched(context, this.#room.parts);
     if (this.#protection.haveSocketsChanged()) {
       this.#parts.ruleset.claim("protected sockets", protectedElements(protection?.sockets() ?? []));
     }
     const services = ofProtection.length === 0 ? changed : new Set([...changed, ...ofProtection]);
-    const changedNow = [...services].map((key) => [key, this.#index.service(key)] as const);
-    this.#parts.yielded?.decide(changedNow, context, (key, id) => this.#holders.claims(key, id));
-    // Frontends are assigned before anything is compiled: one Service gets in the same batch what another gives up.
-    const others = new Set<string>();
-    for (const [key, service] of changedNow) {
-      for (const other of this.#holders.replace(key, service, context)) others.add(other);
-    }
+    const others = this.#assign(services, context);
     const touched = new Set([...services, ...others]);
     for (const key of this.#setTimeouts(touched)) touched.add(key);
     // Those that give up frontends come before those that get them.
@@ -140,6 +129,22 @@ export class ServiceProxy implements ObjectConsumer {
     this.#turns.inForce();
     // In another turn of the event loop, so that callers that wait for this commit are notified first.
     if (this.#timeouts.hasLeaving) this.#release ??= this.#parts.clock.after(0, () => this.#releaseTimeouts());
+  }
+
+  /**
+   * Cuts Services to the room of their namespaces, and assigns their frontends. This comes before anything is compiled:
+   * one Service gets in the same batch what another gives up.
+   *
+   * @returns the other Services that gain or lose a frontend
+   */
+  #assign(services: Iterable<string>, context: CompileContext): ReadonlySet<string> {
+    const parts = [...services].map((key) => [key, this.#room.cut(key, this.#index.service(key), context)] as const);
+    this.#parts.yielded?.decide(parts, context, (key, id) => this.#holders.claims(key, id));
+    const others = new Set<string>();
+    for (const [key, service] of parts) {
+      for (const other of this.#holders.replace(key, service, context)) others.add(other);
+    }
+    return others;
   }
 
   /** @returns the Services whose clients now stay for a different time */
@@ -184,24 +189,19 @@ export class ServiceProxy implements ObjectConsumer {
 
   /** Replaces the claims of a Service. Lost frontends go first, so that other Services may get them. */
   *#serve(key: string): Slices<void> {
-    const service = this.#index.service(key);
-    this.#holders.serve(key);
+    if (this.#room.isToBeCutAgain(key)) {
+      for (const other of this.#assign([key], this.#context())) this.#turns.add(other, {});
+    }
+    const part = this.#room.parts.get(key);
+    const isNew = this.#holders.serve(key);
     yield* this.#drop(key, (id) => this.#holders.holder(id) === key);
-    if (service === undefined) return this.#remove(key);
+    if (part === undefined) return this.#remove(key);
+    const { service } = part;
     const slices = this.#index.slicesOf(key);
-    const context = this.#context();
-    const [before = 0, begun] = [this.#sizes.get(key), this.#lastTurn];
-    const { compiled, size } = yield* this.#claimService(service, slices, context);
-    const turn = ++this.#lastTurn;
-    if (compiled.lacksRoom) this.#short.set(key, turn);
-    else this.#short.delete(key);
-    // Others may have left room since it looked.
-    if (compiled.lacksRoom && this.#lastRelease > begun) this.#turns.add(key, service);
-    const reserved = this.#sizes.get(key) ?? 0;
-    this.#setSize(key, size);
-    // Those that were compiled meanwhile lacked what was only reserved; the others did without it before.
-    if (size < before) this.#retryShort(key);
-    else if (size < reserved) this.#retryShort(key, begun);
+    const begun = this.#room.begin(key);
+    const { compiled: all, size, context } = yield* this.#claimService(service, slices, isNew);
+    const compiled = { ...all, problems: [...part.problems, ...all.problems] };
+    this.#enqueue(this.#room.compiled(key, size, compiled.lacksRoom, begun));
     for (const observer of this.#parts.observers ?? []) observer.compiled(service, compiled);
     this.#protection.compiled(service, compiled.refused);
     this.#setProblems(key, compiled);
@@ -210,19 +210,15 @@ export class ServiceProxy implements ObjectConsumer {
     for (const follower of this.#followers) follower.replace?.(key, served);
   }
 
-  *#claimService(service: Service, slices: readonly EndpointSlice[], context: CompileContext): Slices<Claimed> {
+  *#claimService(service: Service, slices: readonly EndpointSlice[], isNew: boolean): Slices<Claimed> {
     const { key } = service;
-    const isNew = !this.#sizes.has(key);
     const rough = roughSize(service, slices);
     const isLarge = this.#turns.isLarge(rough);
     if (isLarge && !this.#frontends.has(key) && this.#holders.leaving().has(key)) this.#claim(ownerOf(key), []);
     if (isLarge) this.#left(key);
-    // The room that it may need is reserved while it is compiled.
-    this.#setSize(key, 0);
-    const room = this.#budget.roomOf(namespaceOf(key));
-    this.#setSize(key, Math.min(room, rough));
+    const context = { ...this.#context(), room: this.#room.reserve(key, rough) };
     const timeoutOf = (seconds: number | undefined): AffinityTimeout => this.#timeouts.of(seconds);
-    const compiling = compileFrontends(service, slices, { ...context, room }, this.#holders, timeoutOf);
+    const compiling = compileFrontends(service, slices, context, this.#holders, timeoutOf);
     const hasRanges = service.loadBalancerSourceRanges !== undefined;
     if (isLarge && hasRanges) this.#setRestricted(key, true);
     const ofFrontends: (readonly DesiredElement[])[] = [];
@@ -244,15 +240,12 @@ export class ServiceProxy implements ObjectConsumer {
     const ids = new Set(isLarge ? served.map(({ id }) => id) : []);
     yield* this.#drop(key, (id) => ids.has(id));
     this.#setRestricted(key, isRestricted);
-    return { compiled: step.value, size: ownAddresses.length + size };
+    return { compiled: step.value, size: ownAddresses.length + size, context };
   }
 
   #remove(key: string): void {
     this.#claim(ownerOf(key), []);
-    this.#short.delete(key);
-    const before = this.#sizes.get(key) ?? 0;
-    this.#setSize(key, 0);
-    if (before > 0) this.#retryShort(key);
+    this.#enqueue(this.#room.remove(key));
     this.#problems.delete(key);
     for (const observer of this.#parts.observers ?? []) observer.removed(key);
     this.#protection.removed(key);
@@ -295,18 +288,8 @@ export class ServiceProxy implements ObjectConsumer {
     else this.#problems.delete(key);
   }
 
-  /** Enqueues the other Services that lack room, by a Service that has left some; only those since a turn. */
-  #retryShort(key: string, since = 0): void {
-    this.#lastRelease = this.#lastTurn;
-    for (const [other, turn] of this.#short) {
-      if (other !== key && turn > since) this.#turns.add(other, this.#index.service(other));
-    }
-  }
-
-  #setSize(key: string, size: number): void {
-    this.#budget.change(namespaceOf(key), size - (this.#sizes.get(key) ?? 0));
-    if (size === 0) this.#sizes.delete(key);
-    else this.#sizes.set(key, size);
+  #enqueue(services: readonly string[]): void {
+    for (const key of services) this.#turns.add(key, this.#index.service(key));
   }
 
   /** Provides the hooks that check sources while any Service has ranges of allowed sources. */

@@ -4,7 +4,6 @@ import { keyOf } from "./frontend_element.ts";
 import type { CompileContext } from "../rules/context.ts";
 import type { Frontend } from "../../../objects/socket_refusal.ts";
 import { familiesOf, frontendsOf } from "./frontends.ts";
-import { servedPart } from "./service_size.ts";
 import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
 
 /** A frontend as a key of maps, with the fields that its elements begin with: "4 167772161 tcp 80" or "4 tcp 30001". */
@@ -89,9 +88,9 @@ export class FrontendHolders {
     return this.#leaving.size === 0 ? NOBODY : new Set(this.#leaving.values());
   }
 
-  /** Notes that a Service gets elements of the frontends that it has. */
-  serve(key: string): void {
-    this.#served.add(key);
+  /** Notes that a Service gets elements of the frontends that it has. @returns whether it had none before */
+  serve(key: string): boolean {
+    return this.#served.size < this.#served.add(key).size;
   }
 
   /**
@@ -114,6 +113,7 @@ export class FrontendHolders {
   /**
    * Replaces the claims of a Service by those of its present state, undefined for one that is gone.
    *
+   * @param service only what may be served of it
    * @returns the keys of other Services that gained or lost a frontend and have to be compiled again
    */
   replace(key: string, service: Service | undefined, context: CompileContext): ReadonlySet<string> {
@@ -182,8 +182,7 @@ function isBefore(a: FrontendClaim, b: FrontendClaim): boolean {
 }
 
 /** Returns the claims of a Service, each frontend once. */
-function claimsOf(whole: Service, context: CompileContext): readonly FrontendClaim[] {
-  const { service } = servedPart(whole, context);
+function claimsOf(service: Service, context: CompileContext): readonly FrontendClaim[] {
   const { key, createdAt } = service;
   const claims: FrontendClaim[] = [];
   const behind: FrontendClaim[] = [];

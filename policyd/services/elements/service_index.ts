@@ -42,10 +42,6 @@ export class ServiceIndex {
     return this.#services.get(key);
   }
 
-  services(): Iterable<Service> {
-    return this.#services.values();
-  }
-
   /** Returns the slices of a Service, only by their label. */
   slicesOf(serviceKey: string): readonly EndpointSlice[] {
     return listOf(this.#slicesOf.get(serviceKey));

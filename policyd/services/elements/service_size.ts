@@ -37,18 +37,32 @@ export interface ServedPart {
   readonly lacksRoom?: boolean;
 }
 
+/** The part of a Service that is served whatever its endpoints. */
+export interface ReachablePart {
+  readonly service: Service;
+  readonly problems: readonly string[];
+  /** The number of its pairs of a port and an address, source ranges counted. */
+  readonly count: number;
+  /** The room with which more of the Service would be served; undefined if it has no lack of room. */
+  readonly needs?: number | undefined;
+}
+
 /**
  * Returns the part of a Service that is served, at a cost that only depends on its ports: all of it, or if that exceeds
  * {@link MOST_FRONTENDS} or the room that its namespace has, its own addresses, or if these exceed it too, nothing.
  */
-export function servedPart(service: Service, context: CompileContext): ServedPart {
+export function servedPart(service: Service, context: CompileContext): ReachablePart {
   const count = frontendCount(service, context);
   const most = Math.min(MOST_FRONTENDS, context.room ?? MOST_FRONTENDS);
-  if (count <= most) return { service, problems: NONE };
+  if (count <= most) return { service, problems: NONE, count };
+  const own = ownCount(service);
+  const isOwnKept = own <= most;
   const what = `${count} pairs of a port and an address, source ranges counted`;
   const why =
     count > MOST_FRONTENDS ? `; expected at most ${MOST_FRONTENDS}` : ", for which its namespace has no room on a node";
-  return { ...cut(service, ownCount(service) <= most, `${what}${why}`), lacksRoom: count <= MOST_FRONTENDS };
+  const next = isOwnKept ? count : own;
+  const needs = next > MOST_FRONTENDS ? undefined : next;
+  return { ...cut(service, isOwnKept, `${what}${why}`), count: isOwnKept ? own : 0, needs };
 }
 
 /**
@@ -64,12 +78,12 @@ export function servedWith(
   slices: readonly EndpointSlice[],
   context: CompileContext,
 ): ServedPart & { readonly ports: SlicePorts } {
-  const { service: reachable, problems, lacksRoom } = servedPart(whole, context);
+  const { service: reachable, problems, needs } = servedPart(whole, context);
   const all = slicePorts(slices, reachable);
   const { service, problems: more } = withinDestinations(reachable, all, context, roughSize(whole, slices));
   const { ports, problems: ofRoom } = withinRoom(service, all, context, roughSize(service, slices));
-  const isShort = lacksRoom === true || ofRoom.length > 0;
-  return { service, ports, problems: [...problems, ...more, ...ofRoom], lacksRoom: isShort };
+  const lacksRoom = needs !== undefined || ofRoom.length > 0;
+  return { service, ports, problems: [...problems, ...more, ...ofRoom], lacksRoom };
 }
 
 function withinRoom(

@@ -17,6 +17,10 @@ describe("lib/budget", () => {
           const room = Math.max(0, bounds.share - before) + bounds.pool - beyond;
           const free = Math.min(room, bounds.most - before);
           assert.equal(budget.roomOf(namespace), free);
+          const own = Math.trunc(before / 2);
+          const without = new Budget(bounds);
+          for (const [other, value] of used) without.change(other, other === namespace ? value - own : value);
+          assert.equal(budget.roomOf(namespace, own), without.roomOf(namespace), "the room without a part of its own");
           const change = Math.max(amount, -before);
           if (change < 0) budget.change(namespace, change);
           else assert.equal(budget.take(namespace, change), change <= free);

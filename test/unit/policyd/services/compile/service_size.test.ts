@@ -8,7 +8,14 @@ import type { EndpointSlice, ObjectChange, Service } from "../../../../../object
 import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
-import { MOST_DESTINATIONS, MOST_FRONTENDS } from "../../../../../policyd/services/elements/service_size.ts";
+import {
+  MOST_DESTINATIONS,
+  MOST_FRONTENDS,
+  servedPart,
+} from "../../../../../policyd/services/elements/service_size.ts";
+import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
+import { ProtectedSocketIndex } from "../../../../../policyd/protection/socket_index.ts";
+import { YieldedFrontends } from "../../../../../policyd/services/yielded_frontends.ts";
 import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
@@ -125,7 +132,7 @@ describe("services/compile: Services of many ports and addresses", () => {
     const holders = new FrontendHolders();
     const large = service({ ports: 1000, externalIps: 1000 });
     const other = service({ name: "web2", externalIps: 1 });
-    for (const one of [large, other]) holders.replace(one.key, one, context);
+    for (const one of [large, other]) holders.replace(one.key, servedPart(one, context).service, context);
     const external = { type: "external", address: parseAddress("203.0.0.0"), port: 1 } as const;
     const own = { type: "cluster", address: parseAddress("10.96.0.1"), port: 1000 } as const;
     assert.equal(holders.holder(frontendId(external, "UDP", 4)), other.key);
@@ -133,6 +140,34 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.equal(holders.holder(frontendId(own, "UDP", 4)), large.key);
     assert.deepEqual(compileAlone(other, [], context, holders).problems, []);
     assert.equal(atOnce(servedFrontends({ service: large, slices: [], context, holders }, "UDP")).size, 1000);
+  });
+
+  it("BAD-01: of a Service that is too large nothing but its cluster IPs is compared with sockets, of the node or protected ones", () => {
+    let compared = 0;
+    const judge = new NodeJudge({ nodeName: "n1" });
+    const protection = new (class extends ProtectedSocketIndex {
+      override refusalOf(...asked: Parameters<ProtectedSocketIndex["refusalOf"]>) {
+        compared++;
+        return super.refusalOf(...asked);
+      }
+    })({ ports: [], sockets: [] }, judge);
+    const node = () => assert.fail("the Service has no external IPs");
+    const component = new ServiceProxy({
+      nodeName: "n1",
+      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
+      clock: new FakeClock(),
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      protection,
+      yielded: new YieldedFrontends({ node, inForce: () => new Set() }),
+    });
+    const large = service({ ports: 200, externalIps: 200, balancers: 1 });
+    component.apply([{ type: "set", kind: "Service", key: large.key, object: large }]);
+    assert.match(component.problems().join(), /pairs of a port and an address.*only its cluster IPs are served/);
+    for (const address of ["192.0.2.7", "192.0.2.8"]) {
+      protection.setAsked([{ address: parseAddress(address), protocol: "TCP", port: 6443, owner: "the API server" }]);
+    }
+    assert.ok(compared <= 4 * 200, String(compared));
   });
 
   it("BAD-01: endpoints count once per frontend of their family", () => {
@@ -210,5 +245,47 @@ describe("services/compile: Services of many ports and addresses", () => {
       component.apply([{ type: "delete", kind: "Service", key: `a/${name}` }]);
     }
     assert.deepEqual(component.problems(), [], "the others are served wholly when there is room");
+  });
+
+  it("SHARE-09: what Services claim is bounded by the room of their namespace, and external IPs that one cannot claim for lack of room are free for others", () => {
+    const frontends = new Map<string, number>();
+    const component = new ServiceProxy({
+      nodeName: "n1",
+      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
+      clock: new FakeClock(),
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      bounds: { share: 100, pool: 300 },
+      observers: [
+        {
+          compiled: ({ key }, { served }) => void frontends.set(key, served.length),
+          removed: (key) => frontends.delete(key),
+        },
+      ],
+    });
+    /** A Service of five ports, with an external IP of its own and one that all have. */
+    const of = (namespace: string, number: number, ips: readonly string[]): ObjectChange => {
+      const [name, key] = [`s${number}`, `${namespace}/s${number}`];
+      const addresses = {
+        clusterIps: [parseAddress(`10.96.0.${number}`)],
+        externalIps: ips.map((ip) => parseAddress(ip)),
+      };
+      const object = { ...service({ ports: 5 }), key, namespace, name, createdAt: number, ...addresses };
+      return { type: "set", kind: "Service", key, object };
+    };
+    const shared = numbered(19, (i) => `203.0.113.${i}`);
+    component.apply(numbered(10, (i) => of("a", i, [...shared, `198.51.100.${i}`])));
+    // All want the shared ones, so the first one has most of them, and only three have room to want any.
+    assert.deepEqual(
+      numbered(10, (i) => frontends.get(`a/s${i}`)),
+      [105, 10, 10, 5, 5, 5, 5, 5, 5, 5],
+    );
+    const lacking = /Service a\/s9: 105 pairs .* no room on a node: only its cluster IPs are served/;
+    assert.match(component.problems().join(), lacking);
+    component.apply([of("b", 20, ["198.51.100.9", "198.51.100.0"])]);
+    assert.equal(frontends.get("b/s20"), 10, "one is free, and an older Service has the other");
+    for (const i of [0, 1, 3, 4, 5, 6, 7, 8]) component.apply([{ type: "delete", kind: "Service", key: `a/s${i}` }]);
+    assert.deepEqual([frontends.get("a/s2"), frontends.get("a/s9"), frontends.get("b/s20")], [105, 10, 10]);
+    assert.doesNotMatch(component.problems().join(), /no room/);
   });
 });
