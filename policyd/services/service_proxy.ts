@@ -43,6 +43,9 @@ export interface ServiceProxyParts extends ServiceTurnsParts {
   readonly bounds?: BudgetBounds;
 }
 
+/** The time after which the node's sockets are read again that could not be read, as for lack of a descriptor. */
+const RETRY_MILLISECONDS = 1000;
+
 /** A Service whose elements are claimed. */
 interface Claimed {
   readonly compiled: CompiledService;
@@ -64,6 +67,7 @@ export class ServiceProxy implements ObjectConsumer {
   /** The Services that restrict their sources. */
   readonly #restricted = new Set<string>();
   #release: Cancel | undefined;
+  #retry: Cancel | undefined;
   readonly #protection: ProtectionFollower;
   readonly #refusals: FrontendRefusals | undefined;
   readonly #problems = new Map<string, readonly string[]>();
@@ -120,6 +124,7 @@ export class ServiceProxy implements ObjectConsumer {
 
   async stop(): Promise<void> {
     this.#release?.();
+    this.#retry?.();
     this.#turns.stop();
     for (const follower of this.#followers) follower.stop();
   }
@@ -139,12 +144,23 @@ export class ServiceProxy implements ObjectConsumer {
    */
   #assign(services: Iterable<string>, context: CompileContext): ReadonlySet<string> {
     const parts = [...services].map((key) => [key, this.#room.cut(key, this.#index.service(key), context)] as const);
-    this.#parts.yielded?.decide(parts, context, (key, id) => this.#holders.claims(key, id));
+    this.#decide(parts, context);
     const others = new Set<string>();
     for (const [key, service] of parts) {
       for (const other of this.#holders.replace(key, service, context)) others.add(other);
     }
     return others;
+  }
+
+  #decide(services: readonly (readonly [string, Service | undefined])[], context: CompileContext): void {
+    const { yielded, clock } = this.#parts;
+    yielded?.decide(services, context, (key, id) => this.#holders.claims(key, id));
+    if (yielded === undefined || yielded.undecided.size === 0) return;
+    this.#retry ??= clock.after(RETRY_MILLISECONDS, () => {
+      this.#retry = undefined;
+      const again = [...yielded.undecided].flatMap((key) => this.#index.service(key) ?? []);
+      this.apply(again.map((object) => ({ type: "set", kind: "Service", key: object.key, object })));
+    });
   }
 
   /** @returns the Services whose clients now stay for a different time */

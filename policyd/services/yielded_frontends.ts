@@ -1,3 +1,4 @@
+import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Protocol, Service } from "../../objects/model.ts";
 import { type PortClaim, portKey } from "../../objects/socket_refusal.ts";
@@ -24,7 +25,7 @@ export interface NodeSockets {
 
 /** The parts of the machine that {@link YieldedFrontends} read. */
 export interface YieldedParts {
-  /** Returns the present addresses and sockets of the node. */
+  /** Returns the present addresses and sockets of the node. @throws DrawbridgeError as for lack of a descriptor */
   readonly node: () => NodeSockets;
   /** Returns the frontends that an earlier daemon has left in force. */
   readonly inForce: () => ReadonlySet<FrontendId>;
@@ -43,6 +44,12 @@ export function holderOf(
   return sockets.get(portKey(protocol, port))?.find(isThere)?.owner;
 }
 
+/** Returns who has a port at an address of the node, as {@link holderOf}. */
+type OwnerOf = (address: Address, protocol: Protocol, port: number) => string | undefined;
+
+/** The owner of a port as long as the node's sockets cannot be read. */
+const UNKNOWN = "an unknown program, as the node's sockets could not be read yet,";
+
 /**
  * The external IPs at addresses of this node that Services do not get, since a program or a pod's host port had the port
  * when the Service came (CLAIM-06). A decision holds while the Service claims the frontend, also over a restart of the
@@ -52,11 +59,17 @@ export class YieldedFrontends {
   readonly #parts: YieldedParts;
   /** The owners of frontends, by the Service that does not get them. */
   readonly #owners = new Map<string, ReadonlyMap<FrontendId, string>>();
+  readonly #undecided = new Set<string>();
   /** Undefined until it is needed. */
   #inForce: ReadonlySet<FrontendId> | undefined;
 
   constructor(parts: YieldedParts) {
     this.#parts = parts;
+  }
+
+  /** The Services that do not get new frontends before it is known who has the ports. */
+  get undecided(): ReadonlySet<string> {
+    return this.#undecided;
   }
 
   /**
@@ -70,21 +83,25 @@ export class YieldedFrontends {
     context: CompileContext,
     isServed: (key: string, id: FrontendId) => boolean,
   ): void {
-    let node: NodeSockets | undefined;
+    let ownerOf: OwnerOf | undefined;
+    // The node's sockets are read only for a new decision.
+    const ask: OwnerOf = (...socket) => (ownerOf ??= this.#readNode())(...socket);
     for (const [key, service] of services) {
       const before = this.#owners.get(key);
-      if (before !== undefined) this.#owners.delete(key);
+      this.#owners.delete(key);
+      this.#undecided.delete(key);
       if (service === undefined || service.externalIps.length === 0) continue;
       const owners = new Map<FrontendId, string>();
       for (const { frontend, protocol, family } of everyClaim(service, context)) {
         const id = frontendId(frontend, protocol, family);
         if (frontend.type !== "external" || isServed(key, id)) continue;
-        // A decision holds; the node's sockets are read only for a new one.
-        const owner =
-          before?.get(id) ?? holderOf(frontend.address, protocol, frontend.port, (node ??= this.#parts.node()));
+        const known = before?.get(id) ?? UNKNOWN;
+        // A decision holds.
+        const owner = known === UNKNOWN ? ask(frontend.address, protocol, frontend.port) : known;
         if (owner !== undefined && !(this.#inForce ??= this.#parts.inForce()).has(id)) owners.set(id, owner);
       }
       if (owners.size > 0) this.#owners.set(key, owners);
+      if ([...owners.values()].includes(UNKNOWN)) this.#undecided.add(key);
     }
   }
 
@@ -103,6 +120,16 @@ export class YieldedFrontends {
       isProtectedAddress: (address) => others?.isProtectedAddress(address) === true,
       isNodeAddress: (address) => others?.isNodeAddress(address) === true,
     };
+  }
+
+  #readNode(): OwnerOf {
+    try {
+      const node = this.#parts.node();
+      return (...socket) => holderOf(...socket, node);
+    } catch (error) {
+      if (!(error instanceof DrawbridgeError)) throw error;
+      return () => UNKNOWN;
+    }
   }
 
   #ownerOf(key: string, frontend: PortClaim, protocol: Protocol): string | undefined {

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
+import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import { portKey } from "../../../../objects/socket_refusal.ts";
 import type { Service } from "../../../../objects/model.ts";
+import { Signal } from "../../../../policyd/lib/signal.ts";
+import type { Commit } from "../../../../policyd/ruleset/difference.ts";
+import type { CompiledService } from "../../../../policyd/services/elements/compile_service.ts";
+import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
 import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
 import { frontendsInForce } from "../../../../policyd/services/open.ts";
 import { holderOf, type NodeSocket, YieldedFrontends } from "../../../../policyd/services/yielded_frontends.ts";
@@ -112,5 +118,46 @@ describe("policyd/services/yielded_frontends", () => {
       refusals.refusalOf({ key: "default/s" }, { type: "load balancer", address: OWN, port: 22 }, "UDP"),
       undefined,
     );
+  });
+
+  it("DAEMON-10 CLAIM-06: while the node's sockets cannot be read, a Service keeps its external IPs and gets no new one before they are read again", () => {
+    let [reads, isReadable] = [0, false];
+    const node = () => {
+      reads++;
+      if (!isReadable) throw new DrawbridgeError("ERR_SYSCALL", "EMFILE");
+      return nodeWith(socket("IPv4"));
+    };
+    const clock = new FakeClock();
+    const served = new Map<string, number>();
+    const observer = {
+      compiled: (one: Service, { served: all }: CompiledService) => void served.set(one.name, all.length),
+      removed: () => {},
+    };
+    const component = new ServiceProxy({
+      nodeName: "n1",
+      clock,
+      nodePortAddresses: [],
+      refuseExternalIps: false,
+      observers: [observer],
+      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
+      yielded: new YieldedFrontends({ node, inForce: () => new Set() }),
+    });
+    const set = (object: Service) => component.apply([{ type: "set", kind: "Service", key: object.key, object }]);
+    const servedPorts = (): number | undefined => served.get("s");
+    set(service(["192.0.2.1", "192.0.2.2"]));
+    assert.deepEqual([servedPorts(), reads], [2, 1], "only its own address");
+    assert.match(component.problems().join(), /external.* 192\.0\.2\.1 TCP 22 .* could not be read yet/);
+    clock.pass(1000);
+    assert.deepEqual([servedPorts(), reads], [2, 2]);
+    isReadable = true;
+    clock.pass(1000);
+    assert.deepEqual([servedPorts(), reads], [5, 3], "all but TCP at the address of the node");
+    isReadable = false;
+    set(service(["192.0.2.1", "192.0.2.2", "192.0.2.3"]));
+    assert.deepEqual([servedPorts(), reads], [5, 4], "it keeps what it has");
+    isReadable = true;
+    clock.pass(1000);
+    clock.pass(10_000);
+    assert.deepEqual([servedPorts(), reads], [7, 5], "nothing is read without need");
   });
 });
