@@ -43,7 +43,7 @@ export function frontendId(frontend: Frontend, protocol: Protocol, family: Famil
 export class FrontendHolders {
   /** The claims of each Service; without a list if it has only one, as nearly all do. */
   readonly #claims = new Map<string, OneOrMore<FrontendClaim>>();
-  /** The claims to each frontend, in the same way. */
+  /** The claims to each frontend, in the same way, the one that has it first. */
   readonly #claimants = new Map<FrontendId, OneOrMore<FrontendClaim>>();
   /** The frontends that several Services claim. */
   readonly #contested = new Set<FrontendId>();
@@ -59,9 +59,7 @@ export class FrontendHolders {
   }
 
   #best(id: FrontendId): FrontendClaim | undefined {
-    const claims = this.#claimants.get(id);
-    if (claims === undefined || "id" in claims) return claims;
-    return claims.reduce((best, claim) => (isBefore(claim, best) ? claim : best));
+    return listOf(this.#claimants.get(id))[0];
   }
 
   /** Returns whether a Service claims a frontend. */
@@ -149,7 +147,10 @@ export class FrontendHolders {
     }
     const old = this.holder(id);
     const others = listOf(before).filter((other) => other.key !== key);
-    const claimants = claim === undefined ? others : others.concat([claim]);
+    const claimants =
+      claim === undefined
+        ? others
+        : others.toSpliced(others.findLastIndex((other) => isBefore(other, claim)) + 1, 0, claim);
     putList(this.#claimants, id, claimants);
     if (claimants.length > 1) this.#contested.add(id);
     else this.#contested.delete(id);
