@@ -1,12 +1,12 @@
 import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
-import { type Cidr, cidrContains, formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { NetworkPolicy } from "../../../../objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
 import { isolates, type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
 import { allowsAll as allowsEverything } from "./redundant.ts";
 import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
-import type { LintRule, Remark } from "../finding.ts";
+import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
 
 /** The intention for fields that the API does not have (POL-50), by a word in the field's name. */
@@ -35,7 +35,8 @@ export const notExpressible: LintRule = {
   severity: "warning",
   summary:
     "Somebody expects of a NetworkPolicy what the API cannot express (POL-50): deny rules, nodes, Services, TLS, loopback.",
-  reason: "Nothing enforces the intention.",
+  reason:
+    "Nothing enforces the intention. It is info where an exception has a node's address among others, as that of a private range.",
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
     ...[...context.networkPolicies, ...context.clusterPolicies].flatMap(droppedFields),
@@ -175,7 +176,9 @@ function ownNodeOrItself({ nodes, settings }: LintContext, site: NetworkSite): r
       const what = isLoopback ? "a pod's own loopback" : `node ${node?.name ?? ""} for the pods on it`;
       const message = `except ${formatCidr(except)} does not cut off ${what}: NetworkPolicy cannot express that`;
       const fix = "nothing keeps a pod from itself, or its node from it";
-      return [remark(site.linted.manifest, [...peerPath(site, peer.index), "ipBlock", "except"], message, fix)];
+      const found = remark(site.linted.manifest, [...peerPath(site, peer.index), "ipBlock", "except"], message, fix);
+      // A range with other addresses, such as 10.0.0.0/8, is usually meant for these.
+      return [asInfo(found, !isLoopback && except.prefixLength < hostCidr(except.address).prefixLength)];
     });
   });
 }

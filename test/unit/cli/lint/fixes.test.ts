@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertFindings, findingsOf, pod, policy } from "../../../support/cli/lint_case.ts";
-import { ask, service, workload } from "../../../support/cli/objects.ts";
+import { ask, node, service, workload } from "../../../support/cli/objects.ts";
 
 const PODS = pod("web") + pod("db");
 
@@ -44,10 +44,20 @@ describe("policy lint: fixes that would cut what is in use", () => {
     assert.equal(findingsOf("service-port", PODS + web).length, 1);
   });
 
-  it("LINT-10: a range with other addresses than those of Services is info", async () => {
+  it("LINT-10: a range with other addresses than those of Services, or of a node, is info", async () => {
     const to = policy("p", "podSelector: {}, egress: [{ to: [{ ipBlock: { cidr: 10.0.0.0/8 } }] }]");
     const text = service("shop/web", "web", "{ port: 80 }", "clusterIP: 10.96.0.10") + to;
     const { code, out } = await ask(text, "policy", "lint", "--only", "service-address");
     assert.deepEqual([code, / info +service-address /.test(out)], [0, true], out);
+    const but = (except: string): string =>
+      policy("q", `podSelector: {}, egress: [{ to: [{ ipBlock: { cidr: 0.0.0.0/0, except: [${except}] } }] }]`);
+    const codes = ["192.168.0.0/16", "192.168.0.1/32"].map(async (except) => {
+      const asked = await ask(node("n1", "192.168.0.1") + but(except), "policy", "lint", "--only", "not-expressible");
+      return [asked.code, asked.out.includes("does not cut off node n1")];
+    });
+    assert.deepEqual(await Promise.all(codes), [
+      [0, true],
+      [1, true],
+    ]);
   });
 });
