@@ -7,13 +7,18 @@ export interface KnownAddress {
   readonly remote: Address;
   /** The time until which each name counts, as the pod asked for it, by the clock. */
   readonly names: ReadonlyMap<string, number>;
-  /** The keys of the groups of names whose sets have the address for the pod. */
-  readonly groups: ReadonlySet<string>;
+  /** By the keys of the groups of names whose sets have the address for the pod. */
+  readonly groups: ReadonlyMap<string, Longest>;
 }
 
 interface Entry extends KnownAddress {
   readonly names: Map<string, number>;
-  readonly groups: Set<string>;
+  readonly groups: Map<string, Longest>;
+}
+
+/** The element of an address that a pod knows, or knew, in the set of a group of names. */
+export interface Place extends Pick<KnownAddress, "pod" | "remote"> {
+  readonly group: string;
 }
 
 /** The most places that entries take: one for each name of an address, or for each set that has it, whichever are more. */
@@ -37,6 +42,8 @@ const NO_NAMES: KnownAddress["names"] = new Map();
  * change of policies does not end connections that began within it; beyond the bounds the oldest entry goes.
  */
 export class KnownAddresses {
+  /** What differs from what was written last. Whoever has written it empties the map. */
+  readonly dirty = new Map<string, Place>();
   readonly #bounds: Bounds;
   /** In the order in which they were learned last. */
   readonly #all = new Set<Entry>();
@@ -52,7 +59,7 @@ export class KnownAddresses {
   }
 
   /**
-   * Notes that a pod knows an address by a name until a time, and that the sets of some groups have it.
+   * Notes that a pod knows an address by a name until a time, and that it counts in some groups.
    *
    * @returns the entries that had to go
    */
@@ -61,7 +68,7 @@ export class KnownAddresses {
       pod,
       remote,
       names: new Map<string, number>(),
-      groups: new Set<string>(),
+      groups: new Map<string, Longest>(),
     };
     this.#delete(entry);
     const later = Math.max(until, entry.names.get(name) ?? until);
@@ -69,7 +76,7 @@ export class KnownAddresses {
     entry.names.set(name, later);
     const [oldest] = entry.names.keys();
     if (entry.names.size > MOST_NAMES && oldest !== undefined) entry.names.delete(oldest);
-    for (const group of groups) entry.groups.add(group);
+    for (const group of groups) this.#lengthen(entry, group, { name, until });
     this.#add(entry);
     return this.#trim(pod);
   }
@@ -77,19 +84,28 @@ export class KnownAddresses {
   /**
    * Notes by which groups of names a pod's addresses are found from now on.
    *
-   * @param groupsOf returns the keys of the groups that have an entry
+   * @param groupsOf returns the groups that have an entry
    * @returns the entries that had to go
    */
-  regroup(pod: Address, groupsOf: (entry: KnownAddress) => Iterable<string>): readonly KnownAddress[] {
+  regroup(pod: Address, groupsOf: (entry: KnownAddress) => KnownAddress["groups"]): readonly KnownAddress[] {
     const known = this.#byPod.get(pod);
     for (const entry of known?.entries.values() ?? []) {
       const before = placesOf(entry);
-      const groups = [...groupsOf(entry)];
-      entry.groups.clear();
-      for (const group of groups) entry.groups.add(group);
+      const groups = groupsOf(entry);
+      for (const group of entry.groups.keys()) {
+        if (groups.has(group)) continue;
+        entry.groups.delete(group);
+        this.#mark(entry, [group]);
+      }
+      for (const [group, longest] of groups) this.#lengthen(entry, group, longest);
       this.#count(known, placesOf(entry) - before);
     }
     return this.#trim(pod);
+  }
+
+  /** Marks all that a pod knows, since its sets may have lost it. */
+  markAll(pod: Address): void {
+    for (const entry of this.of(pod)) this.#mark(entry, entry.groups.keys());
   }
 
   /** Returns the time until which each name of an address counts for a pod, the last learned last. */
@@ -97,10 +113,20 @@ export class KnownAddresses {
     return this.#byPod.get(pod)?.entries.get(remote)?.names ?? NO_NAMES;
   }
 
-  /** Lets a name that a pod knows count until a later time, without a further answer. */
-  prolong(pod: Address, remote: Address, name: string, until: number): void {
-    const names = this.#byPod.get(pod)?.entries.get(remote)?.names;
-    if (names?.has(name) === true) names.set(name, until);
+  /** Returns the name by which an address counts longest for a pod in a group. */
+  longest({ pod, remote, group }: Place): Longest | undefined {
+    return this.#byPod.get(pod)?.entries.get(remote)?.groups.get(group);
+  }
+
+  /** Lets the names by which an address counts now, but only until `end`, count until `later` without another answer. */
+  prolong({ pod, remote }: KnownAddress, now: number, end: number, later: number): void {
+    const entry = this.#byPod.get(pod)?.entries.get(remote);
+    if (entry === undefined) return;
+    const isEnding = (until: number): boolean => until > now && until <= end;
+    for (const [name, until] of entry.names) if (isEnding(until)) entry.names.set(name, later);
+    for (const [group, { name, until }] of entry.groups) {
+      if (isEnding(until)) this.#lengthen(entry, group, { name, until: later });
+    }
   }
 
   /** Returns the addresses that count now, of which some name ends by a time. */
@@ -112,11 +138,8 @@ export class KnownAddresses {
     return [...(this.#byPod.get(pod)?.entries.values() ?? [])];
   }
 
-  /** @returns what a pod knew */
-  forget(pod: Address): readonly KnownAddress[] {
-    const entries = [...(this.#byPod.get(pod)?.entries.values() ?? [])];
-    for (const entry of entries) this.#delete(entry);
-    return entries;
+  forget(pod: Address): void {
+    for (const entry of this.#byPod.get(pod)?.entries.values() ?? []) this.#forget(entry);
   }
 
   /** Deletes the oldest entries of a pod and of the node beyond their bounds, and returns them. */
@@ -127,13 +150,29 @@ export class KnownAddresses {
     const trim = (oldestFirst: Iterable<Entry>, isOver: () => boolean): void => {
       for (const entry of oldestFirst) {
         if (!isOver()) break;
-        this.#delete(entry);
+        this.#forget(entry);
         gone.push(entry);
       }
     };
     if (own !== undefined) trim(own.entries.values(), () => own.places > perPod);
     trim(this.#all, () => this.#places > perNode);
     return gone;
+  }
+
+  /** Lets an entry count in a group until a time, unless it counts longer. */
+  #lengthen(entry: Entry, group: string, longest: Longest): void {
+    if (longest.until <= (entry.groups.get(group)?.until ?? 0)) return;
+    entry.groups.set(group, longest);
+    this.#mark(entry, [group]);
+  }
+
+  #mark({ pod, remote }: KnownAddress, groups: Iterable<string>): void {
+    for (const group of groups) this.dirty.set(`${group} ${pod} ${remote}`, { group, pod, remote });
+  }
+
+  #forget(entry: Entry): void {
+    this.#mark(entry, entry.groups.keys());
+    this.#delete(entry);
   }
 
   #add(entry: Entry): void {

@@ -3,7 +3,6 @@ import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { flowQuestions } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
@@ -11,17 +10,16 @@ import { isInDomain } from "../../../objects/domain_name.ts";
 import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
-import { elementOwner, isContainer, knownElement, MOST_KNOWN, nameSetNamed, nameSets } from "../compile/name_rules.ts";
+import { elementOwner, isContainer, knownElement, MOST_KNOWN, nameSetNamed } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
-import type { NameGroup } from "../compile/profile.ts";
 import type { NamedPod } from "../live/policy_view.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
 import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
-import { KnownAddresses, type KnownAddress, type Longest, longestOf } from "./known_addresses.ts";
+import { KnownAddresses, type KnownAddress, longestOf, type Place } from "./known_addresses.ts";
 import { learn } from "./addresses_in_answer.ts";
-import { additions, groupsWith, indexOf, removals, replacement } from "./name_set_changes.ts";
+import { groupsWith, indexOf, replacing } from "./name_set_changes.ts";
 import { knownByPolicy, type KnownName } from "./known_by_policy.ts";
 
 export interface NameLearningParts extends AnswerReaderParts {
@@ -68,6 +66,8 @@ const LOOK_PERIOD = 20_000;
 const LOOK_AHEAD = 2 * LOOK_PERIOD;
 /** The milliseconds for which a connection that is found keeps an address, so that not every look writes it again. */
 const KEPT_BY_CONNECTION = 3 * LOOK_AHEAD;
+/** The milliseconds after which is written again what the kernel refused. */
+const RETRY_PERIOD = 1000;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
 const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
 
@@ -82,6 +82,7 @@ export class NameLearning implements PolicyFollower {
   readonly #packets = new AnswerPackets();
   readonly #reader: AnswerReader;
   readonly #keeping: ControlLoop;
+  readonly #writing: ControlLoop;
   #events: KernelNotifications | undefined;
   /** By each of its addresses. */
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
@@ -91,6 +92,8 @@ export class NameLearning implements PolicyFollower {
   #groups: ReadonlySet<string> = new Set();
   /** Bounds what each address of a pod learns. */
   readonly #rates = new Map<Address, RateLimiter>();
+  /** Whether the kernel refused what was written last. */
+  #isRefused = false;
   #counts = { answers: 0, refused: 0, dropped: 0 };
   #lastError: string | undefined;
 
@@ -102,6 +105,7 @@ export class NameLearning implements PolicyFollower {
       pass: () => this.#keepConnected(),
       pause: () => LOOK_PERIOD,
     });
+    this.#writing = new ControlLoop({ clock: parts.clock, pass: () => this.#write() });
   }
 
   /** Allows to read answers; they are read while a pod's policies have names. */
@@ -151,26 +155,25 @@ export class NameLearning implements PolicyFollower {
     const before = this.#pods;
     this.#pods = new Map(this.#parts.namedPods().flatMap((pod) => pod.addresses.map((address) => [address, pod])));
     this.#groups = new Set([...this.#pods.values()].flatMap(({ groups }) => groups.map(({ key }) => key)));
-    const changes: Change[] = [];
     for (const [address, container] of this.#containers) {
       const pod = this.#pods.get(address);
       if (pod !== undefined && isContainer(pod.container, container)) continue;
       this.#containers.delete(address);
-      changes.push(...this.#removals(this.#known.forget(address)));
+      this.#known.forget(address);
     }
     for (const address of this.#rates.keys()) if (!this.#pods.has(address)) this.#rates.delete(address);
     for (const [address, pod] of this.#pods) {
-      const had = before.get(address)?.groups;
-      if (had !== pod.groups) changes.push(...this.#regroup(address, pod, had ?? []));
+      if (before.get(address)?.groups !== pod.groups) this.#regroup(address, pod);
     }
-    this.#commit(changes);
+    this.#writeDirty();
     this.#read();
   }
 
   /** "all" also means that the sets may be empty now. */
   verdictsChanged({ addresses }: ChangedVerdicts): void {
     if (addresses !== "all") return;
-    this.#commit([...this.#pods].flatMap(([address, pod]) => this.#additions(address, pod, pod.groups)));
+    for (const address of this.#pods.keys()) this.#known.markAll(address);
+    this.#writeDirty();
   }
 
   counts(): NameCounts {
@@ -185,6 +188,7 @@ export class NameLearning implements PolicyFollower {
   stop(): void {
     this.#reader.stop();
     void this.#keeping.stop();
+    void this.#writing.stop();
   }
 
   #read(): void {
@@ -212,91 +216,58 @@ export class NameLearning implements PolicyFollower {
         throw error;
       }),
     );
-    this.#commit([...connected].flatMap((entry) => this.#keep(entry, end)));
+    const later = this.#parts.clock.now();
+    for (const entry of connected) this.#known.prolong(entry, later, end, later + KEPT_BY_CONNECTION);
+    this.#writeDirty();
     return LOOK_PERIOD;
   }
 
-  /** Returns the changes that keep an address for the names that end by a time, except those that have ended already. */
-  #keep({ pod: own, remote }: KnownAddress, end: number): readonly Change[] {
-    const pod = this.#pods.get(own);
-    // Meanwhile the address may be another pod's, which knows nothing.
-    if (pod === undefined) return [];
-    const now = this.#parts.clock.now();
-    const before = this.#longest(pod, own, remote);
-    for (const [name, until] of this.#known.namesOf(own, remote)) {
-      if (until > now && until <= end) this.#known.prolong(own, remote, name, now + KEPT_BY_CONNECTION);
-    }
-    return this.#lengthened(pod, own, remote, before);
-  }
-
   #take(packets: readonly AnswerPacket[]): void {
-    const changes: Change[] = [];
+    // After a failure: what waits has a bound, too.
+    if (this.#known.dirty.size > MOST_KNOWN) return;
     for (const packet of packets) {
       const pod = this.#pods.get(packet.ip.destination);
       if (pod === undefined) continue;
       for (const bytes of this.#packets.messagesIn(packet)) {
         const answer = parseDnsAnswer(bytes);
-        if (answer !== undefined) changes.push(...this.#learn(pod, answer));
+        if (answer !== undefined) this.#learn(pod, answer);
       }
     }
-    this.#commit(changes);
+    this.#writeDirty();
   }
 
-  #learn(pod: NamedPod, answer: DnsAnswer): readonly Change[] {
+  #learn(pod: NamedPod, answer: DnsAnswer): void {
     const { name } = answer;
-    const groups = groupsWith(pod.groups, name);
-    if (groups.length === 0) return [];
+    const keys = groupsWith(pod.groups, name).map(({ key }) => key);
+    if (keys.length === 0) return;
     const { clusterDomain, isOfCluster } = this.#parts;
     const isInside = isInDomain(clusterDomain, name);
     const { addresses, refused } = learn(answer, (address) => isInside || isOfCluster(address));
-    for (const address of refused) this.#refuse(pod, name, address);
+    this.#refuse(pod, name, refused);
     if (addresses.length > 0) this.#counts.answers++;
-    return addresses.flatMap(({ address: remote, milliseconds }) => {
+    const dropped = addresses.flatMap(({ address: remote, milliseconds }) => {
       const ofFamily = pod.addresses.filter((own) => familyOf(own) === familyOf(remote));
-      return ofFamily.flatMap((own) => this.#learnAddress(pod, groups, { own, remote, name, milliseconds }));
+      return ofFamily.map((own) => this.#learnAddress(pod, keys, { own, remote, name, milliseconds }));
     });
+    this.#drop(
+      pod,
+      dropped.reduce((sum, count) => sum + count, 0),
+    );
   }
 
-  /** @param groups those of the pod that have the name */
-  #learnAddress(pod: NamedPod, groups: readonly NameGroup[], learned: LearnedAddress): readonly Change[] {
+  /** @param groups those of the pod that have the name @returns the number of addresses that do not count for it */
+  #learnAddress(pod: NamedPod, groups: readonly string[], learned: LearnedAddress): number {
     const { own, remote, name, milliseconds } = learned;
     const now = this.#parts.clock.now();
     const known = this.#known.namesOf(own, remote).get(name) ?? now;
     if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
       // A pod that still asks for an address does not lose it as the oldest one.
       this.#known.learn(own, remote, name, known, []);
-      return [];
+      return 0;
     }
-    if (!this.#rateOf(own).take(now, groups.length)) {
-      this.#drop(pod, 1);
-      return [];
-    }
-    const before = this.#longest(pod, own, remote);
+    if (!this.#rateOf(own).take(now, groups.length)) return 1;
     this.#containers.set(own, pod.container);
-    const keys = groups.map(({ key }) => key);
-    const gone = this.#known.learn(own, remote, name, now + milliseconds, keys);
-    if (gone.length > 0) this.#drop(pod, gone.length);
-    return [...this.#removals(gone), ...this.#lengthened(pod, own, remote, before)];
-  }
-
-  /** Returns the groups of a pod that have an address, each with the name by which it counts longest. */
-  #longest({ groups }: NamedPod, own: Address, remote: Address): ReadonlyMap<NameGroup, Longest> {
-    return longestOf({ names: this.#known.namesOf(own, remote) }, indexOf(groups));
-  }
-
-  /** Returns the changes that give an address its time in the sets in which it counts longer than before. */
-  #lengthened(
-    pod: NamedPod,
-    own: Address,
-    remote: Address,
-    before: ReadonlyMap<NameGroup, Longest>,
-  ): readonly Change[] {
-    const now = this.#parts.clock.now();
-    return [...this.#longest(pod, own, remote)].flatMap(([group, { name, until }]) => {
-      if (until <= (before.get(group)?.until ?? now)) return [];
-      const element = knownElement(own, remote, { container: pod.container, name }, until - now);
-      return replacement(nameSets(group)[familyOf(own)], element);
-    });
+    return this.#known.learn(own, remote, name, now + milliseconds, groups).length;
   }
 
   #rateOf(pod: Address): RateLimiter {
@@ -305,40 +276,28 @@ export class NameLearning implements PolicyFollower {
     return rate;
   }
 
-  /** Returns the changes by which the sets of the groups that a pod has now, and no others, have what it knows. */
-  #regroup(own: Address, pod: NamedPod, had: readonly NameGroup[]): readonly Change[] {
-    const [keys, hadKeys] = [pod.groups, had].map((groups) => new Set(groups.map(({ key }) => key)));
-    const lost = this.#known
-      .of(own)
-      .map((entry) => ({ ...entry, groups: new Set([...entry.groups].filter((key) => keys?.has(key) === false)) }));
+  /** Lets what a pod knows count in the groups that it has now, and in no others. */
+  #regroup(own: Address, pod: NamedPod): void {
     const index = indexOf(pod.groups);
-    const gone = this.#known.regroup(own, (entry) => [...longestOf(entry, index).keys()].map(({ key }) => key));
-    if (gone.length > 0) this.#drop(pod, gone.length);
-    const added = pod.groups.filter(({ key }) => hadKeys?.has(key) === false);
-    return [...this.#removals([...lost, ...gone]), ...this.#additions(own, pod, added)];
+    const gone = this.#known.regroup(
+      own,
+      (entry) => new Map([...longestOf(entry, index)].map(([{ key }, longest]) => [key, longest])),
+    );
+    this.#drop(pod, gone.length);
   }
 
-  /** Returns the changes that add what a pod knows to the sets of some of its groups. */
-  #additions(own: Address, { container }: NamedPod, groups: readonly NameGroup[]): readonly Change[] {
-    return additions(this.#known.of(own), container, groups, this.#parts.clock.now());
-  }
-
-  #removals(entries: readonly KnownAddress[]): readonly Change[] {
-    // The sets of all other groups are gone.
-    return removals(entries, (group) => this.#groups.has(group));
-  }
-
-  #refuse({ podKey }: NamedPod, name: string, address: Address): void {
-    this.#counts.refused++;
-    const fields = { pod: podKey, name, address: formatAddress(address) };
+  #refuse({ podKey }: NamedPod, name: string, [address, ...others]: readonly Address[]): void {
+    if (address === undefined) return;
+    this.#counts.refused += 1 + others.length;
     this.#parts.logger.warn(
       "a DNS answer gives an outside name an address of the inside, which does not count for policies",
-      fields,
+      { pod: podKey, name, address: formatAddress(address) },
       podKey?.split("/")[0],
     );
   }
 
   #drop({ podKey }: NamedPod, count: number): void {
+    if (count === 0) return;
     this.#counts.dropped += count;
     this.#parts.logger.warn(
       "a pod learns too many addresses by names: the oldest or the newest do not count",
@@ -347,12 +306,36 @@ export class NameLearning implements PolicyFollower {
     );
   }
 
-  #commit(changes: readonly Change[]): void {
-    if (changes.length === 0) return;
+  /** Writes what has changed at once, or after a failure together with what could not be written. */
+  #writeDirty(): void {
+    if (!this.#isRefused) this.#writing.run();
+  }
+
+  #write(): NextPass {
+    const { dirty } = this.#known;
+    const now = this.#parts.clock.now();
+    // The sets of all other groups are gone, and the kernel ends what has had its time.
+    const places = [...dirty.values()].filter(
+      (place) => this.#groups.has(place.group) && (this.#known.longest(place)?.until ?? Infinity) > now,
+    );
+    this.#isRefused = true;
     this.#orReport("addresses that pods know by names cannot be written", () => {
-      this.#parts.ruleset.commitBeside(changes);
-      this.#lastError = undefined;
+      if (places.length > 0) {
+        this.#parts.ruleset.commitBeside(replacing(places, (place) => this.#elementAt(place, now)));
+        this.#lastError = undefined;
+      }
+      dirty.clear();
+      this.#isRefused = false;
     });
+    return this.#isRefused ? RETRY_PERIOD : undefined;
+  }
+
+  #elementAt(place: Place, now: number): Element | undefined {
+    const { pod, remote } = place;
+    const [longest, owner] = [this.#known.longest(place), this.#pods.get(pod)];
+    if (longest === undefined || owner === undefined) return undefined;
+    const { name, until } = longest;
+    return knownElement(pod, remote, { container: owner.container, name }, until - now);
   }
 
   #orReport(message: string, action: () => void): void {
