@@ -35,6 +35,9 @@ interface HeldRow extends Mutable<FlowRow> {
   isHeld: boolean;
 }
 
+/** The rows of an owner by their keys, least recently seen first. */
+type OwnRows = Map<string, HeldRow>;
+
 /** The losses of a ledger so far. */
 export interface LedgerLosses {
   /** Rows removed to make room for others. */
@@ -52,8 +55,9 @@ export interface LedgerLosses {
  */
 export class Ledger {
   readonly #limits: LedgerLimits;
-  /** By owner and key, least recently seen first. */
-  readonly #owners = new Map<string, Map<string, HeldRow>>();
+  readonly #owners = new Map<string, OwnRows>();
+  /** The rows of the owners that have a number of them, by this number. */
+  readonly #bySize: Set<OwnRows>[] = [];
   readonly #connections = new Map<number, HeldRow>();
   readonly #changed = new Set<HeldRow>();
   #size = 0;
@@ -177,6 +181,7 @@ export class Ledger {
       this.#size++;
       this.#bytes += key.length + ROW_BYTES;
       rows.set(key, row);
+      this.#resized(rows, rows.size - 1);
       this.#makeRoom(row);
     } else {
       row.from = joinedEnd(row.from, from.end);
@@ -199,16 +204,23 @@ export class Ledger {
 
   #makeRoom(newest?: HeldRow): void {
     while (this.#size > this.#limits.rows || this.#bytes > this.#limits.bytes) {
-      const most = [...this.#owners.values()].reduce((a, b) => (b.size > a.size ? b : a));
-      const oldest = most.values().next().value;
-      if (oldest === undefined || (oldest === newest && this.#size === 1)) return;
+      const [most] = this.#bySize.at(-1) ?? [];
+      const [oldest] = most?.values() ?? [];
+      if (most === undefined || oldest === undefined || (oldest === newest && this.#size === 1)) return;
       this.#remove(oldest, most);
       this.#lostRows++;
     }
   }
 
-  #remove(row: HeldRow, rows: Map<string, HeldRow>): void {
+  #resized(rows: OwnRows, before: number): void {
+    this.#bySize[before]?.delete(rows);
+    if (rows.size > 0) (this.#bySize[rows.size] ??= new Set()).add(rows);
+    while (this.#bySize.length > 0 && !this.#bySize.at(-1)?.size) this.#bySize.pop();
+  }
+
+  #remove(row: HeldRow, rows: OwnRows): void {
     rows.delete(row.key);
+    this.#resized(rows, rows.size + 1);
     if (rows.size === 0) this.#owners.delete(row.owner);
     this.#changed.delete(row);
     row.isHeld = false;

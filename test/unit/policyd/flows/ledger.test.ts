@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { mock } from "node:test";
 import fc from "fast-check";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
@@ -60,6 +61,18 @@ describe("policyd/flows ledger", () => {
     ledger.takeChanged();
     ledger.ended(3, 500, 12);
     assert.deepEqual(ledger.takeChanged(), []);
+  });
+
+  it("FLOW-02: a row in a full ledger costs no look at every workload", () => {
+    const ledger = new Ledger(LIMITS);
+    const workload = (i: number) => seenEnd({ type: "workload", name: `ci/job/${i}` }, true);
+    for (let i = 0; i < LIMITS.rows; i++) ledger.begun(i, flow(workload(i), DB), 1);
+    const reads = mock.getter(Map.prototype, "size");
+    for (let i = 0; i < 10; i++) ledger.begun(1000 + i, flow(WEB, DB, 1 + i), 2);
+    const { length } = reads.mock.calls;
+    reads.mock.restore();
+    assert.deepEqual([ledger.size, ledger.losses().rows], [LIMITS.rows, 10]);
+    assert.ok(length < 10 * 10, `${length} looks at the size of a map for 10 rows`);
   });
 
   it("FLOW-02: rows are also bounded by their bytes, and connections whose end is awaited by their number", () => {
