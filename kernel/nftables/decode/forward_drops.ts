@@ -3,7 +3,7 @@ import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";
 import { chainLayout, Message, nftablesRequest, type ReadFamily, ruleLayout, tableLayout } from "../encode/message.ts";
-import { hooks } from "../encode/change.ts";
+import { hooks, TableFlag } from "../encode/change.ts";
 import { verdictCodes } from "../encode/lowering.ts";
 import { CompareOperator } from "../encode/rule_code.ts";
 import { VERDICT_REGISTER } from "../encode/register.ts";
@@ -51,7 +51,7 @@ const IPTABLES: readonly string[] = ["filter", "mangle", "nat", "raw", "security
  * @throws NetlinkError EPERM without CAP_NET_ADMIN
  */
 export function forwardDrops(
-  socket: NetlinkSocket,
+  socket: Pick<NetlinkSocket, "dump" | "request">,
   packet: Forwarded,
   isOurs: (family: string, table: string) => boolean,
 ): readonly ForwardDrop[] {
@@ -59,8 +59,8 @@ export function forwardDrops(
     const tables = { message: Message.GET_TABLE, family, layout: tableLayout };
     const names = socket
       .dump(nftablesRequest("list tables", tables, {}))
-      .map(({ body }) => decodeBody(tableLayout, body).attributes.name ?? "")
-      .filter((name) => !isOurs(family, name));
+      .map(({ body }) => decodeBody(tableLayout, body).attributes)
+      .flatMap(({ name = "", flags = 0 }) => ((flags & TableFlag.DORMANT) === 0 && !isOurs(family, name) ? name : []));
     const chains = { message: Message.GET_CHAIN, family, layout: chainLayout };
     const isIptables = family !== "inet" && names.every((name) => IPTABLES.includes(name));
     if (names.length === 0 || (isIptables && !isInRuleset(socket, { family, name: "filter", chain: "FORWARD" })))
@@ -80,25 +80,29 @@ export function forwardDrops(
 /** Rules by chain, each as its instructions. */
 type Rules = ReadonlyMap<string, readonly (readonly Instruction[])[]>;
 
-function rulesOf(socket: NetlinkSocket, family: ReadFamily, table: string): Rules {
+function rulesOf(socket: Pick<NetlinkSocket, "dump">, family: ReadFamily, table: string): Rules {
   const rules = { message: Message.GET_RULE, family, layout: ruleLayout };
   const found = new Map<string, (readonly Instruction[])[]>();
   for (const { body } of socket.dump(nftablesRequest("list rules", rules, { table }))) {
     const { chain = "", instructions: rule = [] } = decodeBody(ruleLayout, body).attributes;
-    found.set(chain, [...(found.get(chain) ?? []), rule]);
+    const known = found.get(chain);
+    if (known === undefined) found.set(chain, [rule]);
+    else known.push(rule);
   }
   return found;
 }
 
-function mayAccept(rules: Rules, chain: string, packet: Forwarded, tried: ReadonlySet<string> = new Set()): boolean {
+/** @param tried the chains that were looked at already: one that did not accept is not looked at for each jump to it */
+function mayAccept(rules: Rules, chain: string, packet: Forwarded, tried = new Set<string>()): boolean {
   if (tried.has(chain)) return false;
+  tried.add(chain);
   return (rules.get(chain) ?? []).some((rule) => {
     if (!mayMatch(rule, packet)) return false;
     return rule.some(({ name, data }) => {
       if (name === "lookup") return decodeAttributes(instructions.lookup, data).target === VERDICT_REGISTER;
       if (name !== "immediate") return false;
       const verdict = decodeAttributes(instructions.immediate, data).data?.verdict;
-      if (verdict?.chain !== undefined) return mayAccept(rules, verdict.chain, packet, new Set([...tried, chain]));
+      if (verdict?.chain !== undefined) return mayAccept(rules, verdict.chain, packet, tried);
       return verdict?.code === verdictCodes.accept;
     });
   });

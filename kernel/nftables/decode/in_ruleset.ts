@@ -14,7 +14,7 @@ export interface RulesetPlace {
  *
  * @throws NetlinkError when the kernel refuses for any other reason
  */
-export function isInRuleset(socket: NetlinkSocket, { family, name, chain }: RulesetPlace): boolean {
+export function isInRuleset(socket: Pick<NetlinkSocket, "request">, { family, name, chain }: RulesetPlace): boolean {
   const asked =
     chain === undefined
       ? nftablesRequest("get table", { message: Message.GET_TABLE, family, layout: tableLayout }, { name })

@@ -79,7 +79,7 @@ export function readOverview(socket: NetlinkSocket): RulesetOverview {
     .map((message): TableOverview => {
       const { header, attributes } = decodeBody(tableLayout, message.body);
       const { name = "", userdata, flags = 0 } = attributes;
-      if ((flags & DORMANT) !== 0) dormant.add(`${header.family} ${name}`);
+      if ((flags & TableFlag.DORMANT) !== 0) dormant.add(`${header.family} ${name}`);
       const isOwned = (flags & TableFlag.OWNER) !== 0;
       return { family: familyName(header.family), name, comment: commentOf(userdata), isOwned };
     });
@@ -132,9 +132,6 @@ function chainOf(body: Uint8Array, dormant: ReadonlySet<string>): Omit<ChainOver
           },
   };
 }
-
-/** NFT_TABLE_F_DORMANT: no chain of the table sees packets. */
-const DORMANT = 1;
 const NETDEV = 5;
 const REFUSING_TARGETS: readonly (string | undefined)[] = ["REJECT", "DROP", "NFQUEUE"];
 

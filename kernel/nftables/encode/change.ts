@@ -33,8 +33,8 @@ export type Change =
       readonly isNew?: boolean;
     };
 
-/** NFT_TABLE_F_* (include/uapi/linux/netfilter/nf_tables.h). */
-export const TableFlag = { OWNER: 2, PERSIST: 4 } as const;
+/** NFT_TABLE_F_* (include/uapi/linux/netfilter/nf_tables.h). No chain of a dormant table sees packets. */
+export const TableFlag = { DORMANT: 1, OWNER: 2, PERSIST: 4 } as const;
 /** NF_INET_* (include/uapi/linux/netfilter.h). */
 export const hooks = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 const policies = { drop: 0, accept: 1 } as const;

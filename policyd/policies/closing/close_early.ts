@@ -1,14 +1,12 @@
 import { isOfDaemon } from "../../../attachment/our_tables.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { TableFlag } from "../../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { BRIDGE_TABLE } from "../../ruleset/table_part.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import { closingBridgeTable, closingChanges, closingTable } from "./closing_tables.ts";
 import type { EnforcedMark } from "./enforced_mark.ts";
-
-/** NFT_TABLE_F_DORMANT: the chains of the table exist but are not in the hooks. */
-const DORMANT = 1;
 
 /** The dependencies of {@link closeEarly}. */
 export interface ClosingParts {
@@ -73,6 +71,6 @@ export function closeEarly({ kernel, bridge, isEnforcing, mark, hasPods, isOther
 
 function isInForce(kernel: ClosingParts["kernel"], table: TableReference): boolean {
   const head = kernel.head(table);
-  if (!isOfDaemon(head?.comment) || ((head?.flags ?? 0) & DORMANT) !== 0) return false;
+  if (!isOfDaemon(head?.comment) || ((head?.flags ?? 0) & TableFlag.DORMANT) !== 0) return false;
   return kernel.chains(table).some(({ hook }) => hook !== undefined);
 }
