@@ -17,6 +17,9 @@ export const SET_ELEMENTS: BudgetBounds = { share: 16_384, pool: 524_288 };
 /** Pairs of a selector of a NetworkPolicy and the labels of pods that it selects (POL-93). */
 export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
 
+/** Sets of the kernel for NetworkPolicies, each counted for each list of policies that pods have (POL-93). */
+export const POLICY_SETS: BudgetBounds = { share: 256, pool: 8192, most: 4096 };
+
 /**
  * Elements of Services in sets and maps, or if they are more, their frontends. 10,000 Services of both families with
  * three endpoints have some 120,000.

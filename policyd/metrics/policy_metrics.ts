@@ -72,7 +72,7 @@ export function ofPolicies({
     {
       type: "gauge",
       name: "drawbridge_policy_closed_sets",
-      help: "Sets that lack elements, for which there is no room: the NetworkPolicies that use them do not allow all of their peers.",
+      help: "Sets that lack elements, or lists of policies that lack sets, for want of room: their NetworkPolicies do not allow all of their peers.",
       value: () => sets()?.closed ?? 0,
     },
     {

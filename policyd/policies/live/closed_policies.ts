@@ -11,9 +11,9 @@ export const OMITTED =
 
 /** The reason why a NetworkPolicy is restricted that uses a set without room for all elements, for people. */
 export const CLOSED_POLICY =
-  `too many pairs of a selected pod's address and a port or of a selector and pods, or too many ipBlocks (more than ${MOST_SET_ELEMENTS} for ` +
+  `too many pairs of a selected pod's address and a port or of a selector and pods, too many ipBlocks, or too many ranges and names of ports and domain names (more than ${MOST_SET_ELEMENTS} for ` +
   "one set of policies, or more than this namespace may have beside those of others on a node): it does not allow all of " +
-  "these peers; select fewer pods or ports, or use fewer selectors or ipBlocks";
+  "these peers; select fewer pods or ports, or use fewer selectors, ipBlocks, ranges or names";
 
 /**
  * Returns the keys of the NetworkPolicies of a profile whose rules use one of these sets, each once, in the profile's

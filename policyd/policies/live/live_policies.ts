@@ -187,9 +187,9 @@ export class LivePolicies {
     return `policyd does not know its Namespace ${local.pod.namespace} yet, by whose labels policies may select`;
   }
 
-  /** The numbers of the sets of groups, for the metrics. */
+  /** The numbers of the sets of groups, for the metrics; a profile without room for its sets counts as one of them. */
   setTotals(): ReturnType<MemberSets["totals"]> {
-    return this.#sets.totals();
+    return { ...this.#sets.totals(), closed: this.#sets.room.lacking.size + this.profiles.closed };
   }
 
   /** All policies that may select a pod. */

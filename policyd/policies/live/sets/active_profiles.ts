@@ -1,5 +1,6 @@
 import type { HeldSet, ProfileObjects } from "../../compile/sets/member_set.ts";
 import { omittedOf } from "../../compile/compile_rules.ts";
+import { nameGroupsOf } from "../../compile/name_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
@@ -29,6 +30,8 @@ interface OwnProfile extends ActiveProfile {
   readonly owner: string;
   readonly fixedSets: ReadonlyMap<string, HeldSet>;
   readonly nameSets: ProfileObjects["nameSets"];
+  /** The sets for which it counts; undefined if there was no room for them, so that its NetworkPolicies allow nothing. */
+  readonly room: number | undefined;
   holders: number;
   hasChains: boolean;
   /** The policies that use sets that lack elements, computed at this number of changes. */
@@ -55,6 +58,11 @@ export class ActiveProfiles {
   constructor(parts: ActiveProfilesParts) {
     this.#parts = parts;
     this.#fixedSets = new FixedSets(parts.rules, parts.memberSets.room);
+  }
+
+  /** The number of profiles without room for their sets. */
+  get closed(): number {
+    return [...this.#profiles.values()].filter(({ room }) => room === undefined).length;
   }
 
   /** Returns undefined for a profile that no pod has. */
@@ -96,6 +104,7 @@ export class ActiveProfiles {
 
   #policiesLackingIn(own: OwnProfile): readonly string[] {
     const { changes, lacking } = this.#parts.memberSets.room;
+    if (own.room === undefined) return (own.profile.isolation ?? own.profile.shadow)?.policies ?? [];
     if (own.lacking.changes !== changes) {
       const sets = [...lacking].map(({ set }) => set);
       const used = sets.filter(({ name }) => own.memberSets.has(name) || own.fixedSets.has(name));
@@ -128,26 +137,32 @@ export class ActiveProfiles {
     this.#prepared.clear();
   }
 
-  #newProfile(profile: Profile): OwnProfile {
+  #newProfile(wanted: Profile): OwnProfile {
     const { memberSets, options } = this.#parts;
-    const { key, direction } = profile;
-    const objects = this.#prepared.get(key) ?? profileObjects(profile, options);
+    const { key, direction } = wanted;
+    const owner = ownerOf(wanted);
+    const all = this.#prepared.get(key) ?? profileObjects(wanted, options);
+    const room = setsOf(all);
+    const hasRoom = memberSets.room.sets.take(owner, room);
+    const profile = hasRoom ? wanted : allowingNothing(wanted);
+    const objects = hasRoom ? all : profileObjects(profile, options);
     // The elements of its sets are not stored with each profile: many profiles may have the same ones.
     const own: OwnProfile = {
       profile,
       chain: profileChainName(direction, key, options),
       chains: objects.chains,
       memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
-      owner: ownerOf(profile),
+      owner,
       fixedSets: new Map(objects.fixedSets.map(({ definition: { name }, isAllowing }) => [name, { name, isAllowing }])),
       nameSets: objects.nameSets,
+      room: hasRoom ? room : undefined,
       holders: 0,
       hasChains: false,
       lacking: { changes: 0, policies: NO_POLICIES },
     };
     this.#profiles.set(key, own);
-    for (const set of objects.fixedSets) this.#fixedSets.hold(set, own.owner);
-    for (const set of objects.memberSets) memberSets.hold(set, own.owner);
+    for (const set of objects.fixedSets) this.#fixedSets.hold(set, owner);
+    for (const set of objects.memberSets) memberSets.hold(set, owner);
     return own;
   }
 
@@ -165,6 +180,7 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
+    this.#parts.memberSets.room.sets.change(own.owner, -(own.room ?? 0));
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const set of own.fixedSets.values()) this.#fixedSets.release(set, own.owner);
     toSettle(this.#parts.memberSets.release([...own.memberSets.values()], own.owner));
@@ -173,6 +189,22 @@ export class ActiveProfiles {
 
 function namesOf({ memberSets }: OwnProfile): readonly string[] {
   return [...memberSets.keys()];
+}
+
+/** Returns the number of the kernel's sets that the NetworkPolicies of a profile need. */
+function setsOf({ profile, memberSets, fixedSets }: ProfileObjects): number {
+  const [members, fixed] = [memberSets, fixedSets].map((sets) => sets.filter(({ isAllowing }) => isAllowing).length);
+  const names = nameGroupsOf({ ...profile, admin: [] }).length;
+  return 2 * (members ?? 0) + (fixed ?? 0) + 2 * names;
+}
+
+/** Returns a profile whose NetworkPolicies isolate as before. */
+function allowingNothing({ isolation, shadow, ...others }: Profile): Profile {
+  return {
+    ...others,
+    isolation: isolation && { ...isolation, rules: [] },
+    shadow: shadow && { ...shadow, rules: [] },
+  };
 }
 
 /** Returns the namespace of the NetworkPolicies, which is before the name: they select pods of their own namespace. */

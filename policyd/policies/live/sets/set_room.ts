@@ -1,4 +1,4 @@
-import { SET_ELEMENTS, SET_SELECTIONS } from "../../../bounds.ts";
+import { POLICY_SETS, SET_ELEMENTS, SET_SELECTIONS } from "../../../bounds.ts";
 import { Budget, type BudgetBounds } from "../../../lib/budget.ts";
 import type { SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import type { HeldSet, MemberSet } from "../../compile/sets/member_set.ts";
@@ -14,6 +14,7 @@ export interface RoomBounds {
   readonly set: number;
   readonly elements: BudgetBounds;
   readonly selections: BudgetBounds;
+  readonly sets?: BudgetBounds;
 }
 
 const BOUNDS: RoomBounds = { set: MOST_SET_ELEMENTS, elements: SET_ELEMENTS, selections: SET_SELECTIONS };
@@ -74,6 +75,8 @@ export function isHeld({ wholeHolders, owners }: SharedSet): boolean {
  * counts for none.
  */
 export class SetRoom {
+  /** The number of sets that profiles may have. */
+  readonly sets: Budget;
   readonly #bounds: RoomBounds;
   readonly #elements: Budget;
   readonly #selections: Budget;
@@ -85,6 +88,7 @@ export class SetRoom {
 
   constructor(bounds: RoomBounds = BOUNDS) {
     this.#bounds = bounds;
+    this.sets = new Budget(bounds.sets ?? POLICY_SETS);
     this.#elements = new Budget(bounds.elements);
     this.#selections = new Budget(bounds.selections);
   }

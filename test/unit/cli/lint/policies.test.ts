@@ -76,7 +76,8 @@ describe("policy lint of selected pods and allowed connections", () => {
     assertFindings("too-large", [
       [
         PODS + large("a", MOST_PAIRS + 1),
-        `NetworkPolicy shop/a: ingress: ${MOST_PAIRS + 1} pairs of a peer or an exception and a port; expected at most ${MOST_PAIRS}: ` +
+        `NetworkPolicy shop/a: ingress: ${MOST_PAIRS + 1} pairs of a peer or an exception and a port ` +
+          `(16 for a range or a name of ports and for a list of domain names); expected at most ${MOST_PAIRS}: ` +
           "the pods are isolated, and the policy allows them nothing (split it into several)",
       ],
       [

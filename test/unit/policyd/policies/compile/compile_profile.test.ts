@@ -103,6 +103,19 @@ describe("policyd/policies/compile: profiles", () => {
     assert.equal(new Set(others).size, others.length);
   });
 
+  for (const [what, port] of [
+    ["ranges of ports", (i: number) => ({ port: 2 * i + 1, endPort: 2 * i + 2 })],
+    ["names of ports", (i: number) => ({ port: `p${i}` })],
+  ] as const) {
+    it(`POL-73: 256 ${what} of a peer fit a policy, and 257 do not: each has sets of its own`, () => {
+      const problemsOf = (count: number): readonly string[] => {
+        const ports = Array.from({ length: count }, (_, i) => port(i));
+        return policyProblems(network("many", { ingress: [{ from: [{ podSelector: {} }], ports }] }));
+      };
+      assert.deepEqual([problemsOf(256).length, problemsOf(257).length], [0, 1]);
+    });
+  }
+
   it("POL-73: a policy with too many pairs isolates, allows nothing, and is reported", () => {
     const ports = Array.from({ length: 64 }, (_, index) => ({ port: 1000 + 2 * index }));
     const except = Array.from({ length: 63 }, (_, index) => `10.${index + 1}.0.0/16`);
@@ -125,7 +138,8 @@ describe("policyd/policies/compile: profiles", () => {
       omitted: [],
     });
     assert.deepEqual(policyProblems(larger), [
-      "ingress: 4097 pairs of a peer or an exception and a port; expected at most 4096: the pods are isolated, and the " +
+      "ingress: 4097 pairs of a peer or an exception and a port (16 for a range or a name of ports and for a list of " +
+        "domain names); expected at most 4096: the pods are isolated, and the " +
         "policy allows them nothing; split it into several",
     ]);
   });

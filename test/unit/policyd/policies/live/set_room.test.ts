@@ -168,6 +168,24 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     assert.deepEqual(sizes(node), [(PEERS - 1) * 20]);
   });
 
+  it("POL-93: policies without room for their sets isolate, allow nothing and are reported, and get the room once others have gone and they change", () => {
+    const sets = { share: 2 * FEW, pool: 0 };
+    const node = nodeOf(["a", "b"], 10, { set: 100_000, elements: PLENTY, selections: PLENTY, sets });
+    node.change(set(policy("a", FEW - 1)));
+    assert.equal(Math.max(...sizes(node)), 20);
+    node.change(set(policy("a", 4, "more", "db1")));
+    assert.deepEqual(sizes(node), [], "the pod needs the sets of both now, and nothing of the former list is left");
+    assert.deepEqual(
+      [node.component.problems().map((text) => text.slice(0, 28)), node.component.setTotals().closed],
+      [["NetworkPolicies a/db1, a/np:"], 1],
+    );
+    node.change(set(policy("b", FEW)));
+    assert.equal(sizes(node).length, FEW, "another namespace has its own share");
+    node.change(gone(policy("b", FEW)));
+    node.change(set(policy("a", 1, "more", "db1")));
+    assert.deepEqual([sizes(node).length, node.component.problems()], [FEW, []]);
+  });
+
   it("POL-93: a set that a ClusterNetworkPolicy also uses keeps all its elements", () => {
     const node = nodeOf(["a"], 10, { set: 1, elements: PLENTY, selections: PLENTY });
     node.change(set(policy("a", FEW)));
