@@ -8,11 +8,10 @@ import type {
   PolicyPort,
   PolicyRule,
 } from "../../../objects/model.ts";
-import { LINK_DESTINATIONS } from "../../../objects/nodes/node_addresses.ts";
 import { atOnce, type Slices } from "../../lib/sliced_work.ts";
 import { sharesOf, tooLargeIn } from "../policy_size.ts";
 import { digest } from "./digest.ts";
-import { nameGroup, nodeGroup, podGroup, rangeGroup } from "./peer_groups.ts";
+import { LINK, nameGroup, nodeGroup, podGroup, rangeGroup } from "./peer_groups.ts";
 import type { Direction, PeerGroup, PortGroup, Profile, ProfileRule } from "./profile.ts";
 
 const LAST_PORT = 65_535;
@@ -125,8 +124,6 @@ function* allowRules(policy: NetworkPolicy, direction: Direction): Slices<readon
 }
 
 const ACTIONS = { Accept: "allow", Deny: "deny", Pass: "pass" } as const;
-
-const LINK = rangeGroup(LINK_DESTINATIONS);
 
 /**
  * Returns the rules of a ClusterNetworkPolicy. A Deny of nodes, whichever it selects, also denies destinations on the

@@ -1,6 +1,7 @@
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { rangeOf, unitedRanges, withoutRanges } from "../../../kernel/ip/ranges.ts";
 import type { ClusterNetworkPolicy, Labels, LabelSelector, NetworkPolicy } from "../../../objects/model.ts";
+import { LINK_DESTINATIONS } from "../../../objects/nodes/node_addresses.ts";
 import { digest } from "./digest.ts";
 import type { NameGroup, NodeGroup, PodGroup, RangeGroup } from "./profile.ts";
 import { isEmptySelector, isSelected, selectorIdentity } from "./selector.ts";
@@ -44,6 +45,9 @@ export function rangeGroup(cidrs: readonly Cidr[], except: readonly Cidr[] = [])
   const identity = ranges.map(({ first, last }) => `${typeof first} ${first} ${last}`);
   return Object.freeze({ type: "ranges", key: digest(["ranges", identity]), ranges: Object.freeze(ranges) });
 }
+
+/** The destinations on the link (CNP-20). It is not the group of a policy that has the same networks. */
+export const LINK: RangeGroup = Object.freeze({ ...rangeGroup(LINK_DESTINATIONS) });
 
 /** Returns the group of addresses that stand for domain names. */
 export function nameGroup(names: readonly string[]): NameGroup {

@@ -4,10 +4,12 @@ import {
   counter,
   inSet,
   type Match,
+  oneOf,
   type Rule,
   rule,
   type Statement,
 } from "../../../kernel/nftables/model/statement.ts";
+import { LINK } from "./peer_groups.ts";
 import { numberedPorts } from "./numbered_ports.ts";
 import type { Direction, PeerGroup, PortGroup, ProfileRule, RuleOrigin } from "./profile.ts";
 import { namedPortMatch, peerAndPort, peerMatch, portMatches } from "./rule_parts.ts";
@@ -49,6 +51,9 @@ export function* plainRules(
   }
 }
 
+/** Destinations that the node hears by the addresses of its links, such as the broadcast address of its uplink. */
+const IS_HEARD = oneOf("fib daddr type", ["broadcast", "anycast"]);
+
 type Make = (family: Family | undefined, ...matches: readonly Match[]) => PlainRule;
 
 /** Returns the rules for all traffic, or for ports by their numbers. */
@@ -64,10 +69,13 @@ function numbered(
     ports === undefined ? [[]] : portMatches(numberedPorts(ports), sets).map((match) => [match]);
   if (tests.length === 0) return [];
   if (peer === undefined) return tests.map((test) => make(undefined, ...test));
-  return FAMILIES.flatMap((family) => {
+  const found = FAMILIES.flatMap((family) => {
     const match = peerMatch(peer, direction, family, sets);
     return match === undefined ? [] : tests.map((test) => make(family, match, ...test));
   });
+  return peer === LINK && direction === "egress"
+    ? [...found, ...tests.map((test) => make(undefined, IS_HEARD, ...test))]
+    : found;
 }
 
 /**

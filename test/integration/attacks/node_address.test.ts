@@ -75,7 +75,8 @@ describe("attacks on nodes by addresses that no Node object has", function () {
       ];
     });
     const [, linkLocal = ""] = /inet6 (fe80\S+)\//.exec(lab.wired(own).node.exec("ip", ["addr", "show", "cni0"])) ?? [];
-    const heard = [...HEARD, linkLocal].map((text) => ({
+    const uplink = own === "node1" ? ["192.0.2.15", "2001:db8:0:1::"] : ["192.0.2.23", "2001:db8:0:2::"];
+    const heard = [...HEARD, linkLocal, ...uplink].map((text) => ({
       title: "on the link",
       address: parseAddress(text),
       node: own,

@@ -72,6 +72,15 @@ egress_B:
     );
   });
 
+  it("CNP-20: an egress Deny of nodes also drops what the node hears at its links' broadcast and anycast addresses, and no Deny of networks does", () => {
+    const denying = (peer: string): number =>
+      compiledText(
+        SHOP + clusterPolicy(`tier: Admin\npriority: 1\negress: [ { action: Deny, to: [ ${peer} ] } ]`),
+      ).split('fib daddr type { broadcast, anycast } counter drop comment "ClusterNetworkPolicy rule 0 of ').length - 1;
+    const link = '{ networks: [ "224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8" ] }';
+    assert.deepEqual([denying("{ nodes: {} }"), denying(link)], [1, 0]);
+  });
+
   it("with dropLog, drops pass a rate-limited log rule, and the node's own DNS server is always reachable", () => {
     const policies = webPolicy("policyTypes: [Egress]");
     assert.equal(
