@@ -42,7 +42,7 @@ const NO_NAMES: KnownAddress["names"] = new Map();
  * change of policies does not end connections that began within it; beyond the bounds the oldest entry goes.
  */
 export class KnownAddresses {
-  /** What differs from what was written last. Whoever has written it empties the map. */
+  /** The elements that have changed since they were written last. The writer empties the map. */
   readonly dirty = new Map<string, Place>();
   readonly #bounds: Bounds;
   /** In the order in which they were learned last. */

@@ -66,7 +66,7 @@ const LOOK_PERIOD = 20_000;
 const LOOK_AHEAD = 2 * LOOK_PERIOD;
 /** The milliseconds for which a connection that is found keeps an address, so that not every look writes it again. */
 const KEPT_BY_CONNECTION = 3 * LOOK_AHEAD;
-/** The milliseconds after which is written again what the kernel refused. */
+/** The milliseconds from a refused write to the next attempt. */
 const RETRY_PERIOD = 1000;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
 const LEARNING_RATE = { burst: MOST_OF_POD, period: 10 } as const;
@@ -223,7 +223,7 @@ export class NameLearning implements PolicyFollower {
   }
 
   #take(packets: readonly AnswerPacket[]): void {
-    // After a failure: what waits has a bound, too.
+    // After failures the elements that wait have a bound, too.
     if (this.#known.dirty.size > MOST_KNOWN) return;
     for (const packet of packets) {
       const pod = this.#pods.get(packet.ip.destination);
@@ -306,7 +306,7 @@ export class NameLearning implements PolicyFollower {
     );
   }
 
-  /** Writes what has changed at once, or after a failure together with what could not be written. */
+  /** Writes the elements that have changed; after a failure the next attempt does it. */
   #writeDirty(): void {
     if (!this.#isRefused) this.#writing.run();
   }
