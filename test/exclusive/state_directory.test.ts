@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { add, del } from "../lab/cni.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import { HarmedNode } from "../support/node_state/harmed_node.ts";
 import { startDaemon } from "../support/daemon/policyd.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { until } from "../support/until.ts";
 
 const BACK_MILLISECONDS = 1000;
@@ -20,8 +20,7 @@ describe("the daemon's files, removed while it runs", function () {
   let socketPath = "";
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("state-directory");
+    lab = suiteLab(this, "state-directory");
     harmed = new HarmedNode(lab);
     await harmed.start();
     ({ runDir } = harmed.wired.node);
@@ -35,7 +34,6 @@ describe("the daemon's files, removed while it runs", function () {
       writeFileSync(`${runDir}/${name}`, text);
     }
   });
-  after(() => lab?.destroy());
 
   /** Returns all files below the state directory, with their contents. */
   function files(): Readonly<Record<string, string>> {

@@ -6,7 +6,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { type Family, FAMILIES } from "../../kernel/ip/address.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../lab/topology.ts";
@@ -21,7 +21,8 @@ import {
   type TurmoilState,
 } from "../support/policy/turmoil/turmoil_state.ts";
 import { PolicydNode } from "../support/daemon/policyd_node.ts";
-import { requireBridgeNetfilter, requireKernel } from "../support/privilege.ts";
+import { requireBridgeNetfilter } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { randomFrom } from "../support/random.ts";
 import { hasLongForm } from "../support/long_form.ts";
 
@@ -72,9 +73,8 @@ describe(`policies in turmoil (seed ${seed})`, function () {
   let doing = "";
 
   before(async function () {
-    requireKernel(this);
     requireBridgeNetfilter(this);
-    lab = createLab("turmoil");
+    lab = suiteLab(this, "turmoil");
     nodes = twoNodes(lab, { bridgeNetfilter: true });
     // With this timeout a flow with the ports of an earlier one is a new flow.
     nodes.node1.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "1");
@@ -86,7 +86,6 @@ describe(`policies in turmoil (seed ${seed})`, function () {
     for (const burner of burners) burner.kill("SIGKILL");
     for (const { sockets } of present.values()) for (const { socket } of sockets) socket.close();
     kernel?.close();
-    lab?.destroy();
   });
 
   const hostOf = (number: number): number => 2 + (number % PLACES);

@@ -8,9 +8,9 @@ import {
   deleteLink,
   OPERATIONAL_STATE_UNKNOWN,
 } from "../../kernel/route/link.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { inner, iprouteOne, pick } from "./iproute.ts";
 
 const mac = parseMac("8a:58:0a:f4:01:01");
@@ -22,14 +22,12 @@ describe("kernel/route bridge", () => {
   let bridge = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-bridge");
+    lab = suiteLab(this, "kernel-bridge");
     node = lab.namespace("node");
     pod = lab.namespace("pod");
     node.route.request(createBridge({ name: "cni0", mac }));
     bridge = node.link("cni0").index;
   });
-  after(() => lab?.destroy());
 
   /** Adds a port whose MAC is lower than the bridge's. A bridge without a MAC of its own would adopt it. */
   function addPort(number: number, master = bridge): void {

@@ -10,13 +10,13 @@ import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
-import { createLab, type Lab, type LabPod } from "../lab/lab.ts";
+import type { Lab, LabPod } from "../lab/lab.ts";
 import { type LabNamespace, requestAll } from "../lab/namespace.ts";
 import { encodeArp, encodeFrame, encodeIp, encodeUdp, EtherType, type Frame } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
 import { eventually } from "../support/guard/guarded_node.ts";
 import { carries, newToken } from "../support/guard/token.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { inner, iproute } from "./iproute.ts";
 
 /** A program of somebody else, which lets everything pass to the next one. */
@@ -58,8 +58,7 @@ describe("kernel: packets around a bridge", () => {
   const pods = new Map<Party, LabPod>();
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-bypass");
+    lab = suiteLab(this, "kernel-bypass");
     node = lab.namespace("node");
     node.route.request(createBridge({ name: "cni0", mac: BRIDGE_MAC }));
     requestAll(node.route, [
@@ -73,7 +72,6 @@ describe("kernel: packets around a bridge", () => {
       wire(one, pod);
     }
   });
-  after(() => lab?.destroy());
 
   function wire({ name, hostMac, mac }: Party, pod: LabPod): number {
     const peer = { name: "eth0", mac, netnsFd: pod.handle.fd };

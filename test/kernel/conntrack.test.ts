@@ -10,7 +10,7 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { familyOf } from "../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const LABEL = 100;
@@ -38,8 +38,7 @@ describe("kernel/conntrack", () => {
   let socket: NetlinkSocket;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("kernel-conntrack");
+    lab = suiteLab(this, "kernel-conntrack");
     pair = trackedPair(lab, RULESET);
     pair.near.writeSysctl("net/netfilter/nf_conntrack_acct", "1");
     socket = pair.near.inside(() => openConntrackSocket(pair.near.calls));
@@ -58,10 +57,7 @@ describe("kernel/conntrack", () => {
       { protocol: "sctp", to: v4, port: 6001 },
     ]);
   });
-  after(() => {
-    socket?.close();
-    lab?.destroy();
-  });
+  after(() => socket?.close());
 
   function toPort(port: number, protocol: "udp" | "tcp" = "udp", family: 4 | 6 = 4): ConntrackEntry {
     const found = listEntries(socket, { family, protocol, original: { destinationPort: port } });

@@ -11,9 +11,9 @@ import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { listEntries } from "../support/list_entries.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
 const LABEL = 100;
@@ -42,8 +42,7 @@ describe("kernel/conntrack: in slices", () => {
   let immediate: NodeJS.Immediate | undefined;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("conntrack-slices");
+    lab = suiteLab(this, "conntrack-slices");
     pair = trackedPair(lab, RULESET);
     pair.near.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "600");
     for (const [index, family] of FAMILIES.entries()) {
@@ -64,7 +63,6 @@ describe("kernel/conntrack: in slices", () => {
     count();
   });
   afterEach(() => clearImmediate(immediate));
-  after(() => lab?.destroy());
 
   const open = (): NetlinkSocket => pair.near.inside(() => openConntrackSocket(pair.near.calls));
   const sockets = (opening = open): ConntrackSockets => new ConntrackSockets(pair.near.calls, opening);

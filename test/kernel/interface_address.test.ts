@@ -9,9 +9,9 @@ import {
   parseInterfaceAddress,
 } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge, createVeth } from "../../kernel/route/link.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { iprouteOne, pick, type Printed } from "./iproute.ts";
 
 describe("kernel/route interface address", () => {
@@ -20,8 +20,7 @@ describe("kernel/route interface address", () => {
   let eth0 = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-address");
+    lab = suiteLab(this, "kernel-address");
     const node = lab.namespace("node");
     pod = lab.namespace("pod");
     node.route.request(createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") }));
@@ -33,7 +32,6 @@ describe("kernel/route interface address", () => {
     pod.route.request(changeLink({ name: "eth0" }, { up: true }));
     eth0 = pod.link("eth0").index;
   });
-  after(() => lab?.destroy());
 
   function ours(filter?: { readonly family?: 4 | 6; readonly index?: number }): readonly InterfaceAddress[] {
     return pod.route

@@ -3,8 +3,8 @@ import type { NotificationSource } from "../../kernel/notifications/source.ts";
 import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { type LoggedPacket, parseLoggedPacket } from "../../kernel/packets/logged_packet.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
-import { requireKernel } from "../support/privilege.ts";
+import type { Lab } from "../lab/lab.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { EventRecorder } from "./event_recorder.ts";
 import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
@@ -31,16 +31,12 @@ describe("kernel/packets", () => {
   const recorder = new EventRecorder();
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("kernel-nflog");
+    lab = suiteLab(this, "kernel-nflog");
     pair = trackedPair(lab, RULESET);
     events = startNotificationThread({ calls: pair.near.calls, namespacePath: pair.near.path });
     await events.subscribe(source, recorder);
   });
-  after(async () => {
-    await events?.stop();
-    lab?.destroy();
-  });
+  after(async () => await events?.stop());
 
   async function packets(prefix: string, count = 1): Promise<readonly LoggedPacket[]> {
     const found = (): readonly LoggedPacket[] =>

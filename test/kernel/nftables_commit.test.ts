@@ -10,9 +10,9 @@ import { batchBegin, batchEnd } from "../../kernel/nftables/encode/message.ts";
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { jumpTo, rule } from "../../kernel/nftables/model/statement.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { tableState } from "../support/nftables/table_state.ts";
 
 const frontends: SetDefinition = { name: "frontends", key: ["ipv4_addr", "inet_proto", "inet_service"] };
@@ -41,8 +41,7 @@ describe("kernel/nftables/socket: a batch", () => {
   let nft: NftablesSocket;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("nftables-commit");
+    lab = suiteLab(this, "nftables-commit");
     namespace = lab.namespace("a");
     nft = namespace.inside(() => new NftablesSocket(namespace.calls));
   });
@@ -52,10 +51,7 @@ describe("kernel/nftables/socket: a batch", () => {
     nft.commit(tableChanges(table, new Map([["endpoints", [{ key: [parseAddress("10.0.0.1")], data: [80] }]]])));
   });
 
-  after(() => {
-    nft?.close();
-    lab?.destroy();
-  });
+  after(() => nft?.close());
 
   function assertRefused(changes: readonly Change[], message: string): void {
     const before = { listing: namespace.ruleset("-y"), generation: nft.generation() };

@@ -7,9 +7,9 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { counter, drop, equals, rule } from "../../kernel/nftables/model/statement.ts";
 import { parseAddress } from "../../kernel/ip/address.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 
 const SET = {
   name: "endpoints",
@@ -63,8 +63,7 @@ describe("kernel/nftables counters", () => {
   let counters: NftablesCounters;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("counters");
+    lab = suiteLab(this, "counters");
     node = lab.namespace("node");
     nftables = node.inside(() => new NftablesSocket(lab.calls));
     const real = nftablesCounters(lab.calls);
@@ -84,10 +83,7 @@ describe("kernel/nftables counters", () => {
       ),
     );
   });
-  after(() => {
-    nftables?.close();
-    lab?.destroy();
-  });
+  after(() => nftables?.close());
 
   /** Sends each datagram from a socket of its own, so that each is a new connection. */
   function send(address: string, port: number, count: number): void {

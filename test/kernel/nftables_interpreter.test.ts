@@ -24,7 +24,7 @@ import {
   type Statement,
 } from "../../kernel/nftables/model/statement.ts";
 import { newRoute } from "../../kernel/route/route.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { routeTo } from "../lab/topology.ts";
@@ -32,7 +32,7 @@ import { FlowTable } from "../support/nftables/interpreter/flow_table.ts";
 import type { WalkedPacket } from "../support/nftables/interpreter/packet.ts";
 import { Ruleset } from "../support/nftables/interpreter/ruleset.ts";
 import { type Machine, walkThrough } from "../support/nftables/interpreter/walk.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { trackedPair } from "./tracked_pair.ts";
 
 const BIT = 0x10000000;
@@ -232,8 +232,7 @@ describe("the interpreter of rules compared with the kernel", () => {
   let nft: NftablesSocket;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("interpreter");
+    lab = suiteLab(this, "interpreter");
     ends = trackedPair(lab, "");
     const { near, far } = ends;
     near.writeSysctl("net/ipv4/ip_forward", "1");
@@ -243,10 +242,7 @@ describe("the interpreter of rules compared with the kernel", () => {
     nft.commit(tableChanges(table, elements));
   });
 
-  after(() => {
-    nft?.close();
-    lab?.destroy();
-  });
+  after(() => nft?.close());
 
   it("matches the same rules with the same packets", () => {
     const sockets = new Map<string, ProbeSocket>();

@@ -7,9 +7,10 @@ import { fileURLToPath } from "node:url";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel, skip } from "../support/privilege.ts";
+import { skip } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { tableState } from "../support/nftables/table_state.ts";
 
 const OWNER_MAIN = fileURLToPath(new URL("nftables_owner_main.ts", import.meta.url));
@@ -24,8 +25,7 @@ describe("kernel/nftables: a table with an owner", () => {
   const children: ChildProcess[] = [];
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("nftables-owner");
+    lab = suiteLab(this, "nftables-owner");
     namespace = lab.namespace("a");
     nft = namespace.inside(() => new NftablesSocket(namespace.calls));
     const [major = 0, minor = 0] = os.release().split(".").map(Number);
@@ -42,7 +42,6 @@ describe("kernel/nftables: a table with an owner", () => {
   after(() => {
     for (const child of children) child.kill("SIGKILL");
     nft?.close();
-    lab?.destroy();
   });
 
   /** Starts another process that owns the table. */

@@ -15,11 +15,11 @@ import {
   rule,
   startsWith,
 } from "../../kernel/nftables/model/statement.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { assertElements, assertSame } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { tableState } from "../support/nftables/table_state.ts";
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
@@ -67,17 +67,13 @@ describe("kernel/nftables: our text and nft's listing", () => {
   let nft: NftablesSocket;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("nftables-text");
+    lab = suiteLab(this, "nftables-text");
     written = lab.namespace("written");
     other = lab.namespace("other");
     nft = written.inside(() => new NftablesSocket(written.calls));
   });
 
-  after(() => {
-    nft?.close();
-    lab?.destroy();
-  });
+  after(() => nft?.close());
 
   it("a table with everything that we can express lists as our text, which loads again", () => {
     assertSame(nft, written, other, { table: everythingTable, elements: everythingElements });

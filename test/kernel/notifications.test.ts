@@ -14,9 +14,9 @@ import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { changeLink, createVeth, deleteLink, parseLink } from "../../kernel/route/link.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { EventRecorder } from "./event_recorder.ts";
 import { makeFlows, type TrackedPair, trackedPair } from "./tracked_pair.ts";
 
@@ -36,14 +36,12 @@ describe("kernel/notifications", () => {
   const started: KernelNotifications[] = [];
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-events");
+    lab = suiteLab(this, "kernel-events");
     pair = trackedPair(lab, RULESET);
   });
   afterEach(async () => {
     for (const events of started.splice(0)) await events.stop();
   });
-  after(() => lab?.destroy());
 
   function startIn(namespace: LabNamespace): KernelNotifications {
     const events = startNotificationThread({ calls: namespace.calls, namespacePath: namespace.path });

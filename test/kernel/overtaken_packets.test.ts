@@ -7,10 +7,10 @@ import { realClock } from "../../policyd/lib/clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../support/recording_logger.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Streams } from "../lab/stream.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { until } from "../support/until.ts";
 
 const CHANGES = 150;
@@ -71,8 +71,7 @@ describe("packets that a commit overtakes", function () {
   let kernel: NftablesSocket;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("overtaken");
+    lab = suiteLab(this, "overtaken");
     namespace = lab.namespace("one");
     streams = new Streams();
     kernel = namespace.inside(() => new NftablesSocket(namespace.calls));
@@ -81,7 +80,6 @@ describe("packets that a commit overtakes", function () {
   after(async () => {
     await streams?.close();
     kernel?.close();
-    lab?.destroy();
   });
 
   const packets = (name: string): number =>

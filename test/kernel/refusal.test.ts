@@ -3,9 +3,9 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { changeLink, createBridge, deleteLink, getLink } from "../../kernel/route/link.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 
 const mac = parseMac("0a:58:0a:f4:01:01");
 
@@ -15,14 +15,12 @@ describe("kernel/route refusals", () => {
   let bridge = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-refusal");
+    lab = suiteLab(this, "kernel-refusal");
     node = lab.namespace("node");
     node.route.request(createBridge({ name: "cni0", mac }));
     node.route.request(changeLink({ name: "cni0" }, { up: true }));
     bridge = node.link("cni0").index;
   });
-  after(() => lab?.destroy());
 
   const cases: readonly (readonly [title: string, request: () => Request, message: RegExp])[] = [
     [

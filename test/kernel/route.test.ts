@@ -5,9 +5,9 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge } from "../../kernel/route/link.ts";
 import { deleteRoute, dumpRoutes, newRoute, parseRoute, type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { iproute, pick } from "./iproute.ts";
 
 const gateways = { 4: "10.244.1.1", 6: "fd00:244:1::1" } as const;
@@ -18,8 +18,7 @@ describe("kernel/route route", () => {
   let eth0 = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-route");
+    lab = suiteLab(this, "kernel-route");
     pod = lab.namespace("pod");
     pod.route.request(createBridge({ name: "eth0", mac: parseMac("0a:58:0a:f4:01:07") }));
     eth0 = pod.link("eth0").index;
@@ -27,7 +26,6 @@ describe("kernel/route route", () => {
     pod.route.request(newAddress(eth0, parseCidr("10.99.0.7/32")));
     pod.route.request(newAddress(eth0, parseCidr("fd99::7/128")));
   });
-  after(() => lab?.destroy());
 
   function ours(family: 4 | 6): readonly Route[] {
     return pod.route

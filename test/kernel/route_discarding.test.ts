@@ -6,8 +6,8 @@ import { recordingNotices } from "../support/recording_notices.ts";
 import { recordingLogger } from "../support/recording_logger.ts";
 import { NetlinkRouteKernel } from "../../policyd/routes/route_kernel/netlink_kernel.ts";
 import { RouteReconciler } from "../../policyd/routes/route_reconciler.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
-import { requireKernel } from "../support/privilege.ts";
+import type { Lab } from "../lab/lab.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { node as nodeObject } from "../support/routes/machine.ts";
 
 const SYNC_PERIOD = 30_000;
@@ -16,10 +16,8 @@ describe("policyd/routes and discarding routes, in the kernel", () => {
   let lab: Lab | undefined;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("discarding");
+    lab = suiteLab(this, "discarding");
   });
-  after(() => lab?.destroy());
 
   for (const [name, type, metric, isBefore, isOursThere] of [
     ["low", "blackhole", "0", true, true],

@@ -9,12 +9,12 @@ import { realClock } from "../../policyd/lib/clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../support/recording_logger.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
 import { contentOf } from "../support/ruleset/content.ts";
 import { profileSets, profileTable, provideJudged, withdrawJudged } from "../support/ruleset/provided.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { until } from "../support/until.ts";
 
 const REPAIR_MILLISECONDS = 1000;
@@ -138,8 +138,7 @@ for (const { title, isOwned, tables, provided, harms, fill, change, replaced } o
     let ruleset: Ruleset | undefined;
 
     before(async function () {
-      requireKernel(this);
-      lab = createLab("harm");
+      lab = suiteLab(this, "harm");
       node = lab.namespace("node");
       const portId = randomInt(2 ** 30, 2 ** 31);
       writer = node.inside(() => new NftablesSocket(node.calls, portId));
@@ -163,7 +162,6 @@ for (const { title, isOwned, tables, provided, harms, fill, change, replaced } o
       watch?.stop();
       ruleset?.stop();
       await events?.stop();
-      lab?.destroy();
     });
 
     const content = (): string => tables.map((table) => contentOf(writer, table, provided)).join("\n");

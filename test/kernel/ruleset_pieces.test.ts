@@ -9,10 +9,10 @@ import type { DesiredElement } from "../../policyd/ruleset/desired/desired_eleme
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
 import { recordingLogger } from "../support/recording_logger.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleAddress } from "../support/ruleset/sample.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 
 /** The number of elements, which the kernel lists in several pieces. */
 const MANY = 6000;
@@ -41,8 +41,7 @@ describe("a large set that is read in pieces", () => {
   let stranger: NftablesSocket;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("pieces");
+    lab = suiteLab(this, "pieces");
     node = lab.namespace("node");
     nft = node.inside(() => new NftablesSocket(node.calls));
     stranger = node.inside(() => new NftablesSocket(node.calls));
@@ -55,7 +54,6 @@ describe("a large set that is read in pieces", () => {
   after(() => {
     nft?.close();
     stranger?.close();
-    lab?.destroy();
   });
 
   it("DP-08: the kernel lists all elements whatever is committed to other sets meanwhile", async () => {

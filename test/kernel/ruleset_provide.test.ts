@@ -6,12 +6,12 @@ import { realClock } from "../../policyd/lib/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { recordingLogger } from "../support/recording_logger.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contentOf } from "../support/ruleset/content.ts";
 import { profileSets, profileTable, provideJudged, withdrawJudged } from "../support/ruleset/provided.ts";
 import { runRandomProfiles } from "../support/ruleset/random_profiles.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { randomFrom } from "../support/random.ts";
 import { countedSeed } from "../support/long_form.ts";
 
@@ -29,10 +29,8 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
   let lab: Lab | undefined;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("ruleset-provide");
+    lab = suiteLab(this, "ruleset-provide");
   });
-  after(() => lab?.destroy());
 
   function open(namespace: LabNamespace): NftablesSocket {
     return namespace.inside(() => new NftablesSocket(namespace.calls));

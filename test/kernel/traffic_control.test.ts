@@ -8,9 +8,9 @@ import { createDelayDevice, isDelayDevice, removeDelayDevice } from "../../kerne
 import { addClassifiers, deleteClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
 import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import { type LabNamespace, requestAll } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { inner, iproute, pick, type Printed } from "./iproute.ts";
 
 const AF_PACKET = 17;
@@ -25,8 +25,7 @@ describe("kernel/traffic_control", () => {
   let host = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-tc");
+    lab = suiteLab(this, "kernel-tc");
     node = lab.namespace("node");
     pod = lab.namespace("pod");
   });
@@ -50,7 +49,6 @@ describe("kernel/traffic_control", () => {
   afterEach(() => {
     for (const { name, index } of node?.links() ?? []) if (name !== "lo") node.route.batch([deleteLink({ index })]);
   });
-  after(() => lab?.destroy());
 
   function makeDevice(): number {
     requestAll(node.route, [

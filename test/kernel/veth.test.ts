@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { findLink } from "../../kernel/route/socket.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { iproute, iprouteOne, pick } from "./iproute.ts";
 
 const hostMac = parseMac("ae:58:0a:f4:01:07");
@@ -19,15 +19,13 @@ describe("kernel/route veth", () => {
   let bridge = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-veth");
+    lab = suiteLab(this, "kernel-veth");
     node = lab.namespace("node");
     pod = lab.namespace("pod");
     node.route.request(createBridge({ name: "cni0", mac: parseMac("0a:58:0a:f4:01:01") }));
     node.route.request(changeLink({ name: "cni0" }, { up: true }));
     bridge = node.link("cni0").index;
   });
-  after(() => lab?.destroy());
 
   function connect(name: string, mtu: number, peerName = "eth0"): void {
     const host = { name, mac: hostMac };

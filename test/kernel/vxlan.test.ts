@@ -15,9 +15,9 @@ import { dumpNeighbours, parseNeighbour, setNeighbour } from "../../kernel/route
 import { dumpRoutes, newRoute, parseRouteOfAnyTable, replaceRoute } from "../../kernel/route/route.ts";
 import { deleteRule, dumpRules, newRule, parseRule } from "../../kernel/route/rule.ts";
 import { createVxlan, parseVxlan, type VxlanParameters } from "../../kernel/route/vxlan.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { suiteLab } from "../support/suite_lab.ts";
 import { inner, iproute, iprouteOne, pick } from "./iproute.ts";
 
 const MAC = parseMac("02:00:00:00:00:01");
@@ -31,14 +31,10 @@ describe("kernel/route vxlan", () => {
   let ethtool: EthtoolSocket | undefined;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("kernel-vxlan");
+    lab = suiteLab(this, "kernel-vxlan");
     node = lab.namespace("node");
   });
-  after(() => {
-    ethtool?.socket.close();
-    lab?.destroy();
-  });
+  after(() => ethtool?.socket.close());
 
   function parametersOf(name: string): VxlanParameters | undefined {
     const [message] = node.route.request(getLink({ name }));

@@ -19,7 +19,7 @@ import { GUARD_SETS } from "../../../policyd/node/tables/guard.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../policyd/policies/compile/options.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { NODE_CONFIGURATION } from "../../support/guard/guarded_node.ts";
@@ -27,7 +27,7 @@ import { hostileAttachment, plainAttachment } from "../../support/hostile/attach
 import { jsonFile, type ObjectText, pastedFile, yamlFile } from "../../support/hostile/objects.ts";
 import { hostileStrings } from "../../support/hostile/strings.ts";
 import { normalListing } from "../../support/nftables/listing.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { roundsFor } from "../../support/long_form.ts";
 import { randomFrom } from "../../support/random.ts";
 import { SERVICE_RULES } from "../../support/services/scenario.ts";
@@ -75,8 +75,7 @@ describe("hostile texts in objects, file names and attachments", function () {
   let startedAt: number;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("hostile");
+    lab = suiteLab(this, "hostile");
     node = lab.namespace("node");
     copy = lab.namespace("copy");
     base = path.join(lab.scratch, "base");
@@ -92,7 +91,6 @@ describe("hostile texts in objects, file names and attachments", function () {
     lab.atEnd(() => void child.kill("SIGKILL"));
     await daemon.statusWhen(({ isSynced }) => isSynced, "synced");
   });
-  after(() => lab?.destroy());
 
   const socketPath = (): string => `${base}/run/policyd.sock`;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Address, familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
@@ -13,7 +13,8 @@ import { addressesOf, LOCALHOST_WAYS, LocalhostNode } from "../../support/host_p
 import { addressesIn } from "../../support/host_ports/masquerade.ts";
 import { mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { until } from "../../support/until.ts";
 
 /** A sender of frames to the node: its MAC address, that of the node's link there, and the sender's own addresses. */
@@ -101,16 +102,13 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     let attacker: LabPod;
 
     before(async function () {
-      requireKernel(this);
       if (way.bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`lo-attacks-${hasDaemon ? "policyd" : "plugin"}-${way.short}`);
+      lab = suiteLab(this, `lo-attacks-${hasDaemon ? "policyd" : "plugin"}-${way.short}`);
       on = new LocalhostNode(lab, way, hasDaemon);
       await on.start();
       attacker = lab.pod("attacker");
       addressesIn(on.attach(attacker));
     });
-
-    after(() => lab?.destroy());
 
     let victim: LabPod;
     let addresses: readonly Address[];

@@ -4,14 +4,14 @@ import { PORTLESS_REASON } from "../../../cni/node_rules/masquerade.ts";
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../../lab/topology.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 
 type Way = "hidden by policyd" | "hidden by ipMasq";
@@ -50,8 +50,7 @@ describe("attacks by pods that leave with the node's address", function () {
   let pods: Readonly<Record<Way, Party & { readonly namespace: LabPod }>>;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("masquerade-attacks");
+    lab = suiteLab(this, "masquerade-attacks");
     nodes = twoNodes(lab);
     policyd = new PolicydNode(lab, nodes.node1);
     const { node, podCidrs, addresses } = nodes.node1;
@@ -70,7 +69,6 @@ describe("attacks by pods that leave with the node's address", function () {
     };
     await policyd.kill();
   });
-  after(() => lab?.destroy());
 
   function attach(name: string, on: TwoNodes["node1"], overrides: Parameters<typeof add>[2]) {
     const namespace = lab.pod(name);

@@ -5,12 +5,12 @@ import { auditNode } from "../../../cli/node/audit/run.ts";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { add, type CallOutcome, check, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { mapping, published } from "../../support/host_ports/published.ts";
 import { withoutPortShares } from "../../support/nftables/listing.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 import { until } from "../../support/until.ts";
@@ -24,8 +24,7 @@ for (const hasDaemon of [false, true]) {
     let place: NodePlace;
 
     before(async function () {
-      requireKernel(this);
-      lab = createLab(`audit${hasDaemon ? "-policyd" : ""}`);
+      lab = suiteLab(this, `audit${hasDaemon ? "-policyd" : ""}`);
       wired = twoNodes(lab).node1;
       policyd = hasDaemon ? new PolicydNode(lab, wired) : undefined;
       await policyd?.start();
@@ -41,7 +40,6 @@ for (const hasDaemon of [false, true]) {
       };
       for (const directory of [place.configurationDirectory, place.binaryDirectory]) mkdirSync(directory);
     });
-    after(() => lab?.destroy());
 
     const audit = (isRepaired = false): AuditReport =>
       wired.node.inside(() => auditNode(systemMachine(lab.calls), place, isRepaired));

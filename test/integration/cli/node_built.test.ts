@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { chmodSync, cpSync, rmSync } from "node:fs";
 import process from "node:process";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { CLI_DIRECTORY } from "../../support/cli/program.ts";
 import { OLDER_NODES, olderNode } from "../../support/programs/older_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 const NOBODY = 65_534;
 
@@ -17,14 +17,12 @@ describe("the built program's drawbridge node", function () {
   let directory: string;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("node-built");
+    lab = suiteLab(this, "node-built");
     node = lab.namespace("node");
     directory = `${lab.scratch}/cli`;
     cpSync(CLI_DIRECTORY, directory, { recursive: true, verbatimSymlinks: true });
     chmodSync(lab.scratch, 0o755);
   });
-  after(() => lab?.destroy());
 
   function commandOf(args: readonly string[], executable = process.execPath): readonly [string, ...string[]] {
     const places = ["conf", "bin", "data", "state", "socket"].map((name) => `${lab.scratch}/none/${name}`);

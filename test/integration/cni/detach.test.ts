@@ -6,10 +6,10 @@ import { parseMac } from "../../../kernel/ip/mac.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
 import { setNeighbour } from "../../../kernel/route/neighbour.ts";
 import { add, type CallOptions, type Configuration, del, pluginAs } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { writeForeign } from "../../support/ipam/address_store.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { requestAll } from "../../lab/namespace.ts";
@@ -21,8 +21,7 @@ describe("DEL", function () {
   const pods: LabPod[] = [];
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("detach");
+    lab = suiteLab(this, "detach");
     wired = twoNodes(lab).node1;
   });
 
@@ -36,8 +35,6 @@ describe("DEL", function () {
     );
     assert.deepEqual(nodeState(wired.node), nothingHeld, "each test leaves the node as it found it");
   });
-
-  after(() => lab?.destroy());
 
   /** Returns a new pod, which is detached after the test. */
   function podOf(name: string): LabPod {

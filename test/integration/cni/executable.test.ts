@@ -5,12 +5,12 @@ import os from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { add, configurationOf, del, DRAWBRIDGE } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { rawCall, type RawOutcome } from "../../support/cni/raw_call.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { requireLongForm } from "../../support/long_form.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { randomFrom } from "../../support/random.ts";
 import { makePlugin } from "../../setup/build.mjs";
 import { sanitizedPlugin } from "../../support/cni/sanitized_plugin.ts";
@@ -25,11 +25,9 @@ describe("the plugin's executable", function () {
   let wired: WiredNode;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("executable");
+    lab = suiteLab(this, "executable");
     ({ node1: wired } = twoNodes(lab));
   });
-  after(() => lab?.destroy());
 
   const environment = (verb: string): Readonly<Record<string, string>> => ({
     CNI_COMMAND: verb,

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { supportedVersions } from "../../../cni/version.ts";
 import { add, configurationOf, del, pluginAs, podCall } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
@@ -12,12 +12,9 @@ describe("the executable and the CNI protocol", () => {
   let wired: WiredNode;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("protocol");
+    lab = suiteLab(this, "protocol");
     wired = twoNodes(lab).node1;
   });
-
-  after(() => lab?.destroy());
 
   const podEnvironment = (changes: Readonly<Record<string, string>> = {}): Record<string, string> => ({
     CNI_COMMAND: "ADD",

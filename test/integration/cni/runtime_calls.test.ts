@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { twoNodes } from "../../lab/topology.ts";
-import { requireKernel, requireProgram } from "../../support/privilege.ts";
+import { requireProgram } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { type FixtureCall, fixtureNames, isObject, readFixture, shapeOf } from "../../support/runtimes/fixture.ts";
 import { RuntimeNode } from "../../support/runtimes/runtime_node.ts";
 import { serveName } from "../../support/runtimes/http_server.ts";
@@ -25,9 +26,8 @@ describe("recorded calls of container runtimes", function () {
   let servers: readonly ChildProcess[] = [];
 
   before(async function () {
-    requireKernel(this);
     requireProgram(this, "busybox");
-    lab = createLab("runtime-calls");
+    lab = suiteLab(this, "runtime-calls");
     const net = twoNodes(lab);
     ({ router } = net);
     pods = Array.from({ length: PODS }, (_, i) => lab.pod(`pod-${i}`));
@@ -36,7 +36,6 @@ describe("recorded calls of container runtimes", function () {
   });
   after(() => {
     for (const server of servers) server.kill();
-    lab?.destroy();
   });
 
   it("RUNTIME-01: there is a recording of each runtime, with its own spelling of keys and its own verbs", () => {

@@ -3,11 +3,11 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { add, type CallOutcome, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 
@@ -21,11 +21,9 @@ describe("calls that no runtime should make", function () {
   let wired: WiredNode;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("strange-calls");
+    lab = suiteLab(this, "strange-calls");
     ({ node1: wired } = twoNodes(lab));
   });
-  after(() => lab?.destroy());
 
   const newPod = (): LabPod => lab.pod(`p${lab.namespaces.length}`);
   const links = (): string => wired.node.exec("ip", ["-o", "link"]);

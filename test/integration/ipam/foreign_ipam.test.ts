@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { add, check, type Configuration, configurationOf, del, pluginAs, podCall } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { addressesOf, nodeState } from "../../support/cni/kernel_state.ts";
 import { requirePeer } from "../../support/cni/peer.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
@@ -20,13 +20,11 @@ describe("an IPAM plugin of others", function () {
   let executable: string;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("ipam");
+    lab = suiteLab(this, "ipam");
     node = new ForeignIpamNode(lab);
     ({ wired, ipam, executable } = node);
   });
   beforeEach(() => node?.reset());
-  after(() => lab?.destroy());
 
   it("P16: the IPAM plugin gets exactly the environment and the text of each ADD, CHECK and DEL, and gives the pod its addresses", () => {
     const pod = node.pod("exact");

@@ -3,11 +3,11 @@ import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { check, type Configuration, configurationOf, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
@@ -26,13 +26,11 @@ describe("an IPAM plugin of others that fails", function () {
   let executable: string;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("ipamf");
+    lab = suiteLab(this, "ipamf");
     node = new ForeignIpamNode(lab);
     ({ wired, ipam, executable } = node);
   });
   beforeEach(() => node?.reset());
-  after(() => lab?.destroy());
 
   it("P16: ADD passes on the IPAM plugin's error with code, message and details, and calls the plugin's DEL", () => {
     const pod = node.pod("refused");

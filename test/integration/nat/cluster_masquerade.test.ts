@@ -3,14 +3,14 @@ import { writeFileSync } from "node:fs";
 import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add, type Configuration } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { leavesUnchanged } from "../../lab/unchanged.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeOf } from "../../support/routes/route_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 
@@ -35,8 +35,7 @@ describe("pods that send to addresses in and outside the cluster", function () {
   let outside: Party;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("masquerade");
+    lab = suiteLab(this, "masquerade");
     nodes = twoNodes(lab);
     policyd = new PolicydNode(lab, nodes.node1);
     for (const wired of [nodes.node1, nodes.node2])
@@ -53,7 +52,6 @@ describe("pods that send to addresses in and outside the cluster", function () {
       }
     }
   });
-  after(() => lab?.destroy());
   leavesUnchanged(() => lab);
 
   /** Starts the daemon with a setting, without encapsulation: the router has routes to the pods of both nodes. */

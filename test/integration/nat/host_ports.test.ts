@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { type Address, familyOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add, type Configuration } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { type Flow, Prober, type ProbeResult } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PORT } from "../../support/host_ports/published.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 
 const HOST_PORT = 7000;
@@ -59,9 +60,8 @@ for (const { keeper, bridgeNetfilter } of modes) {
     };
 
     before(async function () {
-      requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`ports-${keeper === "" ? "" : "policyd-"}${bridgeNetfilter ? "on" : "off"}`);
+      lab = suiteLab(this, `ports-${keeper === "" ? "" : "policyd-"}${bridgeNetfilter ? "on" : "off"}`);
       nodes = twoNodes(lab, { bridgeNetfilter });
       policyd = keeper === "" ? undefined : new PolicydNode(lab, nodes.node1);
       await policyd?.start();
@@ -73,8 +73,6 @@ for (const { keeper, bridgeNetfilter } of modes) {
       other = attach("other", nodes.node1);
       far = attach("far", nodes.node2);
     });
-
-    after(() => lab?.destroy());
 
     it("host ports are rules of the daemon's tables where a daemon runs, and otherwise of the plugin's table", () => {
       const tables = nodes.node1.node.exec("nft", ["list", "tables"]).trim().split("\n");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Address, familyOf, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { ProbeResult, Flow } from "../../lab/probe/prober.ts";
 import { addressesOf, LOCALHOST_WAYS, LocalhostNode } from "../../support/host_ports/localhost_node.ts";
 import { addressesIn } from "../../support/host_ports/masquerade.ts";
@@ -8,7 +8,8 @@ import { mapping, PORT, published } from "../../support/host_ports/published.ts"
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
 import { normalListing, withoutPortShares } from "../../support/nftables/listing.ts";
 import { podObject } from "../../support/policy/first_packet/coming_pod.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 const localhost4 = parseAddress("127.0.0.1");
 const second4 = parseAddress("127.0.0.2");
@@ -34,16 +35,13 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
     let attacker: LabPod;
 
     before(async function () {
-      requireKernel(this);
       if (way.bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`localhost-${hasDaemon ? "policyd" : "plugin"}-${way.short}`);
+      lab = suiteLab(this, `localhost-${hasDaemon ? "policyd" : "plugin"}-${way.short}`);
       on = new LocalhostNode(lab, way, hasDaemon);
       await on.start();
       attacker = lab.pod("attacker");
       addressesIn(on.attach(attacker));
     });
-
-    after(() => lab?.destroy());
 
     it("R9: a pod with a loopback address as hostIP is reached there from every source of the node, and sees the node's address", async () => {
       for (const [index, hostIp] of [localhost4, second4, third4, localhost6].entries()) {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { add, check, del } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 
 /** Commands that take something from the bridge between two ADDs, with no daemon that would restore it. */
@@ -23,12 +23,10 @@ describe("ADD and CHECK on a node whose state was harmed", function () {
   let counter = 0;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("node-state-add");
+    lab = suiteLab(this, "node-state-add");
     ({ node1: wired } = twoNodes(lab));
     prober = new Prober(lab);
   });
-  after(() => lab?.destroy());
 
   function attach() {
     const pod = lab.pod(`p${counter++}`);

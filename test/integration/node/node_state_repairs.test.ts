@@ -4,8 +4,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import * as fc from "fast-check";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { deleteAddress } from "../../../kernel/route/interface_address.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { HarmedNode } from "../../support/node_state/harmed_node.ts";
 import { BRIDGE, HARMS } from "../../support/node_state/harms.ts";
 import { roundsFor } from "../../support/long_form.ts";
@@ -36,12 +36,10 @@ describe("the node's network state, harmed by other programs", function () {
   let harmed: HarmedNode;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("node-state");
+    lab = suiteLab(this, "node-state");
     harmed = new HarmedNode(lab);
     await harmed.start();
   });
-  after(() => lab?.destroy());
 
   it("the lab's pods reach each other, the node and the outside, and the daemon reports no problem", async () => {
     assert.deepEqual(await harmed.lost(), []);

@@ -12,6 +12,7 @@ import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { valueWhen } from "../../support/until.ts";
 
 const PORT = 10_256;
@@ -30,8 +31,7 @@ describe("the health of a running daemon", function () {
   let usualDaemon: DaemonProcess | undefined;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("policyd-health");
+    lab = suiteLab(this, "policyd-health");
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
   });
@@ -40,7 +40,6 @@ describe("the health of a running daemon", function () {
     if (usualDaemon === undefined) await policyd.kill();
     for (const name of readdirSync(policyd.pathOf(""))) policyd.put(name, "");
   });
-  after(() => lab?.destroy());
 
   /** Returns the daemon without further arguments that the first tests share; DAEMON-07 ends it. */
   async function usual(): Promise<DaemonProcess> {

@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { type Family, FAMILIES } from "../../../kernel/ip/address.ts";
 import { LAB_BRIDGE } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
@@ -26,7 +26,8 @@ import {
 import { EarlyLink } from "../../support/policy/first_packet/early_link.ts";
 import { type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { until } from "../../support/until.ts";
 
 /** The ports of denied flows, of those that began before the tables were lost, and of the node's questions. */
@@ -90,9 +91,8 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of DIFFERENT_WAYS) {
     const ends: { close(): void }[] = [];
 
     before(async function () {
-      requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`lost-${short}`);
+      lab = suiteLab(this, `lost-${short}`);
       nodes = twoNodes(lab, { bridgeNetfilter });
       policyd = new PolicydNode(lab, nodes.node1, "60s");
       policyd.put("namespaces.json", listOf(namespaceObjects({ open: undefined, deny: [] })));
@@ -118,8 +118,6 @@ for (const { bridgeNetfilter, bypassBridge, title, short } of DIFFERENT_WAYS) {
     afterEach(() => {
       for (const end of ends.splice(0)) end.close();
     });
-
-    after(() => lab?.destroy());
 
     /** Returns a function that sends a datagram in each family, on a new flow each time or always on the same. */
     const sender = (namespace: LabNamespace, to: Neighbour, port: number, isSameFlow: boolean): (() => void) => {

@@ -16,11 +16,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { BUNDLE, type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 import { roundsFor } from "../../support/long_form.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 const ROUNDS = roundsFor("rounds", 2, 20);
 const syscalls = nodeSyscalls();
@@ -38,11 +38,9 @@ describe("the built policyd", function () {
   const socketPath = () => `${base()}/run/policyd.sock`;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("policyd");
+    lab = suiteLab(this, "policyd");
     namespace = lab.namespace("node").path;
   });
-  after(() => lab?.destroy());
   beforeEach(() => {
     daemons = [];
     mkdirSync(`${base()}/objects`);

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 import { until } from "../../support/until.ts";
 
@@ -37,8 +37,7 @@ describe("a registration that waits for its Pod object", function () {
   let pod: LabPod;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("registration");
+    lab = suiteLab(this, "registration");
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
     policyd.put("policy.json", JSON.stringify(POLICY));
@@ -47,7 +46,6 @@ describe("a registration that waits for its Pod object", function () {
     const areThere = (): boolean => wired.node.exec("nft", ["list", "tables"]).includes("drawbridge-policy");
     assert.ok(await eventually(areThere), daemon.log());
   });
-  after(() => lab?.destroy());
   beforeEach(() => {
     pod = lab.pod("a");
   });

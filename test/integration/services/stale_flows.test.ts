@@ -6,14 +6,14 @@ import { listEntries } from "../../support/list_entries.ts";
 import { type Address, formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add, del } from "../../lab/cni.ts";
 import { SyscallError } from "../../../kernel/syscall/syscalls.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../../lab/topology.ts";
 import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { type ManifestEndpoint, SERVICE_PORT, serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
 import { UdpTalk } from "../../support/services/udp_talk.ts";
 import { until, valueWhen } from "../../support/until.ts";
@@ -47,8 +47,7 @@ for (const family of FAMILIES) {
     const pods = new Map<Name, { readonly pod: LabPod; readonly address: Address }>();
 
     before(async function () {
-      requireKernel(this);
-      lab = createLab(`stale-flows-${family}`);
+      lab = suiteLab(this, `stale-flows-${family}`);
       nodes = twoNodes(lab, { mtu: 1420 });
       policyd = new PolicydNode(lab, nodes.node1);
       daemon = await policyd.start();
@@ -73,7 +72,6 @@ for (const family of FAMILIES) {
       deleteEntries(socket, listEntries(socket));
       socket.close();
     });
-    after(() => lab?.destroy());
 
     const addressOf = (host: number): Address =>
       parseAddress(family === 4 ? `10.244.1.${host}` : `fd00:244:1::${host}`);

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { iproute } from "../../kernel/iproute.ts";
 import { add, type CallOutcome, type Configuration } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { receivedBytes, Streams } from "../../lab/stream.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
@@ -68,8 +68,7 @@ describe("bandwidth of pods", function () {
   const pods = new Map<number, Pod>();
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("bandwidth");
+    lab = suiteLab(this, "bandwidth");
     wired = twoNodes(lab).node1;
     streams = new Streams();
     const attach = (name: string, overrides?: Configuration): Pod => {
@@ -82,10 +81,7 @@ describe("bandwidth of pods", function () {
     await Promise.all([peer, other, ...pods.values()].map(({ pod }) => streams.serve(pod)));
   });
 
-  after(async () => {
-    await streams?.close();
-    lab?.destroy();
-  });
+  after(async () => await streams?.close());
 
   /** Bytes that wait in the token bucket of a link of the node. */
   function backlog(link: string): number {

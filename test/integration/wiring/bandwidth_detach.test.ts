@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { delayDeviceName } from "../../../attachment/names_and_macs.ts";
 import { add, type CallOptions, type Configuration, del } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { sha256 } from "../../support/cni/cni.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { roundsFor } from "../../support/long_form.ts";
@@ -22,15 +22,13 @@ describe("bandwidth limits come and go with the pod", function () {
   let pod: LabPod;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("bandwidth-del");
+    lab = suiteLab(this, "bandwidth-del");
     wired = twoNodes(lab).node1;
   });
   beforeEach(() => {
     pod = lab.pod("a");
   });
   afterEach(() => lab?.remove(pod));
-  after(() => lab?.destroy());
 
   const deviceOf = ({ containerId }: LabPod): string => delayDeviceName(sha256, containerId, "eth0");
 

@@ -6,12 +6,12 @@ import { acquireDirectoryLock } from "../../../kernel/file_lock.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add, type CallOptions, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { PROTOCOLS } from "../../lab/probe/protocol.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 
 const PORT = 8080;
@@ -51,8 +51,7 @@ describe("packets around the bridge, br_netfilter off", function () {
   let remote: Attached;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("bypass");
+    lab = suiteLab(this, "bypass");
     // rp_filter is strict: for the kernel, the bridge also receives and sends packets that go around it.
     nodes = twoNodes(lab, { bridgeNetfilter: false, reversePathFilter: 1 });
     prober = new Prober(lab);
@@ -65,8 +64,6 @@ describe("packets around the bridge, br_netfilter off", function () {
   beforeEach(() => {
     nodes.node1.node.exec("nft", ["-f", "-"], `table bridge seen\ndelete table bridge seen\n${COUNTERS}`);
   });
-
-  after(() => lab?.destroy());
 
   function attach(name: string, on: WiredNode, overrides?: Configuration, options?: CallOptions): Attached {
     const pod = lab.pod(name);

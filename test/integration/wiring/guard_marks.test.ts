@@ -1,13 +1,14 @@
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { eventually, type GuardedNode, guardedNode } from "../../support/guard/guarded_node.ts";
 import { bothAddresses, flowsTo, listenEverywhere, reach } from "../../support/guard/reachability.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../../support/guard/virtual_addresses.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 /** Two marks: each bit that is not ours is set in one of them and clear in the other. */
 const FOREIGN_MARKS = [0x4555_5555, 0x8aaa_aaaa] as const;
@@ -20,19 +21,15 @@ for (const bridgeNetfilter of [true, false]) {
     let prober: Prober;
 
     before(function () {
-      requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`marks-${bridgeNetfilter ? "on" : "off"}`);
+      lab = suiteLab(this, `marks-${bridgeNetfilter ? "on" : "off"}`);
       on = guardedNode(lab, bridgeNetfilter, false);
       loadVirtualAddresses(on);
       prober = new Prober(lab);
       listenEverywhere(prober, on);
     });
 
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    after(() => on?.[Symbol.dispose]());
 
     beforeEach(() => {
       on.load();

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseAddress, FAMILIES, type Address, addressFromBytes, formatAddress } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
-import { createLab, enableForwarding, type Lab, type LabPod } from "../../lab/lab.ts";
+import { enableForwarding, type Lab, type LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeObject, nodeOf } from "../../support/routes/route_lab.ts";
 import { littleEndian } from "../../../kernel/byte_order.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
@@ -123,8 +123,7 @@ describe("nodes on a link without a link layer, which checks the addresses in pa
   let prober: Prober;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("tun-pair");
+    lab = suiteLab(this, "tun-pair");
     sides = [side(1), side(2)];
     const [a, b] = sides;
     const ends = [a, b].map(({ wired }, i) => ({
@@ -143,7 +142,6 @@ describe("nodes on a link without a link layer, which checks the addresses in pa
   after(async () => {
     await Promise.all((sides ?? []).map(({ policyd }) => policyd.kill()));
     pair?.[Symbol.dispose]();
-    lab?.destroy();
   });
 
   function side(number: 1 | 2): Side {

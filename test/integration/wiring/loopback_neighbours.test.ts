@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
@@ -11,7 +11,7 @@ import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
 import { addressesOf } from "../../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 const LOCALHOST = parseAddress("127.0.0.1");
 const [PORT, PUBLISHED, SECRET, REDIRECTED] = [7000, 7100, 7101, 7102];
@@ -27,8 +27,7 @@ describe("another program's translations of the node's localhost, beside Service
   let podAddress: Address;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("loopback-others");
+    lab = suiteLab(this, "loopback-others");
     ({ node1: wired, router } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
     prober = new Prober(lab);
@@ -51,7 +50,6 @@ describe("another program's translations of the node's localhost, beside Service
     }`;
     wired.node.exec("nft", ["-f", "-"], rules);
   });
-  after(() => lab?.destroy());
 
   it("NODE-05: a client on localhost gets the answer of a pod whose port another program publishes there", async () => {
     prober.listen("udp", { namespace: pod, address: podAddress, port: PORT });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { add } from "../../lab/cni.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 /** The number of destinations: few of the thousand that the machine's table has, so that other tests get theirs. */
 const DESTINATIONS = 150;
@@ -17,13 +17,11 @@ describe("the kernel's tables of neighbours, which all network namespaces share"
   let pod: LabPod;
 
   before(function () {
-    requireKernel(this);
-    lab = createLab("neighbours");
+    lab = suiteLab(this, "neighbours");
     wired = twoNodes(lab).node1;
     pod = lab.pod("hostile");
     assert.equal(add(wired, pod).error, undefined);
   });
-  after(() => lab?.destroy());
 
   const routes = (): readonly string[] => pod.exec("ip", ["-6", "route", "show", "fe80::/64"]).trim().split("\n");
 

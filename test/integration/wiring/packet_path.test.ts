@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type GuardedNode, guardedNode } from "../../support/guard/guarded_node.ts";
 import { flowsTo, listenEverywhere, reach } from "../../support/guard/reachability.ts";
 import { loadVirtualAddresses, PORT, VIRTUAL } from "../../support/guard/virtual_addresses.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
+import { suiteLab } from "../../support/suite_lab.ts";
 
 const HOOKS = ["prerouting", "input", "forward", "output", "postrouting"] as const;
 const TABLE = "seen";
@@ -33,9 +34,8 @@ for (const bridgeNetfilter of [true, false]) {
     let prober: Prober;
 
     before(function () {
-      requireKernel(this);
       if (bridgeNetfilter) requireBridgeNetfilter(this);
-      lab = createLab(`path-${bridgeNetfilter ? "on" : "off"}`);
+      lab = suiteLab(this, `path-${bridgeNetfilter ? "on" : "off"}`);
       on = guardedNode(lab, bridgeNetfilter, false);
       loadVirtualAddresses(on);
       on.load();
@@ -43,10 +43,7 @@ for (const bridgeNetfilter of [true, false]) {
       listenEverywhere(prober, on);
     });
 
-    after(() => {
-      on?.[Symbol.dispose]();
-      lab?.destroy();
-    });
+    after(() => on?.[Symbol.dispose]());
 
     /** Sends a UDP flow, and returns how many packets each hook saw, by names such as "request bridge prerouting". */
     const countsOf = async (address: Parameters<typeof formatAddress>[0]): Promise<(at: string) => number> => {

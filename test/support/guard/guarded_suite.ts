@@ -1,5 +1,6 @@
-import { createLab, type Lab } from "../../lab/lab.ts";
-import { requireBridgeNetfilter, requireKernel } from "../privilege.ts";
+import type { Lab } from "../../lab/lab.ts";
+import { requireBridgeNetfilter } from "../privilege.ts";
+import { suiteLab } from "../suite_lab.ts";
 import { type GuardedNode, guardedNode } from "./guarded_node.ts";
 import type { Way } from "./ways.ts";
 
@@ -10,20 +11,15 @@ import type { Way } from "./ways.ts";
  * @param name of the lab, unique among the suites
  */
 export function useGuardedNode(name: string, way: Way, made: (on: GuardedNode, lab: Lab) => void): void {
-  let lab: Lab | undefined;
   let on: GuardedNode | undefined;
 
   before(function () {
     this.timeout(300_000);
-    requireKernel(this);
     if (way.bridgeNetfilter) requireBridgeNetfilter(this);
-    lab = createLab(`${name}-${way.short}`);
+    const lab = suiteLab(this, `${name}-${way.short}`);
     on = guardedNode(lab, way.bridgeNetfilter, way.bypassBridge);
     made(on, lab);
   });
 
-  after(() => {
-    on?.[Symbol.dispose]();
-    lab?.destroy();
-  });
+  after(() => on?.[Symbol.dispose]());
 }

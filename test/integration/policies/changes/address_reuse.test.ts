@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
 import type { Configuration } from "../../../lab/cni.ts";
-import { createLab, type Lab } from "../../../lab/lab.ts";
+import type { Lab } from "../../../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../../../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../../../lab/topology.ts";
 import { leavesUnchanged } from "../../../lab/unchanged.ts";
@@ -25,7 +25,8 @@ import {
 import { nodeManifest } from "../../../support/policy/lab/place.ts";
 import type { DaemonProcess } from "../../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../../support/privilege.ts";
+import { suiteLab } from "../../../support/suite_lab.ts";
 import { serviceManifest, SERVICE_PORT, TARGET_PORT } from "../../../support/services/manifest.ts";
 import { until } from "../../../support/until.ts";
 
@@ -77,9 +78,8 @@ describe("a pod with the address of an earlier pod", function () {
   const pods: ComingPod[] = [];
 
   before(async function () {
-    requireKernel(this);
     requireBridgeNetfilter(this);
-    lab = createLab("address-reuse");
+    lab = suiteLab(this, "address-reuse");
     // The kernel then also tracks the connections of frames that the bridge forwards.
     nodes = twoNodes(lab, { bridgeNetfilter: true });
     policyd = new PolicydNode(lab, nodes.node1, "60s");
@@ -101,8 +101,6 @@ describe("a pod with the address of an earlier pod", function () {
     assert.ok(await eventually(() => own().includes("10.244.1.0/24")), own());
     others = [resident, { namespace: nodes.node2.node, addresses: byFamily(nodes.node2.addresses) }];
   });
-
-  after(() => lab?.destroy());
 
   afterEach(async () => {
     for (const socket of sockets.splice(0)) socket.close();

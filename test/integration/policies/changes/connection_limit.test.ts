@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { add } from "../../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../../lab/lab.ts";
+import type { Lab, LabPod } from "../../../lab/lab.ts";
 import type { LabNamespace } from "../../../lab/namespace.ts";
 import { Prober } from "../../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../../lab/topology.ts";
 import { addressesOf } from "../../../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../../support/privilege.ts";
+import { suiteLab } from "../../../support/suite_lab.ts";
 import { until } from "../../../support/until.ts";
 
 const LIMIT = 300;
@@ -23,8 +23,7 @@ describe("connections beyond a pod's limit", function () {
   let prober: Prober;
 
   before(async function () {
-    requireKernel(this);
-    lab = createLab("connection-limit");
+    lab = suiteLab(this, "connection-limit");
     ({ node1: wired, router } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
     const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
@@ -37,7 +36,6 @@ describe("connections beyond a pod's limit", function () {
       }
     }
   });
-  after(() => lab?.destroy());
 
   function attach(name: string): LabPod {
     const pod = lab.pod(name);
