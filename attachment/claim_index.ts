@@ -27,6 +27,14 @@ export class ClaimIndex<H extends object | number> {
     this.add(family, [protocol, hostPort], address, holder);
   }
 
+  /** Removes a claim from a holder that has it. */
+  removeClaim({ family, address, mapping: { protocol, hostPort } }: HostPortClaim, holder: H): void {
+    const key = keyOf(family, [protocol, hostPort]);
+    const holders = this.#ports.get(key);
+    if (holders?.get(address) === holder) holders.delete(address);
+    if (holders?.size === 0) this.#ports.delete(key);
+  }
+
   /**
    * Returns the holder that conflicts with a claim: one of the same port, where either has all addresses or both have
    * the same one. Of several, returns the holder of all addresses, otherwise the first.

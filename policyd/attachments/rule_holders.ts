@@ -15,12 +15,6 @@ export interface Conflict {
   readonly error: DrawbridgeError;
 }
 
-/** The host ports that an attachment has. */
-interface Holding {
-  readonly holder: AttachmentRecord;
-  readonly ports: ClaimIndex<AttachmentRecord>;
-}
-
 /** Whether an attachment has host ports or masquerade, whether the daemon or the plugin writes the rules for it. */
 export function hasRules({ portMappings, ipMasq }: AttachmentRecord): boolean {
   return portMappings.length > 0 || ipMasq === true;
@@ -33,11 +27,13 @@ export function hasRules({ portMappings, ipMasq }: AttachmentRecord): boolean {
  * which two ranges overlap, and with it every other pod's elements.
  */
 export class RuleHolders {
-  readonly #holders = new Map<string, Holding>();
+  readonly #holders = new Map<string, AttachmentRecord>();
+  /** The holders of the host ports. */
+  readonly #ports = new ClaimIndex<AttachmentRecord>();
 
   /** Whether this record, not only one with its names, has what it asks for. */
   has(attachment: AttachmentRecord): boolean {
-    return this.#holders.get(attachmentKey(attachment))?.holder === attachment;
+    return this.#holders.get(attachmentKey(attachment)) === attachment;
   }
 
   /**
@@ -46,39 +42,46 @@ export class RuleHolders {
    * @returns the first conflict, undefined when the attachment has everything
    */
   take(attachment: AttachmentRecord): Conflict | undefined {
-    const key = attachmentKey(attachment);
-    const claims = claimsOfAll(attachment);
-    for (const [other, holding] of this.#holders) {
-      const error = other === key ? undefined : refusalBeside(attachment, claims, holding);
-      if (error !== undefined) return { holder: holding.holder, error };
-    }
-    const ports = new ClaimIndex<AttachmentRecord>();
-    for (const claim of claims) ports.addClaim(claim, attachment);
-    this.#holders.set(key, { holder: attachment, ports });
-    return undefined;
+    const before = this.#holders.get(attachmentKey(attachment));
+    this.release(attachment);
+    const conflict = this.#conflictOf(attachment);
+    const holder = conflict === undefined ? attachment : before;
+    if (holder === undefined) return conflict;
+    this.#holders.set(attachmentKey(holder), holder);
+    for (const claim of claimsOfAll(holder)) this.#ports.addClaim(claim, holder);
+    return conflict;
   }
 
   /** Takes everything from an attachment. */
   release(name: AttachmentName): void {
-    this.#holders.delete(attachmentKey(name));
+    const key = attachmentKey(name);
+    const holder = this.#holders.get(key);
+    if (holder === undefined) return;
+    for (const claim of claimsOfAll(holder)) this.#ports.removeClaim(claim, holder);
+    this.#holders.delete(key);
+  }
+
+  #conflictOf(attachment: AttachmentRecord): Conflict | undefined {
+    for (const claim of claimsOfAll(attachment)) {
+      const holder = this.#ports.find(claim);
+      if (holder === undefined) continue;
+      const position = attachment.portMappings.indexOf(claim.mapping);
+      return { holder, error: portTaken(claim.mapping, position, commentText(holderName(holder))) };
+    }
+    if (!isMasqueraded(attachment)) return undefined;
+    for (const holder of this.#holders.values()) {
+      const shared = isMasqueraded(holder) ? sharedAddress(attachment, holder) : undefined;
+      if (shared !== undefined) return { holder, error: addressTaken(shared, holder) };
+    }
+    return undefined;
   }
 }
 
-function refusalBeside(
-  attachment: AttachmentRecord,
-  claims: readonly HostPortClaim[],
-  { holder, ports }: Holding,
-): DrawbridgeError | undefined {
-  const who = commentText(holderName(holder));
-  const taken = claims.find((claim) => ports.find(claim) !== undefined);
-  if (taken !== undefined) return portTaken(taken.mapping, attachment.portMappings.indexOf(taken.mapping), who);
-  const shared = isMasqueraded(attachment) && isMasqueraded(holder) ? sharedAddress(attachment, holder) : undefined;
-  return shared === undefined
-    ? undefined
-    : new DrawbridgeError(
-        "ERR_CONFIGURATION",
-        `addresses: ${formatAddress(shared)} is also that of ${who} in network ${holder.network}; expected one of its own for ipMasq: give the networks ranges that do not overlap`,
-      );
+function addressTaken(shared: Address, holder: AttachmentRecord): DrawbridgeError {
+  return new DrawbridgeError(
+    "ERR_CONFIGURATION",
+    `addresses: ${formatAddress(shared)} is also that of ${commentText(holderName(holder))} in network ${holder.network}; expected one of its own for ipMasq: give the networks ranges that do not overlap`,
+  );
 }
 
 function holderName({ pod, containerId }: AttachmentRecord): string {

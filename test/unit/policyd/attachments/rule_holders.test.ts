@@ -52,6 +52,29 @@ describe("policyd/attachments rule holders", () => {
     assert.equal(holders.take(pod(3, port(81)))?.holder, again);
   });
 
+  it("an attachment that comes again with a port of another keeps its own ports", () => {
+    const holders = new RuleHolders();
+    const [first, other] = [pod(1, port(80)), pod(2, port(81))];
+    holders.take(first);
+    holders.take(other);
+    assert.equal(holders.take(pod(1, port(81)))?.holder, other);
+    assert.equal(holders.has(first), true);
+    assert.equal(holders.take(pod(3, port(80)))?.holder, first);
+  });
+
+  it("R6: the work for an attachment's host ports does not grow with the number of those that have some", () => {
+    const readsBeside = (others: number): number => {
+      const holders = new RuleHolders();
+      for (let number = 2; number < 2 + others; number++) holders.take(pod(number, port(number)));
+      let reads = 0;
+      const mapping = { containerPort: 80, protocol: "tcp" as const, hostPort: 1 };
+      const counted = Object.defineProperty(mapping, "hostPort", { get: () => (reads++, 1) });
+      assert.equal(holders.take(pod(1, { portMappings: [counted] })), undefined);
+      return reads;
+    };
+    assert.equal(readsBeside(200), readsBeside(1));
+  });
+
   it("B11: an address is masqueraded for only one attachment, since the kernel takes no overlapping ranges", () => {
     const holders = new RuleHolders();
     const first = pod(1, { ipMasq: true });
