@@ -9,8 +9,8 @@ export interface DesiredBridge {
   readonly name: string;
   /** The MAC addresses that ADDs found the bridge with. Each is right; a bridge with another one gets the first. */
   readonly macs: readonly MacAddress[];
-  /** The MTUs, likewise; in bytes. */
-  readonly mtus: readonly number[];
+  /** Bytes: that of the pod with the smallest. */
+  readonly mtu: number;
   readonly addresses: readonly Cidr[];
   /** Pods' addresses that need a route of their own. */
   readonly routes: readonly Cidr[];
@@ -56,7 +56,7 @@ function desiredBridge(name: string, records: readonly AttachmentRecord[]): Desi
   return Object.freeze({
     name,
     macs: mostFrequent(hosts.map(({ bridgeMac }) => bridgeMac)),
-    mtus: [...new Set(hosts.map(({ mtu }) => mtu))].toSorted((a, b) => b - a),
+    mtu: Math.min(...hosts.map(({ mtu }) => mtu)),
     addresses: distinct(hosts.flatMap(({ bridgeAddresses }) => bridgeAddresses)),
     routes: distinct(hosts.flatMap(({ routes }) => routes)),
     families,

@@ -41,13 +41,12 @@ function settingSteps({ settings }: DesiredBridge, observed: ObservedBridge): re
   });
 }
 
-function bridgeSteps({ macs, mtus }: DesiredBridge, link: Link): readonly Step[] {
+function bridgeSteps({ macs, mtu }: DesiredBridge, link: Link): readonly Step[] {
   const [mac] = macs;
-  const [mtu] = mtus;
   const to = {
     ...(link.bridge?.stp === true ? { stp: false as const } : {}),
     ...(mac === undefined || (link.mac !== undefined && macs.includes(link.mac)) ? {} : { mac }),
-    ...(mtu === undefined || mtus.includes(link.mtu) ? {} : { mtu }),
+    ...(link.mtu === mtu ? {} : { mtu }),
     ...(link.up ? {} : { up: true as const }),
   };
   return Object.keys(to).length === 0 ? [] : [{ part: "bridge", type: "change-bridge", index: link.index, to }];
