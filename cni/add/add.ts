@@ -6,8 +6,10 @@ import { assignRequested } from "../../ipam/allocator.ts";
 import type { AddressStore, Allocation, Holding } from "../../ipam/store.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { deleteAddress } from "../../kernel/route/interface_address.ts";
 import { deleteLink, type LinkIdentity } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
@@ -34,9 +36,12 @@ import {
   type Step,
   type Wiring,
 } from "../wiring/wiring.ts";
+import { allowIpv6 } from "./bridge.ts";
 import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
 import { forgetDevice } from "../wiring/delay_devices.ts";
+import { addressesOf, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
+import { sendByFurther } from "./further_interface.ts";
 import { hostRoute } from "../wiring/host_route.ts";
 import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
@@ -110,8 +115,10 @@ function attach(
 ): AddResult {
   const hostSocket = openRouteSocket(node.syscalls);
   const sysctl = rememberingSettings(node, configuration.runDir);
-  const bridge = ensureNodeBridge(node, { socket: hostSocket, sysctl }, configuration, given);
-  const recorded = (): Iterable<Holding> => node.deleting().recordedHoldings(node, configuration);
+  const bridge = ensureNodeBridge(node, { socket: hostSocket, sysctl }, configuration);
+  const own = addressesOf(hostSocket, bridge.index);
+  refuseOwnAddress(bridge.name, own, given ?? []);
+  const recorded = (): Generator<Holding> => node.deleting().recordedHoldings(node, configuration);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);
   let registration: Registration | undefined;
   const { ranges, requested } = configuration.ipam;
@@ -122,7 +129,7 @@ function attach(
       attachment,
       requested,
       "caller",
-      foreignAddresses(node, hostSocket, configuration, bridge.index),
+      foreignAddresses(node, hostSocket, configuration, { index: bridge.index, addresses: own }),
     );
   // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
   if (given !== undefined)
@@ -130,15 +137,18 @@ function attach(
       given.map(({ address }) => address.address),
       attachment,
     );
+  let gateways: readonly Cidr[] = [];
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
+    gateways = freshGateways(node, hostSocket, configuration, { bridge, own }, wiring);
+    if (gateways.some((one) => cidrFamily(one) === 6)) allowIpv6(sysctl, bridge.name);
     const record = recordOf(node, configuration, attachment, namespace, { wiring, bridge });
     writeAttachment(configuration.runDir, record, node.files);
     if (keepsRules(configuration)) node.nodeRules().publish(node, configuration, attachment, wiring);
     const { policyd, runDir } = configuration;
     registration = policyd && node.registering().register(node, policyd, record, { runDir });
-    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir: configuration.runDir }, namespace);
-    const parts = { syscalls: node.syscalls, socket: hostSocket, sysctl, runDir: configuration.runDir };
+    wire(node, { hostSocket, podSocket }, wiring, { bridge, runDir, gateways }, namespace);
+    const parts = { syscalls: node.syscalls, socket: hostSocket, sysctl, runDir };
     // By then the daemon has made its part of the node's side: routes beside another bridge (FOREIGN-03).
     const confirm = (): void => ensureNodeState(parts, record, bridge.index, node);
     awaitRegistration({ registration, confirm }, hostSocket, wiring, bridge);
@@ -146,7 +156,12 @@ function attach(
   } catch (error) {
     // When the link may still exist, the record and the addresses stay for the DEL that removes it.
     if (!(error instanceof WiringFailure) || error.linkIsGone) {
-      undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined });
+      // A pod that came meanwhile keeps its gateways.
+      const forget = (): void => {
+        if (gateways.length === 0 || recorded().next().done !== true) return;
+        hostSocket.batch(gateways.map((address) => deleteAddress(bridge.index, address)));
+      };
+      undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined, forget });
     }
     throw error;
   }
@@ -255,7 +270,7 @@ function wire(
   node: PluginMachine,
   { hostSocket, podSocket }: Sockets,
   wiring: Wiring,
-  { bridge, runDir }: Omit<PortOnBridge, "port">,
+  { bridge, runDir, gateways }: Omit<PortOnBridge, "port"> & { readonly gateways: readonly Cidr[] },
   namespace: NetworkNamespace,
 ): void {
   let isCreated: boolean | undefined;
@@ -268,12 +283,13 @@ function wire(
     const lead = wiring.bypassBridge ? bypassBridge : leaveToBridge;
     lead(node, hostSocket, { bridge, runDir, port: link.index }, wiring);
     const steps = hostSteps(wiring, bridge);
-    const replies = hostSocket.batch(steps.map(({ request }) => request));
-    demand(steps, replies);
+    demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
     if (wiring.shaping !== undefined) shape(hostSocket, link.index, wiring, wiring.shaping);
     const inside = podSteps(wiring, peerIndex(link));
-    demand(inside, podSocket.batch(inside.map(({ request }) => request)));
-    const isFresh = !bridge.wasOperational || hasMadeNew(steps, replies);
+    const replies = podSocket.batch(inside.map(({ request }) => request));
+    demand(inside, replies);
+    sendByFurther(podSocket, wiring, peerIndex(link), { steps: inside, replies });
+    const isFresh = !bridge.wasOperational || gateways.length > 0;
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
   } catch (error) {
     throw new WiringFailure(error, isCreated !== undefined && takeBack(hostSocket, wiring, bridge, isCreated));
@@ -299,13 +315,6 @@ function demand(steps: readonly Step[], replies: readonly Reply[]): void {
     if (error !== undefined && error.errnoName !== steps[position]?.tolerates) throw error;
     position++;
   }
-}
-
-/** Whether a step made something that might have existed already: here, a gateway address the bridge did not have. */
-function hasMadeNew(steps: readonly Step[], replies: readonly Reply[]): boolean {
-  let position = 0;
-  for (const { error } of replies) if (steps[position++]?.tolerates === "EEXIST" && error === undefined) return true;
-  return false;
 }
 
 /** Removes the link, neighbours and routes of a failed ADD. @returns whether no link of this attachment is left */
@@ -351,6 +360,8 @@ interface Claimed {
   readonly allocations: readonly Allocation[];
   /** Whether a daemon may have put the pod's addresses in force and then gone away. */
   readonly isRegistered: boolean;
+  /** Takes back the addresses that the bridge got, after the record is gone. */
+  readonly forget: () => void;
 }
 
 /** Takes back what a failed ADD claimed. Swallows errors of its own: the runtime must see the first one. */
@@ -359,7 +370,7 @@ function undo(
   configuration: BridgeConfiguration,
   attachment: Attachment,
   store: AddressStore,
-  { allocations, isRegistered }: Claimed,
+  { allocations, isRegistered, forget }: Claimed,
 ): void {
   const addresses = allocations.map(({ address }) => address.address);
   const owner = hostInterfaceName(node.sha256, attachment.containerId, attachment.ifname);
@@ -376,6 +387,7 @@ function undo(
     },
     () => store.releaseAddresses(attachment, addresses),
     () => node.deleting().removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
+    forget,
   ];
   for (const step of steps) {
     try {

@@ -1,7 +1,5 @@
 import type { Bridge } from "../wiring/wiring.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
-import { formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -9,10 +7,12 @@ import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interfa
 import {
   changeLink,
   createBridge,
+  dumpLinks,
   type Link,
   type LinkChange,
   OPERATIONAL_STATE_UNKNOWN,
   OPERATIONAL_STATE_UP,
+  parseLink,
 } from "../../kernel/route/link.ts";
 import { dumpRoutes, parseRoute } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
@@ -26,10 +26,8 @@ const RTPROT_RA = 9;
 export interface BridgeSpec {
   readonly name: string;
   readonly mac: MacAddress;
-  /** Bytes; 0 keeps the current value. */
+  /** Bytes, of pods' links; 0 keeps the current value. The bridge has no more than any of its ports. */
   readonly mtu: number;
-  /** The addresses that another IPAM plugin has given: none of them may be the bridge's. */
-  readonly given: readonly Address[];
 }
 
 /**
@@ -39,8 +37,7 @@ export interface BridgeSpec {
  * the kernel from taking over a port's MAC. When two first ADDs create the bridge at once, the loser finds the winner's
  * bridge. Every ADD that finds it down makes it ready, so a kill in between leaves nothing half done.
  *
- * @throws DrawbridgeError ERR_FOREIGN_OBJECT when something else has the name, which stays as it is (B2), and for a
- *   bridge with an address that the pod was given (POD-17)
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when something else has the name, which stays as it is (B2)
  * @throws NetlinkError when the kernel refuses
  */
 export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
@@ -52,9 +49,9 @@ export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: Bridge
       `bridge: ${JSON.stringify(spec.name)} already exists but is not a bridge (kind ${link.kind ?? "unknown"}); choose another name or remove it`,
     );
   }
-  if (found !== undefined) refuseOwnAddress(socket, found, spec.given);
   if (!link.up) protectBridge(sysctl, spec.name);
-  const changes = changesOf(link, spec);
+  const mtu = spec.mtu > link.mtu && found !== undefined ? largestMtu(socket, link, spec.mtu) : spec.mtu;
+  const changes = changesOf(link, { ...spec, mtu });
   if (Object.keys(changes).length > 0) socket.request(changeLink({ index: link.index }, changes));
   const now = link.up ? link : (findLink(socket, { index: link.index }) ?? link);
   return {
@@ -66,6 +63,15 @@ export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: Bridge
   };
 }
 
+/**
+ * Returns the MTU to which a bridge may be raised. A port drops the packets that are larger than its own MTU silently
+ * (is_skb_forwardable, do_dev_forward), where the bridge makes the node send fragments or "packet too big".
+ */
+function largestMtu(socket: NetlinkSocket, { index, mtu }: Link, wanted: number): number {
+  const ofPorts = socket.dump(dumpLinks(index)).map((message) => parseLink(message).mtu);
+  return Math.max(mtu, Math.min(wanted, ...ofPorts));
+}
+
 /** Returns the changes that an existing bridge needs. */
 function changesOf(link: Link, spec: BridgeSpec): LinkChange {
   return {
@@ -73,22 +79,6 @@ function changesOf(link: Link, spec: BridgeSpec): LinkChange {
     ...(spec.mtu !== 0 && link.mtu !== spec.mtu ? { mtu: spec.mtu } : {}),
     ...(link.up ? {} : { up: true }),
   };
-}
-
-/**
- * Makes sure that a pod does not get an address the bridge has: nothing from elsewhere would reach it. The reference
- * plugin refuses the same (ensureAddr of plugins/main/bridge).
- */
-function refuseOwnAddress(socket: NetlinkSocket, { index, name }: Link, given: readonly Address[]): void {
-  for (const message of given.length === 0 ? [] : socket.dump(dumpAddresses({ index }))) {
-    const own = parseInterfaceAddress(message);
-    if (own === undefined || !given.includes(own.address.address)) continue;
-    const text = formatCidr(own.address);
-    throw new DrawbridgeError(
-      "ERR_FOREIGN_OBJECT",
-      `bridge: ${JSON.stringify(name)} has the address ${text}, which the IPAM plugin has given to a pod: remove it (ip address del ${text} dev ${name}), or keep the plugin from giving it`,
-    );
-  }
 }
 
 /**
@@ -133,6 +123,11 @@ function protectBridge(sysctl: Sysctl, name: string): void {
   for (const [key, value] of protectingSettings(name)) setIfDifferent(sysctl, key, value);
 }
 
+/** Lets a bridge have IPv6 addresses. A new link takes the setting from `default`, which turns IPv6 off on some nodes. */
+export function allowIpv6(sysctl: Sysctl, bridge: string): void {
+  setIfDifferent(sysctl, `net/ipv6/conf/${bridge}/disable_ipv6`, "0");
+}
+
 /**
  * Makes the node forward in both families and send no redirects.
  *
@@ -140,24 +135,28 @@ function protectBridge(sysctl: Sysctl, name: string): void {
  * leaves the routed path. The kernel uses the larger of `all` and the interface's own send_redirects, so both are
  * cleared. Settings that already have the right value are not written (B20).
  *
- * @param socket used to keep the default routes learned from router advertisements: when forwarding is turned on, the
- *   kernel forgets them unless accept_ra is 2 on their interface
+ * @param socket used to keep what the node has from router advertisements: when forwarding is turned on, the kernel
+ *   forgets the routes, and renews the addresses no more, unless accept_ra is 2 on their interface
  */
 export function ensureForwarding(socket: NetlinkSocket, sysctl: Sysctl, bridge: string): void {
   setIfDifferent(sysctl, "net/ipv4/ip_forward", "1");
   if (sysctl.read("net/ipv6/conf/all/forwarding") === "0") {
-    keepAdvertisedRoutes(socket, sysctl);
+    keepAdvertised(socket, sysctl);
     sysctl.write("net/ipv6/conf/all/forwarding", "1");
   }
   setIfDifferent(sysctl, "net/ipv4/conf/all/send_redirects", "0");
   setIfDifferent(sysctl, `net/ipv4/conf/${bridge}/send_redirects`, "0");
 }
 
-function keepAdvertisedRoutes(socket: NetlinkSocket, sysctl: Sysctl): void {
+function keepAdvertised(socket: NetlinkSocket, sysctl: Sysctl): void {
   const indexes = new Set<number>();
   for (const message of socket.dump(dumpRoutes(6))) {
     const route = parseRoute(message);
     if (route?.protocol === RTPROT_RA && route.outputInterface !== undefined) indexes.add(route.outputInterface);
+  }
+  for (const message of socket.dump(dumpAddresses({ family: 6 }))) {
+    const address = parseInterfaceAddress(message);
+    if (address?.permanent === false) indexes.add(address.index);
   }
   for (const index of indexes) {
     const link = findLink(socket, { index });

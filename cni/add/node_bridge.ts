@@ -1,5 +1,4 @@
 import { bridgeMac } from "../../attachment/names_and_macs.ts";
-import type { Allocation } from "../../ipam/store.ts";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../kernel/bpf/own_program.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
@@ -16,21 +15,18 @@ import { locked } from "./bridge_bypass.ts";
  * Finds or makes the configured bridge, switches forwarding on, and has the bridge filter checksums where the kernel
  * can; elsewhere `node doctor` reports it.
  *
- * @param given the addresses, if another IPAM plugin gave them
  * @throws CniError for an MTU that is too small for IPv6, and what {@link ensureBridge} throws
  */
 export function ensureNodeBridge(
   node: PluginMachine,
   { socket, sysctl }: { readonly socket: NetlinkSocket; readonly sysctl: Sysctl },
   configuration: BridgeConfiguration,
-  given: readonly Allocation[] | undefined,
 ): Bridge {
   const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
   const bridge = ensureBridge(socket, sysctl, {
     name: configuration.bridge,
     mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
     mtu: configuration.mtu,
-    given: (given ?? []).map(({ address }) => address.address),
   });
   ensureForwarding(socket, sysctl, bridge.name);
   const programs = { syscalls: node.syscalls, socket };

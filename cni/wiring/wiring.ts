@@ -8,7 +8,17 @@ import {
 } from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, parseCidr } from "../../kernel/ip/cidr.ts";
+import {
+  type Cidr,
+  cidrContains,
+  cidrFamily,
+  formatCidr,
+  hasHostBits,
+  hostCidr,
+  isSameCidr,
+  networkAddress,
+  parseCidr,
+} from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
@@ -22,7 +32,7 @@ import {
   OPERATIONAL_STATE_UP,
 } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
-import { MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
+import { appendRoute, MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import { hostRoute } from "./host_route.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
@@ -72,6 +82,8 @@ export interface PodRoute extends ResultRoute {
 export interface Step {
   readonly request: Request;
   readonly tolerates?: "EEXIST" | "EAFNOSUPPORT";
+  /** Whether it makes a default route, which gives way to that of a first interface. */
+  readonly isDefault?: true;
 }
 
 /**
@@ -241,12 +253,37 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
     ...wiring.addresses.map((address) => ({ request: newAddress(index, address) })),
     { request: changeLink({ index }, { up: true }) },
     ...[...gateways].map((gateway) => ({ request: setNeighbour(index, gateway, wiring.hostMac) })),
+    ...gatewaySteps(wiring, index),
     ...wiring.routes.map((route) => ({
       request: newRoute(routeSpec(route, index)),
-      ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
+      ...(route.isImplicit ? { tolerates: "EEXIST" as const, isDefault: true as const } : {}),
     })),
+    ...wiring.bridgeAddresses.filter(hasHostBits).map((subnet) => subnetStep(subnet, index)),
     ...linkLocalSteps(wiring, index),
   ];
+}
+
+/**
+ * Returns the routes to the gateways, on the link: programs in the pod, and the plugin `sbr`, may only add routes by a
+ * gateway that is there. A further interface of one network adds its own: the kernel takes an IPv6 route by a gateway
+ * only if a more specific one to the gateway is by the same interface (ip6_route_check_nh_onlink).
+ */
+function gatewaySteps({ bridgeAddresses, routes }: Wiring, index: number): readonly Step[] {
+  return bridgeAddresses
+    .map(({ address }) => hostCidr(address))
+    .filter((gateway) => !routes.some(({ destination }) => isSameCidr(destination, gateway)))
+    .map((gateway) => ({ request: appendRoute(hostRoute(gateway, index)), tolerates: "EEXIST" }));
+}
+
+/**
+ * Returns the route to a gateway's subnet, by the gateway. It is the reason of a further interface, whose default route
+ * gives way to that of the first one. A configured route to the same place stays.
+ */
+function subnetStep(subnet: Cidr, index: number): Step {
+  const { address: gateway, prefixLength } = subnet;
+  const destination = { address: networkAddress(subnet), prefixLength };
+  const route = { family: familyOf(gateway), destination, gateway, outputInterface: index, onLink: true };
+  return { request: newRoute(route), tolerates: "EEXIST" };
 }
 
 /**
@@ -273,7 +310,8 @@ const LINK_LOCAL = parseCidr("fe80::/64");
 /** The loopback interface has index 1 in every network namespace (net/core/dev.c, LOOPBACK_IFINDEX). */
 const LOOPBACK_INDEX = 1;
 
-function routeSpec(route: PodRoute, index: number): RouteSpec {
+/** Returns a route of the pod as the kernel takes it. @param index of the pod's interface */
+export function routeSpec(route: PodRoute, index: number): RouteSpec {
   const { destination } = route;
   const isDefault = destination.prefixLength === 0;
   return {

@@ -21,6 +21,7 @@ export const MessageFlag = {
   REPLACE: 0x100,
   EXCL: 0x200,
   CREATE: 0x400,
+  APPEND: 0x800,
   DUMP: 0x300,
 } as const;
 

@@ -18,6 +18,7 @@ const RTM_GETADDR = 22;
 const IFA_F_NODAD = 0x02;
 const IFA_F_DADFAILED = 0x08;
 const IFA_F_TENTATIVE = 0x40;
+const IFA_F_PERMANENT = 0x80;
 
 /** struct ifaddrmsg and IFA_* (include/uapi/linux/if_addr.h). */
 const layout = {
@@ -38,6 +39,8 @@ export interface InterfaceAddress {
   /** Whether duplicate address detection is in progress, so that the address does not answer yet. */
   readonly tentative: boolean;
   readonly duplicateDetected: boolean;
+  /** Whether it has no end: it does not come from a router advertisement or from DHCP. */
+  readonly permanent: boolean;
 }
 
 /**
@@ -97,5 +100,6 @@ export function parseInterfaceAddress(message: ReceivedMessage): InterfaceAddres
     scope: header.scope,
     tentative: (flags & IFA_F_TENTATIVE) !== 0,
     duplicateDetected: (flags & IFA_F_DADFAILED) !== 0,
+    permanent: (flags & IFA_F_PERMANENT) !== 0,
   };
 }

@@ -320,13 +320,13 @@ export function getLink(link: LinkReference): Request {
   );
 }
 
-/** Returns the request for all links of the namespace. */
-export function dumpLinks(): Request {
+/** Returns the request for all links of the namespace, or only for the ports of a bridge. */
+export function dumpLinks(master?: number): Request {
   return request(
     "list links",
     { type: RTM_GETLINK, flags: 0, layout: linkLayout },
     { family: AF_UNSPEC },
-    { extensionMask: SKIP_STATISTICS },
+    { extensionMask: SKIP_STATISTICS, master },
   );
 }
 

@@ -140,6 +140,16 @@ export function newRoute(route: RouteSpec): Request {
   );
 }
 
+/** Returns the request to add a route after those with the same destination and priority; EEXIST when one is the same. */
+export function appendRoute(route: RouteSpec): Request {
+  return request(
+    () => `append route ${describe(route)}`,
+    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.APPEND, layout },
+    header(route),
+    attributes(route),
+  );
+}
+
 /**
  * Returns the request to add a route or replace the one with the same destination and priority, without a gap for
  * packets. Of several such routes the kernel replaces the first, whoever made it.

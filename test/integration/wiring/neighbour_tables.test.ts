@@ -56,8 +56,8 @@ describe("the kernel's tables of neighbours, which all network namespaces share"
     assert.equal(lookedFor("fe80::2:"), 0);
   });
 
-  it("SHARE-04: a pod has no IPv4 route to its link, and permanent neighbour entries in both families", () => {
-    assert.doesNotMatch(pod.exec("ip", ["-4", "route"]), /scope link/);
+  it("SHARE-04: a pod has an IPv4 route to its link only for the gateway, and permanent neighbour entries in both families", () => {
+    assert.match(pod.exec("ip", ["-4", "route", "show", "scope", "link"]), /^10\.244\.1\.1 dev eth0 .*\n?$/);
     for (const family of ["-4", "-6"]) {
       const entries = pod.exec("ip", [family, "neighbour", "show", "nud", "permanent"]);
       assert.match(entries, /lladdr .* PERMANENT/);

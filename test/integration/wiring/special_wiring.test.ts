@@ -73,7 +73,7 @@ describe("how ADD wires unusual pods", function () {
   }
 
   /** Returns the addresses that do not answer the first echo request of a pod. */
-  async function unreached(from: LabPod, addresses: readonly string[]): Promise<readonly string[]> {
+  async function unreached(from: LabNode | LabPod, addresses: readonly string[]): Promise<readonly string[]> {
     using prober = new Prober(lab);
     const flows = addresses.map((text) => {
       const to = { address: parseAddress(text), port: 0 };
@@ -177,6 +177,16 @@ describe("how ADD wires unusual pods", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
+  it("POD-15: a bridge whose pods have a smaller MTU than a new one keeps it until they are gone", () => {
+    const [one, other, last] = ["a", "b", "c"].map((name) => lab.pod(name)) as [LabPod, LabPod, LabPod];
+    podResult(add(wired, one, { mtu: 1400 }));
+    podResult(add(wired, other, { mtu: 1500 }));
+    assert.deepEqual([other.link("eth0").mtu, wired.node.link("cni0").mtu], [1500, 1400]);
+    assert.equal(del(wired, one).exitCode, 0);
+    podResult(add(wired, last, { mtu: 1500 }));
+    assert.equal(wired.node.link("cni0").mtu, 1500);
+  });
+
   it("POD-15: IPv6 over a bridge whose MTU is below IPv6's minimum is refused with the bridge's name", () => {
     const { node } = wired;
     node.exec("ip", ["link", "add", "br-low", "mtu", "1200", "type", "bridge"]);
@@ -220,7 +230,7 @@ describe("how ADD wires unusual pods", function () {
     assert.notEqual(macs[0], macs[1]);
   });
 
-  it("POD-14: with isDefaultGateway false a pod has the configured routes and no default route", () => {
+  it("POD-14: with isDefaultGateway false a pod has the configured routes, those to its gateway and subnet, and no default route", () => {
     const pod = lab.pod("a");
     const { ipam } = ipamWith("10.244.1.0/24", "fd00:244:1::/64");
     const routes = [{ dst: "10.244.0.0/16" }];
@@ -228,7 +238,11 @@ describe("how ADD wires unusual pods", function () {
     assert.deepEqual(defaultRoutes(pod), []);
     assert.deepEqual(
       ipJson(pod, "route").map(({ dst, gateway }) => [dst, gateway]),
-      [["10.244.0.0/16", "10.244.1.1"]],
+      [
+        ["10.244.0.0/16", "10.244.1.1"],
+        ["10.244.1.0/24", "10.244.1.1"],
+        ["10.244.1.1", undefined],
+      ],
     );
   });
 
@@ -250,8 +264,8 @@ describe("how ADD wires unusual pods", function () {
     assert.deepEqual(defaultRoutes(pod), [["10.244.1.1", "eth0"]]);
   });
 
-  it("a second interface of a pod works, and the default routes stay with the first", () => {
-    const pod = lab.pod("a");
+  it("a further interface of a pod sends to its subnet, and the default routes stay with the first", async () => {
+    const [pod, other] = [lab.pod("a"), lab.pod("b")];
     const second = { ...ipamWith("10.245.1.0/24", "fd00:245:1::/64"), name: "second", bridge: "cni1" };
     podResult(add(wired, pod));
     const before = defaultRoutes(pod);
@@ -259,6 +273,15 @@ describe("how ADD wires unusual pods", function () {
     podResult(add(wired, pod, second, { ifname: "net1" }));
     assert.deepEqual(defaultRoutes(pod), before);
     assert.deepEqual(addressesOf(pod, "net1"), ["10.245.1.2/32", "fd00:245:1::2/128"]);
+    for (const ifname of ["eth0", "net1"]) podResult(add(wired, other, ifname === "eth0" ? {} : second, { ifname }));
+    using prober = new Prober(lab);
+    for (const text of ["10.245.1.3", "fd00:245:1::3"]) {
+      const to = { address: parseAddress(text), port: 5000 };
+      prober.listen("tcp", { namespace: other, ...to });
+      const [result] = await prober.run([{ protocol: "tcp", from: pod, to }], { timeoutMilliseconds: 5000 });
+      assert.equal(result?.seenSource && formatAddress(result.seenSource), text.replace(/3$/, "2"), result?.why);
+    }
+    assert.equal(del(wired, other, second, { ifname: "net1" }).exitCode, 0);
     assert.equal(del(wired, pod, second, { ifname: "net1" }).exitCode, 0);
     assert.deepEqual(
       pod.links().map(({ name }) => name),
@@ -267,6 +290,16 @@ describe("how ADD wires unusual pods", function () {
     assert.deepEqual(defaultRoutes(pod), before);
     const { reservations, records, neighbours } = nodeState(wired.node, "cni1", "second");
     assert.deepEqual([reservations, records, neighbours], [[], [], []]);
+  });
+
+  it("both interfaces of a pod on one network answer the node and another pod", async () => {
+    const [pod, other] = [lab.pod("a"), lab.pod("b")];
+    podResult(add(wired, other));
+    for (const ifname of ["eth0", "net1"]) {
+      const { ips } = podResult(add(wired, pod, {}, { ifname }));
+      const addresses = ips.map(({ address }) => address.replace(/\/.*/, ""));
+      for (const from of [wired.node, other]) assert.deepEqual(await unreached(from, addresses), [], ifname);
+    }
   });
 
   it("B5: the DEL of a network whose ADD was refused removes nothing of the network that has the interface", () => {
@@ -302,6 +335,7 @@ describe("how ADD wires unusual pods", function () {
     assert.match(error?.msg ?? "", /add route default \(IPv4\) via 10\.245\.1\.1.*EEXIST/);
     const { reservations, records, neighbours } = nodeState(wired.node, "cni1", "second");
     assert.deepEqual([reservations, records, neighbours], [[], [], []]);
+    assert.deepEqual(ipJson(wired.node, "-4", "addr", "show", "dev", "cni1"), [], "the bridge lost its new address");
     assert.deepEqual(
       pod.links().map(({ name }) => name),
       ["lo", "eth0"],

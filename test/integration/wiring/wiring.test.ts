@@ -262,6 +262,18 @@ describe("how ADD wires a pod", function () {
     assert.deepEqual(advertised(), [], "a forwarding node must go on listening: the router has taken its route back");
   });
 
+  it("POD-24: an uplink whose address comes from router advertisements hears the next ones when forwarding is turned on", () => {
+    const { node } = wired;
+    node.exec("ip", ["link", "add", "lan", "type", "veth"]);
+    for (const link of ["uplink", "lan"]) node.writeSysctl(`net/ipv6/conf/${link}/accept_ra`, "1");
+    node.writeSysctl("net/ipv6/conf/all/forwarding", "0");
+    node.exec("ip", ["addr", "add", "fd77::5/64", "dev", "uplink", "valid_lft", "600", "preferred_lft", "600"]);
+    node.exec("ip", ["addr", "add", "fd78::5/64", "dev", "lan"]);
+    attach("a");
+    const accepting = ["uplink", "lan"].map((link) => node.readSysctl(`net/ipv6/conf/${link}/accept_ra`));
+    assert.deepEqual(accepting, ["2", "1"], "only the first has an address that ends");
+  });
+
   it("DEL removes the link, the addresses, the record and the neighbour entries, three times in a row", () => {
     const { pod } = attach("a");
     assert.deepEqual(nodeState(wired.node).neighbours, ["10.244.1.2", "fd00:244:1::2"]);

@@ -21,6 +21,8 @@ const RTM_DELNEIGH = 29;
 const GET_CONNECTIONS = messageType(Subsystem.CONNTRACK, 1);
 const RTN_UNICAST = 1;
 const RTN_LOCAL = 2;
+/** RTM_F_FIB_MATCH, in the second byte of its field: such a lookup finds the default route. */
+const FIB_MATCH = 0x20;
 const RTA_OIF = 4;
 /** IFLA_OPERSTATE, 5 bytes with its padding: IF_OPER_UP. */
 const OPERATIONAL = Uint8Array.of(5, 0, 16, 0, 6, 0, 0, 0);
@@ -153,6 +155,7 @@ export class FakeKernel {
       const subject = message.type === RTM_GETLINK ? `link ${parseLink(message).name}` : "route";
       this.questions.push({ subject, namespace, afterEvents: this.#events });
       if (message.type === RTM_GETLINK) return this.#describe(namespace, message);
+      if (((message.body[9] ?? 0) & FIB_MATCH) !== 0) return routeAnswer(message, RTN_UNICAST);
       const link = namespace === "node" ? this.#wayTo.get(destinationOf(message)) : undefined;
       return link === undefined ? routeAnswer(message, RTN_LOCAL) : routeAnswer(message, RTN_UNICAST, link);
     }

@@ -170,7 +170,7 @@ export class FakeRouteKernel implements RouteKernel {
     const isSameAddress = (one: KernelState["addresses"][number]): boolean =>
       one.index === index && formatCidr(one.address) === formatCidr(address);
     const others = this.state.addresses.filter((one) => !isSameAddress(one));
-    const made = { index, address, scope: 0, tentative: false, duplicateDetected: false };
+    const made = { index, address, scope: 0, tentative: false, duplicateDetected: false, permanent: true };
     this.state = { ...this.state, addresses: type === "add-tunnel-address" ? [...others, made] : others };
     return undefined;
   }

@@ -49,6 +49,7 @@ export function machine(changes: Partial<KernelState> = {}): KernelState {
     scope: 0,
     tentative: false,
     duplicateDetected: false,
+    permanent: true,
   });
   return {
     links: [

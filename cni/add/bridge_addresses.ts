@@ -1,0 +1,99 @@
+import { isName } from "../../ipam/owner.ts";
+import type { Allocation } from "../../ipam/store.ts";
+import { DrawbridgeError } from "../../kernel/error.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { isLocalRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
+import { findLink } from "../../kernel/route/socket.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
+import type { PluginMachine } from "../host.ts";
+import type { Bridge, Wiring } from "../wiring/wiring.ts";
+import { isReserved, routeTo } from "./foreign_addresses.ts";
+
+/** Returns the addresses of a bridge. */
+export function addressesOf(socket: NetlinkSocket, index: number): readonly Cidr[] {
+  return socket.dump(dumpAddresses({ index })).flatMap((message) => parseInterfaceAddress(message)?.address ?? []);
+}
+
+/**
+ * Makes sure that a pod does not get an address the bridge has: nothing from elsewhere would reach it. The reference
+ * plugin refuses the same (ensureAddr of plugins/main/bridge).
+ *
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT (POD-17)
+ */
+export function refuseOwnAddress(name: string, own: readonly Cidr[], given: readonly Allocation[]): void {
+  for (const one of own) {
+    if (!given.some(({ address }) => address.address === one.address)) continue;
+    const text = formatCidr(one);
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `bridge: ${JSON.stringify(name)} has the address ${text}, which the IPAM plugin has given to a pod: remove it (ip address del ${text} dev ${name}), or keep the plugin from giving it`,
+    );
+  }
+}
+
+/** A bridge, and the addresses that it has. */
+interface Addressed {
+  readonly bridge: Bridge;
+  readonly own: readonly Cidr[];
+}
+
+/**
+ * Returns the gateways of a pod that the bridge does not have yet. It must not take them from a pod, from another link
+ * of the node, or from another host.
+ *
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT (POD-08)
+ */
+export function freshGateways(
+  node: PluginMachine,
+  socket: NetlinkSocket,
+  { ipam, policyd }: Pick<BridgeConfiguration, "ipam" | "policyd">,
+  { bridge, own }: Addressed,
+  { bridgeAddresses }: Wiring,
+): readonly Cidr[] {
+  const fresh = bridgeAddresses.filter(({ address }) => !own.some((one) => one.address === address));
+  for (const { address } of fresh) {
+    const holder =
+      reservationOf(node, ipam.dataDir, address) ?? linkOf(socket, address, bridge.index, policyd !== undefined);
+    if (holder === undefined) continue;
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `gateway: ${formatAddress(address)} cannot be the address of bridge ${bridge.name}: ${holder}; give the range another gateway, or another range`,
+    );
+  }
+  return fresh;
+}
+
+function reservationOf(node: PluginMachine, dataDir: string, address: Address): string | undefined {
+  const path = node.files
+    .readDirectory(dataDir)
+    .filter(isName)
+    .map((network) => `${dataDir}/${network}/${formatAddress(address)}`)
+    .find((one) => isReserved(node, one));
+  return path === undefined ? undefined : `a pod has it (${path})`;
+}
+
+/**
+ * Returns what has an address on the node, or which link's network contains it.
+ *
+ * @param hasDaemon whether a bridge of another plugin, which usually has the same gateway, may: the daemon keeps the
+ *   routes beside it (FOREIGN-03)
+ */
+function linkOf(socket: NetlinkSocket, address: Address, bridge: number, hasDaemon: boolean): string | undefined {
+  const message = routeTo(socket, address);
+  if (message === undefined) return undefined;
+  // The bridge may have got it since, by another pod's ADD.
+  const isOwn = (): boolean => addressesOf(socket, bridge).some((own) => own.address === address);
+  if (isLocalRoute(message))
+    return hasDaemon || isOwn()
+      ? undefined
+      : "another link of the node has it, and no daemon (policyd) would keep routes beside that";
+  const { destination, gateway, outputInterface: index = bridge } = parseRouteOfAnyTable(message) ?? {};
+  const isOnLink = destination !== undefined && gateway === undefined && index !== bridge;
+  const link = isOnLink ? findLink(socket, { index }) : undefined;
+  // A tunnel's route may contain the range: the bridge's is more specific.
+  const isTaken = link?.hasLinkLayer === true && !(hasDaemon && link.kind === "bridge");
+  return isTaken ? `it is in the network of link ${link.name}` : undefined;
+}
