@@ -73,10 +73,7 @@ function podDifferences(expected: Expectation, observed: Observation): string[] 
   if (host !== undefined && (pod.kind !== "veth" || pod.peer !== host.index)) {
     found.push(`interface ${ifname} in the pod is not the peer of ${host.name}`);
   }
-  if (pod.mac !== expected.podMac) {
-    const differs = macDiffers(`interface ${ifname} in the pod`, pod, expected.podMac);
-    found.push(`${differs}: the node sends to the latter; let this plugin set another (capability mac)`);
-  }
+  if (pod.mac !== expected.podMac) found.push(macDiffers(`interface ${ifname} in the pod`, pod, expected.podMac));
   return [
     ...found,
     ...addresses.flatMap((address) => addressDifference(ifname, address, podAddresses)),

@@ -39,6 +39,7 @@ export interface Expectation {
 }
 
 const resultShape = {
+  interfaces: [{ name: "string", mac: "string", sandbox: "string" }],
   ips: [{ address: "string", gateway: "string" }],
   routes: [{ dst: "string", gw: "string", table: "number", priority: "number" }],
 } as const;
@@ -46,10 +47,10 @@ const resultShape = {
 /**
  * Decides what CHECK expects: what the plugin made, as far as the result of the whole chain still names it.
  *
- * The record names addresses, links and MAC addresses. `prevResult`, the chain's result, counts in two ways. An address
- * or a route that it does not name was removed by a later plugin. An address, a route or an interface that only the
- * result names belongs to a later plugin, whose own CHECK covers it (B16). A MAC address that a later plugin has set
- * (tuning) is a difference: node and pod have each other's as permanent neighbours.
+ * The record names addresses, links and MAC addresses. `prevResult`, the chain's result, counts in three ways. A
+ * different MAC address was set by a later plugin (tuning) and becomes the expected one. An address or a route that it
+ * does not name was removed by a later plugin. An address, a route or an interface that only the result names belongs
+ * to a later plugin, whose own CHECK covers it (B16).
  *
  * @throws CniError 7 for a `prevResult` that is missing, of other types, or of another attachment; DrawbridgeError
  *   ERR_ADDRESS for a malformed address in it
@@ -75,14 +76,18 @@ export function expectationOf(
     );
   }
   const gateways = [...new Set(own.flatMap(({ gateway }) => (gateway === undefined ? [] : [gateway])))];
+  const macOf = (name: string, isInPod: boolean, otherwise: string): string => {
+    const named = result.interfaces?.find((one) => one.name === name && Boolean(one.sandbox) === isInPod);
+    return (named?.mac || otherwise).toLowerCase();
+  };
   return Object.freeze({
     bridge: record.bridge,
     gateways,
     hostInterface: record.hostInterface,
-    hostMac: record.hostMac,
+    hostMac: macOf(record.hostInterface, false, record.hostMac),
     hairpin: configuration.hairpinMode,
     ifname: record.ifname,
-    podMac: record.mac,
+    podMac: macOf(record.ifname, true, record.mac),
     addresses,
     routes: ownRoutes(configuration, gateways, result.routes ?? []),
   });
