@@ -54,9 +54,10 @@ export function freshGateways(
   { bridgeAddresses }: Wiring,
 ): readonly Cidr[] {
   const fresh = bridgeAddresses.filter(({ address }) => !own.some((one) => one.address === address));
-  for (const { address } of fresh) {
+  for (const one of fresh) {
+    const { address } = one;
     const holder =
-      reservationOf(node, ipam.dataDir, address) ?? linkOf(socket, address, bridge.index, policyd !== undefined);
+      reservationOf(node, ipam.dataDir, address) ?? linkOf(socket, one, bridge.index, policyd !== undefined);
     if (holder === undefined) continue;
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",
@@ -76,12 +77,17 @@ function reservationOf(node: PluginMachine, dataDir: string, address: Address): 
 }
 
 /**
- * Returns what has an address on the node, or which link's network contains it.
+ * Returns what has an address on the node, or which link has its network.
  *
  * @param hasDaemon whether a bridge of another plugin, which usually has the same gateway, may: the daemon keeps the
  *   routes beside it (FOREIGN-03)
  */
-function linkOf(socket: NetlinkSocket, address: Address, bridge: number, hasDaemon: boolean): string | undefined {
+function linkOf(
+  socket: NetlinkSocket,
+  { address, prefixLength }: Cidr,
+  bridge: number,
+  hasDaemon: boolean,
+): string | undefined {
   const message = routeTo(socket, address);
   if (message === undefined) return undefined;
   // The bridge may have got it since, by another pod's ADD.
@@ -91,9 +97,9 @@ function linkOf(socket: NetlinkSocket, address: Address, bridge: number, hasDaem
       ? undefined
       : "another link of the node has it, and no daemon (policyd) would keep routes beside that";
   const { destination, gateway, outputInterface: index = bridge } = parseRouteOfAnyTable(message) ?? {};
-  const isOnLink = destination !== undefined && gateway === undefined && index !== bridge;
-  const link = isOnLink ? findLink(socket, { index }) : undefined;
-  // A tunnel's route may contain the range: the bridge's is more specific.
+  // A larger network, such as 10.0.0.0/8, may contain the range: the bridge's route is more specific.
+  const isSame = destination !== undefined && destination.prefixLength >= prefixLength;
+  const link = isSame && gateway === undefined && index !== bridge ? findLink(socket, { index }) : undefined;
   const isTaken = link?.hasLinkLayer === true && !(hasDaemon && link.kind === "bridge");
   return isTaken ? `it is in the network of link ${link.name}` : undefined;
 }

@@ -46,6 +46,7 @@ describe("an ADD and the addresses of others", function () {
       assert.match(error?.msg ?? "", says);
     }
     assert.deepEqual(state(), before);
+    podResult(add(wired, lab.pod("smaller"), { ...ipamWith("192.0.2.12/30"), bridge: "cni1" }));
   });
 
   it("FOREIGN-04: no pod gets an address that the node has on another link", () => {
