@@ -153,7 +153,7 @@ function timeAt(offset: number): bigint {
  */
 export function listDirectory(files: FileReadCalls, path: string): readonly string[] | undefined {
   const fd = files.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
-  if (fd === -Errno.ENOENT || fd === -Errno.ENOTDIR) return undefined;
+  if (fd === -Errno.ENOENT) return undefined;
   check(fd, `open ${path}`);
   const names: string[] = [];
   const buffer = new Uint8Array(CHUNK);

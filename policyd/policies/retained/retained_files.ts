@@ -93,8 +93,6 @@ export function retainedFiles({ stateDirectory, files, logger, attachments }: Re
       const records = new Map<number, RetainedRecord>();
       let numbers: readonly number[] = [];
       const isListed = attempt(NOT_READ, () => {
-        // A file in its place would count as no directory, and so as no records.
-        files.makeDirectory(directory, 0o700);
         numbers = numbersThere();
       });
       for (const number of numbers.slice(0, MOST_FILES)) {
