@@ -233,11 +233,11 @@ describe("host ports and masquerade of a node with policyd", function () {
   it("R7: a pod whose address the store has given away does not keep its host port from the next pod", async () => {
     const [gone, next] = [lab.pod("gone"), lab.pod("next")];
     const ips = addressesIn(attach(gone, everything)).map(formatAddress);
-    // The lock stays: without it the store would count as removed, and its contents would be restored (STATE-07).
+    // The addresses last taken stay: without them the store would count as lost, and be restored (STATE-07).
     const store = `${wired.node.dataDir}/drawbridge`;
     // The daemon restores reservations (STATE-07), and so stands still until the next pod has the address.
     await daemon.pause();
-    for (const name of readdirSync(store).filter((one) => one !== "lock")) rmSync(`${store}/${name}`);
+    for (const name of readdirSync(store).filter((one) => ips.includes(one))) rmSync(`${store}/${name}`);
     const wish = { ...policyd.overrides, ...everything, args: { cni: { ips } } };
     const call = startPlugin(wired.node, podCall("ADD", wired, next, wish));
     await until(() => existsSync(`${store}/${ips[0]}`), "the next pod has the address");
